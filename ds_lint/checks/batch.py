@@ -1,0 +1,134 @@
+"""Rules about batch sizes: micro batch x gradient accumulation x world size (DS51x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import Outcome, Problem, rejected
+from ds_lint.config import AUTO
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.tree import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.config import Config
+
+TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+
+
+@rule("DS511", "batch-size-missing", severity="error", effects=("rejected",))
+def batch_size_missing(config: Config) -> Iterator[Problem]:
+    """Neither of the two keys of which DeepSpeed needs one."""
+    if _given(config, TRAIN) is None and _given(config, MICRO) is None:
+        steps = config.member(STEPS)
+        yield Problem(
+            (STEPS,) if steps else None,
+            steps.key_span if steps else _opening(config),
+            f"neither `{TRAIN}` nor `{MICRO}` is set, and DeepSpeed needs one of them",
+            rejected("parse"),
+            help=f'Add "{MICRO}": 1, or "auto" if the Trainer or Accelerate loads the file.',
+            label="no batch size",
+        )
+
+
+@rule("DS512", "batch-arithmetic", severity="error", effects=("rejected",))
+def batch_arithmetic(config: Config) -> Iterator[Problem]:
+    """Batch sizes that do not multiply up, or that are nothing to multiply."""
+    if _given(config, TRAIN) is None and _given(config, MICRO) is None:
+        return  # batch-size-missing
+    outcomes: dict[str, Outcome] = {}
+    complaint = ""
+    for stack in config.stacks:
+        found = _complaint(config, stack)
+        if found:
+            outcomes[stack] = rejected("parse")
+            complaint = found
+    if not outcomes:
+        return
+    members = [member for name in (TRAIN, MICRO, STEPS) if (member := config.member(name)) is not None]
+    first, *others = sorted(members, key=lambda member: 0 if _is_number(member.value.value) is False else 1)
+    yield Problem(
+        (first.key,),
+        first.value.span,
+        complaint,
+        outcomes,
+        help=f"Set `{MICRO}` and `{STEPS}`, and leave `{TRAIN}` out: DeepSpeed computes it for any world size.",
+        label="does not multiply up" if _is_number(first.value.value) else "not a number",
+        related=[Related(other.value.span, other.key) for other in others],
+    )
+
+
+def _given(config: Config, name: str) -> object:
+    node = config.node(name)
+    if node is None or node.kind == "null":
+        return None
+    return node.value if node.kind not in ("object", "array") else node
+
+
+def _opening(config: Config) -> Span:
+    start = config.root.span.start
+    return Span(start, min(start + 1, config.root.span.end))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _complaint(config: Config, stack: str) -> str | None:
+    """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
+    given = [_given(config, name) for name in (TRAIN, MICRO, STEPS)]
+    if any(value == AUTO for value in given) and stack != "deepspeed":
+        return None  # filled from the TrainingArguments
+    if any(_is_template(config, name) for name in (TRAIN, MICRO, STEPS)):
+        return None
+    if stack != "deepspeed" and given[2] is None:
+        given[2] = 1  # Accelerate inserts it
+    worlds = [config.world_size] if config.world_size else _worlds_to_try(given)
+    complaints = [multiply(*given, world) for world in worlds]
+    return None if None in complaints else complaints[0]
+
+
+def _is_template(config: Config, name: str) -> bool:
+    node = config.node(name)
+    return node is not None and node.kind == "template"
+
+
+def _worlds_to_try(given: list[object]) -> list[int]:
+    """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
+    train, micro, steps = given
+    if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
+        world = train / (micro * steps)  # type: ignore[operator]
+        if world >= 1 and world == int(world):
+            return [int(world)]
+    return [1]
+
+
+def multiply(train: Any, micro: Any, steps: Any, world: int) -> str | None:
+    """DeepSpeed's arithmetic on whatever stands there: a complaint, or None.
+
+    Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``. Python's own
+    operators decide what is a number (``true`` and ``1.5`` are), so they decide here too.
+    """
+    try:
+        if train is not None and micro is not None and steps is not None:
+            pass
+        elif train is not None and micro is not None:
+            steps = train // micro // world
+        elif train is not None and steps is not None:
+            micro = train // world // steps
+        elif micro is not None and steps is not None:
+            train = micro * steps * world
+        elif train is not None:
+            micro, steps = train // world, 1
+        else:
+            train, steps = micro * world, 1
+        for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
+            if not size > 0:
+                return f"`{name}` comes out as {size}, and DeepSpeed needs more than 0"
+        if train != micro * steps * world:
+            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {world} ranks"
+    except (TypeError, ZeroDivisionError, ValueError):
+        return "DeepSpeed multiplies and divides the batch sizes, and one of them is not a number that it can use"
+    return None

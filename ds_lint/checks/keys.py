@@ -1,0 +1,296 @@
+"""Rules about keys: unknown, misplaced, removed, deprecated, without effect (DS1xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import IGNORED, NO_EFFECT, Outcome, Problem, rejected
+from ds_lint.config import AUTO
+from ds_lint.finding import Edit, Fix, Related
+from ds_lint.rule import rule
+from ds_lint.tree import Span, dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config, Visit
+    from ds_lint.knowledge import Key
+    from ds_lint.tree import Member, Node
+
+
+def is_comment(name: str) -> bool:
+    """Whether people mean a key of this name as a comment."""
+    return name.startswith(("_", "//", "#", "$")) or name.lower() in ("comment", "comments")
+
+
+@rule("DS101", "unknown-key", severity="error", effects=("ignored", "rejected", "no-effect"))
+def unknown_key(config: Config) -> Iterator[Problem]:
+    """Keys that no section of this name reads, with the key that was meant where one is close."""
+    for visit in _unknown(config):
+        from ds_lint import suggest
+
+        name = visit.member.key
+        meant = suggest.sibling(name, visit.section)
+        if meant is None and suggest.elsewhere(name, visit.section, config.knowledge):
+            continue  # misplaced-key
+        meant = meant or suggest.confusion(name, config.knowledge)
+        meant = meant or suggest.close_elsewhere(name, visit.section, config.knowledge)
+        outcomes = _outcomes_of_unread(config, visit)
+        last_release = config.knowledge.last_release_of(visit.path)
+        what = f"DeepSpeed does not know `{dotted(visit.path)}`"
+        if last_release:
+            what = f"DeepSpeed has not read `{dotted(visit.path)}` since {_next_release(config, last_release)}"
+        yield Problem(
+            visit.path,
+            visit.member.key_span,
+            f"{what}: {_consequence(visit, outcomes)}",
+            outcomes,
+            help=_help(visit, meant),
+            label=f"did you mean `{_shown(meant, visit)}`?" if meant else "unknown key",
+            severity=None if meant or visit.section.strict else "warning",
+            fix=_rename(visit, meant) if meant and meant.path[:-1] == visit.section.path else None,
+        )
+
+
+@rule("DS102", "misplaced-key", severity="error", effects=("ignored", "rejected", "no-effect"))
+def misplaced_key(config: Config) -> Iterator[Problem]:
+    """Keys that another section reads, and this one does not."""
+    for visit in _unknown(config):
+        from ds_lint import suggest
+
+        name = visit.member.key
+        home = suggest.elsewhere(name, visit.section, config.knowledge)
+        if home is None or suggest.sibling(name, visit.section):
+            continue
+        outcomes = _outcomes_of_unread(config, visit)
+        yield Problem(
+            visit.path,
+            visit.member.key_span,
+            f"`{name}` belongs {_into(home)}, not {_into(visit.section, section=True)}: "
+            f"{_consequence(visit, outcomes)}",
+            outcomes,
+            help=f"Move it {_into(home)}: DeepSpeed reads `{dotted(home.path)}`.",
+            label=f"belongs {_into(home)}",
+        )
+
+
+@rule("DS103", "removed-key", severity="error", effects=("rejected",))
+def removed_key(config: Config) -> Iterator[Problem]:
+    """Keys that DeepSpeed refuses by name since it removed their feature, whatever their value."""
+    for visit in config.visits:
+        if visit.key is None or "removed" not in visit.key.facts:
+            continue
+        since = visit.key.facts.get("since", config.knowledge.deepspeed)
+        yield Problem(
+            visit.path,
+            visit.member.key_span,
+            f"`{dotted(visit.path)}` was removed in DeepSpeed {since}, which refuses a config that still has the key, "
+            "even switched off",
+            {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
+            help=f"Delete the key, or stay below DeepSpeed {since} if the run needs the feature.",
+            label="removed",
+        )
+
+
+@rule("DS104", "deprecated-key", severity="warning", effects=("no-effect", "rejected"))
+def deprecated_key(config: Config) -> Iterator[Problem]:
+    """Keys that still work and have a successor."""
+    for visit in config.visits:
+        if visit.key is None or not visit.key.facts.get("deprecated") or visit.value.value == AUTO:
+            continue
+        if "no_effect" in visit.key.facts:
+            continue  # no-effect-key
+        successor = visit.key.facts["replaced_by"]
+        both = _successor(config, visit, successor)
+        if both is not None and both.value.value != AUTO:
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"`{visit.member.key}` and its successor `{both.key}` are both set: DeepSpeed refuses the two together",
+                rejected("parse"),
+                help=f"Delete `{visit.member.key}`; `{both.key}` says the same.",
+                label="deprecated spelling",
+                severity="error",
+                related=[Related(both.key_span, "its successor")],
+            )
+        else:
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"`{visit.member.key}` is deprecated: DeepSpeed warns and takes it over into `{successor}`",
+                NO_EFFECT,
+                help=f"Write `{successor}` instead.",
+                label=f"now `{successor}`",
+                severity="info",
+            )
+
+
+@rule("DS105", "no-effect-key", severity="warning", effects=("no-effect",))
+def no_effect_key(config: Config) -> Iterator[Problem]:
+    """Keys that DeepSpeed accepts and then uses for nothing."""
+    for visit in config.visits:
+        if visit.key is None or "no_effect" not in visit.key.facts or not _says_something(visit):
+            continue
+        yield Problem(
+            visit.path,
+            visit.member.key_span,
+            f"`{dotted(visit.path)}` changes nothing: {visit.key.facts['no_effect']}",
+            NO_EFFECT,
+            help="Delete the key; the run stays the same.",
+            label="without effect",
+            severity="info",
+        )
+
+
+@rule("DS106", "key-under-two-names", severity="error", effects=("rejected",))
+def key_under_two_names(config: Config) -> Iterator[Problem]:
+    """One setting written under its name and under its alias."""
+    seen: dict[tuple[str, ...], Visit] = {}
+    for visit in config.visits:
+        if visit.key is None or "alias" not in visit.key.facts or visit.value.value == AUTO:
+            continue
+        place = (*visit.section.path, visit.key.name)
+        first = seen.setdefault(place, visit)
+        if first is not visit:
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"`{visit.member.key}` and `{first.member.key}` are two names of one setting: "
+                "DeepSpeed refuses the two together",
+                rejected("parse"),
+                help=f"Keep `{visit.key.name}`, the documented name, and delete the other.",
+                label="second name",
+                related=[Related(first.member.key_span, "first name")],
+            )
+
+
+@rule("DS107", "comment-in-strict-section", severity="error", effects=("rejected", "no-effect"))
+def comment_in_strict_section(config: Config) -> Iterator[Problem]:
+    """Comment keys in a section that refuses every key it does not know."""
+    for visit in config.visits:
+        if visit.key is None and visit.section.strict and is_comment(visit.member.key):
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"`{dotted(visit.section.path)}` takes no comment keys: DeepSpeed refuses `{visit.member.key}`",
+                _outcomes_of_unread(config, visit),
+                help="Move the comment to the top level of the config, where DeepSpeed does not look at it.",
+                label="refused here",
+            )
+
+
+@rule("DS108", "unread-key", severity="error", effects=("ignored",))
+def unread_key(config: Config) -> Iterator[Problem]:
+    """Known keys that nothing reads because of what stands, or does not stand, beside them."""
+    for section in ("optimizer", "scheduler"):
+        node = config.section(section)
+        params = node.member("params") if node else None
+        if node is not None and params is not None and _is_missing(node.get("type")):
+            yield Problem(
+                (section, "params"),
+                params.key_span,
+                f"nothing reads `{section}.params`: without `{section}.type` DeepSpeed builds no {section}",
+                IGNORED,
+                help=f"Name the {section} in `{section}.type`.",
+                label="not read",
+            )
+    old = config.member("bfloat16")
+    new = config.member("bf16")
+    if old is not None and new is not None and new.value.kind != "null":
+        yield Problem(
+            ("bfloat16",),
+            old.key_span,
+            "nothing reads `bfloat16`: DeepSpeed looks at the old name only where there is no `bf16`",
+            IGNORED,
+            help="Delete `bfloat16`.",
+            label="not read",
+            severity="warning",
+            related=[Related(new.key_span, "read instead")],
+        )
+
+
+def _is_missing(node: Node | None) -> bool:
+    return node is None or node.kind == "null"
+
+
+def _unknown(config: Config) -> Iterator[Visit]:
+    for visit in config.visits:
+        if visit.key is None and not is_comment(visit.member.key):
+            yield visit
+
+
+def _outcomes_of_unread(config: Config, visit: Visit) -> dict[str, Outcome]:
+    """What each stack does with a key that its section does not know."""
+    return {stack: _unread_outcome(stack, visit) for stack in config.stacks}
+
+
+def _unread_outcome(stack: str, visit: Visit) -> Outcome:
+    if stack != "deepspeed" and holds_auto(visit.value):
+        return rejected("initialize")  # Accelerate's prepare: "`x` not found in kwargs"
+    if not visit.section.strict:
+        return IGNORED
+    return NO_EFFECT if visit.value.value == AUTO else rejected("parse")
+
+
+def _removed_outcome(stack: str, value: Node) -> Outcome:
+    return rejected("initialize" if stack != "deepspeed" and holds_auto(value) else "parse")
+
+
+def holds_auto(node: Node) -> bool:
+    """Whether Accelerate would meet an ``"auto"`` in this value: it descends into objects, not into arrays."""
+    return node.value == AUTO or any(holds_auto(member.value) for member in node.members)
+
+
+def _consequence(visit: Visit, outcomes: dict[str, Outcome]) -> str:
+    effects = {outcome.effect for outcome in outcomes.values()}
+    if effects == {"ignored"}:
+        return "the key is ignored without a word"
+    if effects == {"no-effect"}:
+        return 'it drops the key without a word, because its value is "auto"'
+    if effects == {"rejected"} and not holds_auto(visit.value):
+        return f"`{dotted(visit.section.path)}` refuses keys it does not know, and the run stops"
+    if effects == {"rejected"}:
+        return 'Accelerate stops at an "auto" that nobody fills'
+    return 'DeepSpeed alone drops it without a word, Accelerate stops at an "auto" that nobody fills'
+
+
+def _help(visit: Visit, meant: Key | None) -> str:
+    if meant is None:
+        return "Delete the key, or start its name with an underscore if it is meant as a comment at the top level."
+    if meant.path[:-1] == visit.section.path:
+        return f"Write `{meant.name}`."
+    return f"DeepSpeed reads `{dotted(meant.path)}`."
+
+
+def _shown(meant: Key, visit: Visit) -> str:
+    return meant.name if meant.path[:-1] == visit.section.path else dotted(meant.path)
+
+
+def _into(key: Key, *, section: bool = False) -> str:
+    path = key.path if section else key.path[:-1]
+    return f"in `{dotted(path)}`" if path else "at the top level"
+
+
+def _rename(visit: Visit, meant: Key) -> Fix:
+    inside = Span(visit.member.key_span.start + 1, visit.member.key_span.end - 1)
+    if visit.member.key_span.end - visit.member.key_span.start != len(visit.member.key) + 2:
+        inside = visit.member.key_span  # an unquoted key, or one with escapes
+    text = meant.name if inside is not visit.member.key_span else f'"{meant.name}"'
+    return Fix(f"Rename `{visit.member.key}` to `{meant.name}`", "safe", [Edit(inside, text)])
+
+
+def _next_release(config: Config, release: str) -> str:
+    releases = config.knowledge.releases
+    return releases[releases.index(release) + 1]
+
+
+def _successor(config: Config, visit: Visit, successor: str) -> Member | None:
+    section = config.section(*visit.section.path)
+    key = visit.section.child(successor)
+    if section is None or key is None:
+        return None
+    return section.member(key.name) or section.member(key.facts.get("alias", key.name))
+
+
+def _says_something(visit: Visit) -> bool:
+    """A key that holds its own default says nothing that a reader could take for a setting."""
+    return visit.value.value != AUTO and visit.value.value != visit.key.facts.get("default", AUTO)  # type: ignore[union-attr]

@@ -1,0 +1,299 @@
+"""Rules about the optimizer and the scheduler that DeepSpeed builds from the config (DS50x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import IGNORED, Outcome, Problem, rejected
+from ds_lint.checks.values import shown
+from ds_lint.coercion import refusal
+from ds_lint.config import AUTO
+from ds_lint.constructors import Constructor, optimizer_constructor, scheduler_constructor
+from ds_lint.rule import rule
+from ds_lint.switches import is_truthy, model_dtype, number, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing import Any
+
+    from ds_lint.config import Config
+    from ds_lint.tree import Member
+
+_ZERO_TESTED = frozenset(  # ZERO_SUPPORTED_OPTIMIZERS in deepspeed/runtime/zero/utils.py
+    ("Adam", "AdamW", "Adagrad", "FusedAdam", "DeepSpeedCPUAdam", "ZenFlowCPUAdam", "DeepSpeedCPUAdagrad")
+    + ("DeepSpeedCPULion", "FusedLion", "MuonWithAuxAdam")
+)
+
+
+@rule("DS501", "unsupported-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
+def unsupported_optimizer(config: Config) -> Iterator[Problem]:
+    """A type that neither DeepSpeed nor ``torch.optim`` has."""
+    member = config.member("optimizer", "type")
+    if member is None or member.value.kind != "string" or optimizer_constructor(config) is not None:
+        return
+    name = str(member.value.value)
+    last_release = config.knowledge.last_release_of_type("optimizer.params", name.lower())
+    known = config.knowledge.types("optimizer.params") + list(config.knowledge.torch["optimizers"])
+    yield Problem(
+        ("optimizer", "type"),
+        member.value.span,
+        f"DeepSpeed removed the optimizer {name} after {last_release}: deepspeed.initialize raises"
+        if last_release
+        else f"there is no optimizer {name}: deepspeed.initialize raises",
+        rejected("initialize"),
+        help=_other_type(name, known, "AdamW"),
+        label="removed" if last_release else "unknown",
+    )
+
+
+@rule("DS502", "unsupported-scheduler", severity="error", effects=("rejected",), keys=("scheduler",))
+def unsupported_scheduler(config: Config) -> Iterator[Problem]:
+    """A type that neither DeepSpeed nor ``torch.optim.lr_scheduler`` has."""
+    member = config.member("scheduler", "type")
+    if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
+        return
+    if not _builds_optimizer(config):
+        return
+    name = str(member.value.value)
+    known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
+    yield Problem(
+        ("scheduler", "type"),
+        member.value.span,
+        f"there is no scheduler {name}: deepspeed.initialize raises",
+        rejected("initialize"),
+        help=_other_type(name, known, "WarmupLR"),
+        label="unknown",
+    )
+
+
+@rule("DS503", "unknown-parameter", severity="error", effects=("rejected", "ignored"), keys=("optimizer", "scheduler"))
+def unknown_parameter(config: Config) -> Iterator[Problem]:
+    """Parameters that the constructor of the optimizer or scheduler does not have."""
+    for section, constructor in _constructors(config):
+        for member in _parameters(config, section):
+            if constructor.knows(member.key):
+                continue
+            from ds_lint import suggest
+
+            meant = suggest.choice(member.key, constructor.names())
+            if constructor.is_open:
+                outcome, consequence = IGNORED, "and DeepSpeed passes it over without a word"
+            else:
+                outcome, consequence = rejected("initialize"), "and deepspeed.initialize raises"
+            yield Problem(
+                (section, "params", member.key),
+                member.key_span,
+                f"{constructor.name} has no parameter `{member.key}`, {consequence}",
+                _but_auto(config, member, (section, "params", member.key), outcome),
+                help=_instead_of(member.key, meant),
+                label=f"did you mean `{meant}`?" if meant else "unknown parameter",
+            )
+
+
+@rule("DS504", "refused-parameter", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
+def refused_parameter(config: Config) -> Iterator[Problem]:
+    """Parameter values that the constructor, or the first step, chokes on."""
+    for section, constructor in _constructors(config):
+        for member in _parameters(config, section):
+            facts = constructor.facts(member.key)
+            path = (section, "params", member.key)
+            if facts is None or member.value.kind == "template" or _scheduler_overwrites(config, path, facts):
+                continue
+            outcomes: dict[str, Outcome] = {}
+            for reading in config.readings(member.value):
+                wanted = refusal(facts, False, member.value, reading.kind, reading.value)
+                if wanted:
+                    stacks = [stack for stack in reading.stacks if stack == "deepspeed" or reading.value != AUTO]
+                    stage = _stage(config, section, facts)
+                    outcomes.update((stack, rejected(stage)) for stack in stacks)
+                    words = wanted
+            if outcomes:
+                yield Problem(
+                    path,
+                    member.value.span,
+                    f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
+                    + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises"),
+                    outcomes,
+                    help="Only the Trainer and Accelerate replace \"auto\"; write the value."
+                    if member.value.value == AUTO
+                    else f"Write {words}.",
+                    label=f"not {words}" if len(words) < 40 else "refused",
+                )
+
+
+@rule("DS505", "missing-parameter", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
+def missing_parameter(config: Config) -> Iterator[Problem]:
+    """Parameters without a default that the config leaves out, or no ``params`` at all."""
+    for section, constructor in _constructors(config):
+        node = config.section(section)
+        kind = node.member("type") if node else None
+        if node is None or kind is None:
+            continue
+        params = node.get("params")
+        if section == "scheduler" and params is None:
+            missing = ["params"]
+            message = "DeepSpeed reads `scheduler.params` without asking whether it is there, and raises"
+        else:
+            given = {member.key for member in params.members} if params else set()
+            missing = [name for name in constructor.required() if name not in given]
+            message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
+        if missing:
+            yield Problem(
+                (section, "type"),
+                kind.value.span,
+                message,
+                rejected("initialize"),
+                help=f'Add "params": {{}} to `{section}`.' if missing == ["params"] else f"Add {_quoted(missing)}.",
+                label=f"needs {_quoted(missing)}",
+            )
+
+
+@rule("DS506", "clipping-in-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
+def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
+    """``max_grad_norm`` among the optimizer's parameters, which DeepSpeed refuses by name."""
+    member = config.member("optimizer", "params", "max_grad_norm")
+    if member is None or not _builds_optimizer(config):
+        return
+    broken = member.value.kind not in ("integer", "float", "boolean")
+    yield Problem(
+        ("optimizer", "params", "max_grad_norm"),
+        member.key_span,
+        "DeepSpeed refuses `max_grad_norm` among the optimizer's parameters",
+        rejected("parse" if broken else "initialize"),
+        help="Delete it, and set `gradient_clipping` at the top level.",
+        label="belongs to `gradient_clipping`",
+    )
+
+
+@rule("DS507", "untested-zero-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
+def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
+    """An optimizer that DeepSpeed runs under ZeRO only when told to."""
+    constructor = optimizer_constructor(config)
+    member = config.member("optimizer", "type")
+    if constructor is None or member is None or not zero_stage(config):
+        return
+    if constructor.name in _ZERO_TESTED or is_truthy(config.node("zero_allow_untested_optimizer")):
+        return
+    yield Problem(
+        ("optimizer", "type"),
+        member.value.span,
+        f"DeepSpeed has not tested {constructor.name} under ZeRO: deepspeed.initialize raises",
+        rejected("initialize"),
+        help='Set "zero_allow_untested_optimizer": true, or use AdamW.',
+        label="untested under ZeRO",
+    )
+
+
+@rule("DS508", "torch-scheduler-on-wrapped-optimizer", severity="error", effects=("rejected",), keys=("scheduler",))
+def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
+    """A scheduler of torch, which refuses the optimizers that DeepSpeed wraps for ZeRO, fp16 and bf16."""
+    constructor = scheduler_constructor(config)
+    member = config.member("scheduler", "type")
+    if constructor is None or member is None or not constructor.is_torch or not _builds_optimizer(config):
+        return
+    wrapped = zero_stage(config) or model_dtype(config) != "fp32"
+    if wrapped:
+        yield Problem(
+            ("scheduler", "type"),
+            member.value.span,
+            f"{constructor.name} is torch's, which refuses the optimizer that DeepSpeed wraps for "
+            f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest, "
+            "or build the scheduler in the script.",
+            label="torch's scheduler",
+        )
+
+
+@rule("DS509", "nesterov-without-momentum", severity="error", effects=("rejected",), keys=("optimizer",))
+def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
+    """SGD with Nesterov momentum and nothing to apply it to."""
+    constructor = optimizer_constructor(config)
+    member = config.member("optimizer", "params", "nesterov")
+    if constructor is None or constructor.name != "SGD" or member is None or not is_truthy(member.value):
+        return
+    momentum = number(config.value("optimizer", "params", "momentum")) or 0
+    dampening = config.node("optimizer", "params", "dampening")
+    if momentum <= 0 or (dampening is not None and dampening.value != 0):
+        yield Problem(
+            ("optimizer", "params", "nesterov"),
+            member.value.span,
+            "SGD refuses `nesterov` without a `momentum` above 0 and a `dampening` of 0",
+            rejected("initialize"),
+            help='Add "momentum": 0.9, and delete `dampening`.',
+            label="needs momentum",
+        )
+
+
+def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
+    """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
+    if section == "optimizer" and model_dtype(config) != "fp32" and zero_stage(config) == 0:
+        return "initialize"
+    stage: str = facts["stage"]
+    return stage
+
+
+_SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")
+
+
+def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: dict[str, Any]) -> bool:
+    """Whether the scheduler of the config replaces a bad learning rate before the first step looks at it."""
+    if path[0] != "optimizer" or path[-1] != "lr" or facts["stage"] != "train":
+        return False
+    scheduler = scheduler_constructor(config)
+    if scheduler is None:
+        return False
+    maximum = config.node("scheduler", "params", "warmup_max_lr")
+    return scheduler.name in _SETS_LR_ITSELF or (
+        scheduler.name == "WarmupLR" and maximum is not None and maximum.kind != "null"
+    )
+
+
+def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:
+    optimizer = optimizer_constructor(config)
+    if optimizer is not None:
+        yield "optimizer", optimizer
+    scheduler = scheduler_constructor(config)
+    if scheduler is not None and _builds_optimizer(config):
+        yield "scheduler", scheduler
+
+
+def _builds_optimizer(config: Config) -> bool:
+    """Whether the config names an optimizer: without one DeepSpeed does not look at the scheduler either, unless
+
+    the script brings the optimizer, which the Trainer and Accelerate always do.
+    """
+    node = config.node("optimizer", "type")
+    return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
+
+
+def _parameters(config: Config, section: str) -> list[Member]:
+    params = config.section(section, "params")
+    if params is None:
+        return []
+    return [member for member in params.members if params.member(member.key) is member and member.key != "max_grad_norm"]
+
+
+def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:
+    """The outcome by stack: an unknown parameter that says "auto" stops Accelerate's prepare, unless it is filled."""
+    if member.value.value != AUTO or config.is_filled(path):
+        return dict.fromkeys(config.stacks, outcome)
+    return {stack: outcome if stack == "deepspeed" else rejected("initialize") for stack in config.stacks}
+
+
+def _other_type(name: str, known: list[str], usual: str) -> str:
+    from ds_lint import suggest
+
+    meant = suggest.choice(name, [_SPELLED.get(one, one) for one in known])
+    return f'Write "{meant}".' if meant and meant.lower() != name.lower() else f'Write "{meant or usual}".'
+
+
+_SPELLED = {"adam": "Adam", "adamw": "AdamW", "lamb": "Lamb", "adagrad": "Adagrad", "lion": "Lion"}
+
+
+def _instead_of(name: str, meant: str | None) -> str:
+    return f"Write `{meant}`." if meant else f"Delete `{name}`."
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

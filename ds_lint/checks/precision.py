@@ -1,0 +1,98 @@
+"""Rules about precision: fp16, bf16, dtypes that do not mix (DS4xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import Problem, rejected
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import bf16_section, is_on, is_truthy, model_dtype, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
+    **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
+    **dict.fromkeys(("fp32", "float32", "float", "torch.float32"), "fp32"),
+    **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
+    **dict.fromkeys(("int8", "torch.int8"), "int8"),
+}
+
+
+@rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))
+def fp16_and_bf16(config: Config) -> Iterator[Problem]:
+    """Both 16-bit modes switched on."""
+    bf16 = bf16_section(config)
+    if is_on(config, "fp16", "enabled") and is_on(config, bf16, "enabled"):
+        one, other = config.member("fp16", "enabled"), config.member(bf16, "enabled")
+        assert one is not None and other is not None  # noqa: S101, PT018 - both are on
+        yield Problem(
+            (bf16, "enabled"),
+            other.value.span,
+            "fp16 and bf16 are both switched on, and DeepSpeed refuses the two together",
+            rejected("parse"),
+            help="Switch one of them off: bf16 on Ampere and newer GPUs, fp16 on older ones.",
+            label="bf16 is on",
+            related=[Related(one.value.span, "and fp16 is on")],
+        )
+
+
+@rule("DS402", "param-dtype-conflict", severity="error", effects=("rejected",), keys=("data_types",))
+def param_dtype_conflict(config: Config) -> Iterator[Problem]:
+    """``data_types.param_dtype`` that is not the mode which is switched on."""
+    member = config.member("data_types", "param_dtype")
+    wanted = _NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    dtype = model_dtype(config)
+    if member is not None and wanted is not None and wanted != dtype:
+        yield Problem(
+            ("data_types", "param_dtype"),
+            member.value.span,
+            f"`data_types.param_dtype` says {wanted}, and the config switches on {dtype}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=f'Set "{wanted}": {{"enabled": true}}, or delete `param_dtype`.'
+            if wanted in ("fp16", "bf16")
+            else "Delete `param_dtype`, or switch fp16 and bf16 off.",
+            label=f"the model is {dtype}",
+        )
+
+
+@rule("DS403", "dtypes-do-not-mix", severity="error", effects=("rejected",), keys=("data_types",))
+def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
+    """A gradient accumulation dtype of its own without ZeRO, which only ZeRO's optimizers support."""
+    member = config.member("data_types", "grad_accum_dtype")
+    wanted = _NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    dtype = model_dtype(config)
+    if member is not None and wanted is not None and wanted != dtype and zero_stage(config) == 0:
+        if config.node("optimizer", "type") is None:
+            return  # checked only where the config brings an optimizer
+        yield Problem(
+            ("data_types", "grad_accum_dtype"),
+            member.value.span,
+            f"without ZeRO, a {dtype} model accumulates its gradients in {dtype}: "
+            f"deepspeed.initialize refuses {wanted}",
+            rejected("initialize"),
+            help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
+            label=f"the model is {dtype}",
+        )
+
+
+@rule("DS404", "autocast-module-not-importable", severity="error", effects=("rejected",), keys=("torch_autocast",))
+def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
+    """Names in ``lower_precision_safe_modules`` that are no ``package.Class``, which DeepSpeed imports."""
+    path = ("torch_autocast", "lower_precision_safe_modules")
+    modules = config.node(*path)
+    if modules is None or not is_truthy(config.node("torch_autocast", "enabled")):
+        return
+    for item in modules.items if modules.kind == "array" else [modules]:
+        if item.kind == "string" and "." not in str(item.value) and item.value != "auto":
+            yield Problem(
+                path,
+                item.span,
+                f"DeepSpeed imports every class of `{path[-1]}`, and {item.value!r} names no package: "
+                "deepspeed.initialize raises",
+                rejected("initialize"),
+                help='Write the full name, like "torch.nn.Linear".',
+                label="no package",
+            )

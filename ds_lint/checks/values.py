@@ -1,0 +1,246 @@
+"""Rules about single values: what DeepSpeed refuses, and "auto" where nobody fills it (DS2xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.coercion import refusal
+from ds_lint.config import AUTO
+from ds_lint.finding import Edit, Fix
+from ds_lint.rule import rule
+from ds_lint.switches import bf16_section, is_truthy, model_dtype
+from ds_lint.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config, Visit
+    from ds_lint.knowledge import Key
+    from ds_lint.tree import KeyPath, Member, Node
+
+
+@rule("DS201", "refused-value", severity="error", effects=("rejected",))
+def refused_value(config: Config) -> Iterator[Problem]:
+    """Values that DeepSpeed's own checks, or the code that uses them, refuse."""
+    for visit in config.visits:
+        key = visit.key
+        if key is None or "removed" in key.facts or visit.value.value == AUTO or visit.value.kind == "template":
+            continue
+        outcomes: dict[str, Outcome] = {}
+        wanted = None
+        for reading in config.readings(visit.value):
+            refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
+            if refused and is_used(config, key):
+                wanted = refused
+                stage = key.facts.get("stage", "parse")
+                outcomes.update((stack, rejected(stage)) for stack in _stacks_that_use(key, reading.stacks))
+        if wanted and outcomes:
+            yield Problem(
+                visit.path,
+                visit.value.span,
+                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}{_when(key)}",
+                outcomes,
+                help=_instead(visit, key, wanted),
+                label=f"not {wanted}" if len(wanted) < 40 else "refused",
+            )
+
+
+@rule("DS202", "stage-as-string", severity="error", effects=("wrong-result", "no-effect"), keys=("zero_optimization",))
+def stage_as_string(config: Config) -> Iterator[Problem]:
+    """A ZeRO stage in quotes, which DeepSpeed understands and the Trainer does not."""
+    stage = config.node("zero_optimization", "stage")
+    key = config.knowledge.root.child("zero_optimization")
+    known = key.child("stage") if key else None
+    if stage is None or known is None or stage.kind != "string" or stage.value == AUTO:
+        return
+    if refusal(known.facts, True, stage, stage.kind, stage.value):
+        return  # refused-value
+    number = int(float(str(stage.value)))
+    empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
+    consequence = (
+        "the Trainer and Accelerate compare it with the number 3, take the run for another stage and save empty weights"
+        if empty
+        else "DeepSpeed turns it into the number, the Trainer and Accelerate do not recognise the stage"
+    )
+    yield Problem(
+        ("zero_optimization", "stage"),
+        stage.span,
+        f"`zero_optimization.stage` is the string {shown(config, stage)}: {consequence}",
+        {stack: NO_EFFECT if stack == "deepspeed" or not empty else WRONG_RESULT for stack in config.stacks},
+        help=f"Write the number: {number}.",
+        label="a string",
+        severity="error" if empty else "warning",
+        fix=Fix(f"Write {number} without quotes", "safe", [Edit(stage.span, str(number))]),
+    )
+
+
+@rule("DS203", "auto-nobody-fills", severity="error", effects=("rejected", "no-effect", "wrong-result"))
+def auto_nobody_fills(config: Config) -> Iterator[Problem]:
+    """ "auto" in a place that neither the Trainer nor Accelerate fills."""
+    for path, member, visit in _autos(config):
+        if config.is_filled(path) or (visit is not None and _is_a_choice(visit.key) and config.stack == "deepspeed"):
+            continue
+        outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
+        plain = "DeepSpeed alone would not see a value that it can use"
+        if "deepspeed" in config.stacks and visit is not None and not _is_a_choice(visit.key):
+            outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
+        if outcomes:
+            stops = f"`{dotted(path)}` is not among the keys that the Trainer and Accelerate fill: prepare stops at it"
+            yield Problem(
+                path,
+                member.value.span,
+                stops if "deepspeed" not in outcomes else f'nobody fills "auto" at `{dotted(path)}`: {plain}',
+                outcomes,
+                help="Write the value, or delete the key to get DeepSpeed's default.",
+                label="not filled",
+            )
+
+
+@rule("DS204", "auto-without-trainer", severity="error", effects=("rejected", "no-effect", "wrong-result"))
+def auto_without_trainer(config: Config) -> Iterator[Problem]:
+    """ "auto" in a config that DeepSpeed loads alone, where nobody replaces it."""
+    if config.stack != "deepspeed":
+        return
+    for path, member, visit in _autos(config):
+        if visit is None or not config.is_filled(path):
+            continue
+        outcome, plain = _what_deepspeed_does(config, visit)
+        yield Problem(
+            path,
+            member.value.span,
+            f'without the Trainer or Accelerate nobody fills "auto" at `{dotted(path)}`: {plain}',
+            outcome,
+            help="Write the value.",
+            label="not filled",
+            severity="warning" if outcome.effect == "no-effect" else None,
+        )
+
+
+@rule("DS205", "switch-needs-key", severity="error", effects=("rejected",), keys=("data_efficiency",))
+def switch_needs_key(config: Config) -> Iterator[Problem]:
+    """Features that are switched on without the key that they look up next."""
+    for visit in config.visits:
+        if visit.key is None or "needs" not in visit.key.facts or not is_truthy(visit.value):
+            continue
+        section = config.root.at(visit.path[:-1])
+        missing = [name for name in visit.key.facts["needs"] if section is not None and section.get(name) is None]
+        if missing:
+            yield Problem(
+                visit.path,
+                visit.value.span,
+                f"`{dotted(visit.path[:-1])}` is on and has no `{missing[0]}`, which DeepSpeed looks up{_when(visit.key)}",
+                rejected(visit.key.facts["stage"]),
+                help=f"Add `{missing[0]}`, or switch the feature off.",
+                label=f"needs `{missing[0]}`",
+            )
+
+
+def is_used(config: Config, key: Key) -> bool:
+    """Whether the code that would choke on a bad value runs: ``when`` and ``unless`` name what it depends on."""
+    when, unless = key.facts.get("when"), key.facts.get("unless")
+    if when == "16-bit":
+        return model_dtype(config) != "fp32"
+    if when is not None:
+        return is_truthy(config.node(*when.split(".")))
+    return unless is None or not is_truthy(config.node(*unless.split(".")))
+
+
+def shown(config: Config, node: Node) -> str:
+    """A value as the reader wrote it, shortened to a line."""
+    text = config.document.text[node.span.start : node.span.end]
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _autos(config: Config) -> Iterator[tuple[KeyPath, Member, Visit | None]]:
+    """Every "auto" under a key that DeepSpeed knows; the visit is None for parameters of a constructor."""
+    for visit in config.visits:
+        if visit.key is None or "removed" in visit.key.facts:
+            continue
+        if visit.value.value == AUTO:
+            yield visit.path, visit.member, visit
+        elif visit.key.facts.get("unknown") == "by-type":
+            for member in visit.value.members:
+                if member.value.value == AUTO:
+                    yield (*visit.path, member.key), member, None
+
+
+def _is_a_choice(key: Key | None) -> bool:
+    """Whether "auto" is a value of DeepSpeed's own here."""
+    return key is not None and (AUTO in key.facts.get("one_of", ()) or key.facts.get("default") == AUTO)
+
+
+def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
+    key = visit.key
+    assert key is not None  # noqa: S101 - _autos yields known keys only
+    if visit.section.strict:
+        default = key.facts.get("default")
+        kept = f"its default {_json(default)}" if default is not None else "its default"
+        return NO_EFFECT, f"DeepSpeed drops the key without a word and keeps {kept}"
+    if visit.path[0] == "bfloat16" and bf16_section(config) == "bf16":
+        return NO_EFFECT, "and nothing reads it"
+    if not is_used(config, key):
+        return NO_EFFECT, "and nothing reads it while its feature is off"
+    if visit.path[0] in _BATCH_KEYS or refusal(key.facts, False, visit.value, "string", AUTO):
+        stage = key.facts.get("stage", "parse")
+        return rejected(stage), "DeepSpeed computes with the word itself and stops"
+    if "no_effect" in key.facts or AUTO in key.facts.get("takes", "").split():
+        return NO_EFFECT, "and nothing reads it"
+    return WRONG_RESULT, "DeepSpeed takes the word itself, which counts as true"
+
+
+_BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+def _json(value: object) -> str:
+    if value is True or value is False:
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _stacks_that_use(key: Key, stacks: tuple[str, ...]) -> tuple[str, ...]:
+    only = key.facts.get("stacks")
+    return tuple(stack for stack in stacks if stack in only) if only else stacks
+
+
+def _when(key: Key) -> str:
+    words = {
+        "parse": "; DeepSpeed refuses the config",
+        "initialize": "; deepspeed.initialize raises",
+        "train": "; the first training step raises",
+    }
+    return words[key.facts.get("stage", "parse")]
+
+
+def _instead(visit: Visit, key: Key, wanted: str) -> str:
+    value = visit.value
+    if value.kind == "null":
+        return "Delete the key to get DeepSpeed's default."
+    if value.kind == "string":
+        unquoted = _unquoted(str(value.value), wanted)
+        if unquoted is not None:
+            return f"Write {unquoted} without quotes."
+        choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
+        if choices:
+            from ds_lint import suggest
+
+            meant = suggest.choice(str(value.value), choices)
+            return f'Write "{meant}".' if meant else f"Write {wanted}."
+    if value.kind == "float" and "whole number" in wanted and value.value is not None:
+        return f"Write a whole number: {int(value.value)}." if abs(float(value.value)) < 1e18 else f"Write {wanted}."
+    if key.is_section and value.kind == "string" and key.child("device"):
+        return f'Write {{"device": "{value.value}"}}.'
+    return f"Write {wanted}, or delete the key to get DeepSpeed's default."
+
+
+def _unquoted(text: str, wanted: str) -> str | None:
+    """The JSON number or boolean that a quoted value stands for, if that is what is wanted."""
+    if text.strip().lower() in ("true", "false"):
+        return text.strip().lower() if "true" in wanted else None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if "number" not in wanted or number - number != 0:
+        return None
+    return str(int(number)) if number.is_integer() else text.strip()

@@ -1,0 +1,262 @@
+"""Rules about ZeRO and offload: what one setting demands of another (DS3xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
+from ds_lint.constructors import offloads_optimizer, optimizer_constructor
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, is_truthy, number, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.finding import Related as RelatedPlace
+
+ZERO = "zero_optimization"
+
+
+@rule("DS301", "zero-as-boolean", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def zero_as_boolean(config: Config) -> Iterator[Problem]:
+    """``zero_optimization: true``, the form of DeepSpeed's first releases."""
+    member = config.member(ZERO)
+    if member is None or member.value.kind != "boolean":
+        return
+    stage = 1 if member.value.value else 0
+    outcomes = {stack: NO_EFFECT if stack == "deepspeed" else rejected("initialize") for stack in config.stacks}
+    yield Problem(
+        (ZERO,),
+        member.value.span,
+        f"`zero_optimization` as a boolean is deprecated: DeepSpeed takes it for stage {stage}",
+        outcomes,
+        help=f'Write {{"stage": {stage}}}, or the stage that is meant.',
+        label=f"means stage {stage}",
+    )
+
+
+@rule("DS302", "zero-without-optimizer", severity="warning", effects=("risk",), keys=(ZERO,))
+def zero_without_optimizer(config: Config) -> Iterator[Problem]:
+    """ZeRO in a config without an optimizer: it needs one from the script."""
+    stage = zero_stage(config)
+    optimizer = config.node("optimizer", "type")
+    member = config.member(ZERO)
+    if config.stack != "deepspeed" or not stage or member is None or (optimizer is not None and optimizer.kind != "null"):
+        return
+    yield Problem(
+        (ZERO,),
+        member.key_span,
+        f"ZeRO stage {stage} needs an optimizer, and this config has none: deepspeed.initialize raises unless the "
+        "script passes one",
+        RISK,
+        help='Add "optimizer", or pass `optimizer=` to deepspeed.initialize.',
+        label=f"stage {stage}, no optimizer",
+    )
+
+
+@rule("DS303", "partial-offload-below-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
+def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
+    """``offload_optimizer.ratio`` below 1 without stage 3."""
+    member = config.member(ZERO, "offload_optimizer", "ratio")
+    ratio = number(member.value.value) if member else None
+    stage = zero_stage(config)
+    if member is not None and ratio is not None and 0 <= ratio < 1 and stage in (0, 1, 2):
+        yield Problem(
+            (ZERO, "offload_optimizer", "ratio"),
+            member.value.span,
+            f"only stage 3 offloads a part of the optimizer, and this is stage {stage}: DeepSpeed refuses the config",
+            rejected("parse"),
+            help="Write 1.0, or set `stage` to 3.",
+            label="needs stage 3",
+            related=_related(config, "stage"),
+        )
+
+
+@rule("DS304", "grad-norm-off", severity="error", effects=("rejected",), keys=(ZERO,))
+def grad_norm_off(config: Config) -> Iterator[Problem]:
+    """``compute_grad_norm: false`` with something that needs the norm."""
+    member = config.member(ZERO, "compute_grad_norm")
+    stage = zero_stage(config)
+    if member is None or member.value.value == "auto" or _is_on_or_absent(config, "compute_grad_norm") or stage is None:
+        return
+    reason, when = None, "initialize"
+    if stage not in (1, 2):
+        reason, when = f"is for stages 1 and 2, and this is stage {stage}", "parse"
+    elif config.node("optimizer", "type") is not None:
+        clipping = config.node("gradient_clipping")
+        if clipping is None or (number(clipping.value) or 0) > 0:
+            value = "1.0, its default" if clipping is None else clipping.value
+            reason = f"needs `gradient_clipping` 0, and it is {value}"
+        elif config.section(ZERO, "zenflow") is not None:
+            reason = "does not go with ZenFlow"
+        elif offloads_optimizer(config):
+            reason = "does not go with optimizer offload"
+    if reason:
+        yield Problem(
+            (ZERO, "compute_grad_norm"),
+            member.value.span,
+            f"`compute_grad_norm: false` {reason}: "
+            + ("DeepSpeed refuses the config" if when == "parse" else "deepspeed.initialize raises"),
+            rejected(when),
+            help="Delete `compute_grad_norm`, or change the other setting.",
+            label="off",
+        )
+
+
+@rule("DS305", "legacy-stage-1", severity="error", effects=("rejected",), keys=(ZERO,))
+def legacy_stage_1(config: Config) -> Iterator[Problem]:
+    """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9."""
+    member = config.member(ZERO, "legacy_stage1")
+    if member is not None and is_on(config, ZERO, "legacy_stage1") and zero_stage(config):
+        yield Problem(
+            (ZERO, "legacy_stage1"),
+            member.value.span,
+            "the old implementation of stage 1 left DeepSpeed with 0.5.9: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Delete `legacy_stage1`.",
+            label="no longer there",
+        )
+
+
+@rule("DS306", "prescale-with-reduce-scatter", severity="error", effects=("rejected",))
+def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
+    """Scaling of gradients before the reduction, which ZeRO's reduce-scatter does not do."""
+    stage = zero_stage(config)
+    optimizer = config.node("optimizer", "type")
+    if stage not in (2, 3) or optimizer is None or not _reduces_with_scatter(config):
+        return
+    if stage == 2 and str(config.value("gradient_allreduce_op") or "mean").lower() != "mean":
+        return  # stage 2 asserts only where it averages
+    for name, off in (("prescale_gradients", False), ("gradient_predivide_factor", 1.0)):
+        member = config.member(name)
+        if member is None:
+            continue
+        wrong = is_truthy(member.value) if name == "prescale_gradients" else member.value.value != 1
+        if wrong:
+            yield Problem(
+                (name,),
+                member.value.span,
+                f"ZeRO stage {stage} with reduce-scatter does not scale gradients before the reduction: "
+                f"deepspeed.initialize refuses `{name}`",
+                rejected("initialize"),
+                help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
+                label="not under reduce-scatter",
+                related=_related(config, "stage"),
+            )
+            return
+
+
+@rule("DS307", "sum-reduction", severity="error", effects=("rejected",), keys=("gradient_allreduce_op",))
+def sum_reduction(config: Config) -> Iterator[Problem]:
+    """``gradient_allreduce_op: sum`` with what cannot sum."""
+    member = config.member("gradient_allreduce_op")
+    if member is None or str(member.value.value).lower() != "sum":
+        return
+    other = None
+    if zero_stage(config) == 3:
+        other = "ZeRO stage 3"
+    elif config.section(ZERO, "zenflow") is not None:
+        other = "ZenFlow"
+    elif is_on(config, "compile", "deepcompile"):
+        other = "DeepCompile"
+    if other:
+        yield Problem(
+            ("gradient_allreduce_op",),
+            member.value.span,
+            f'"sum" is not supported with {other}: DeepSpeed refuses the config',
+            rejected("parse"),
+            help='Write "mean", or delete the key.',
+            label=f"not with {other}",
+        )
+
+
+@rule("DS308", "low-precision-states", severity="error", effects=("rejected",), keys=("fp16", "bf16", "bfloat16"))
+def low_precision_states(config: Config) -> Iterator[Problem]:
+    """Master weights, gradients or optimizer states in 16 bit without the ZeRO and the offload that they need."""
+    stage = zero_stage(config)
+    for section, name in (
+        ("fp16", "fp16_master_weights_and_grads"),
+        ("bf16", "bf16_master_weights_and_grads"),
+        ("bf16", "bf16_optimizer_states"),
+    ):
+        member = config.member(section, name)
+        if member is None or not is_on(config, section, name) or stage is None:
+            continue
+        reason, when = None, "parse"
+        if not stage:
+            reason = "is for ZeRO stages 1 to 3, and this is stage 0"
+        elif name == "bf16_optimizer_states" and not is_on(config, "bf16", "bf16_master_weights_and_grads"):
+            reason = "needs `bf16_master_weights_and_grads` as well"
+        elif name.endswith("master_weights_and_grads") and _needs_cpu_adam(config, section):
+            reason, when = "needs the optimizer offloaded to the CPU, with Adam or AdamW", "initialize"
+        if reason:
+            yield Problem(
+                (section, name),
+                member.value.span,
+                f"`{name}` {reason}: "
+                + ("DeepSpeed refuses the config" if when == "parse" else "deepspeed.initialize raises"),
+                rejected(when),
+                help=f"Delete `{name}`, or set what it needs.",
+                label="on",
+            )
+
+
+@rule("DS309", "overlap-without-managed-accumulation", severity="error", effects=("rejected",), keys=("managed_gradient_accumulation",))
+def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
+    """Gradient accumulation left to the script, with communication that overlaps it."""
+    member = config.member("managed_gradient_accumulation")
+    stage = zero_stage(config)
+    if member is None or is_truthy(member.value) or stage is None or stage >= 2:
+        return
+    if is_on(config, ZERO, "overlap_comm"):
+        yield Problem(
+            ("managed_gradient_accumulation",),
+            member.value.span,
+            f"without managed gradient accumulation only stage 2 overlaps communication, and this is stage {stage}: "
+            "deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Set `zero_optimization.overlap_comm` to false.",
+            label="off",
+            related=_related(config, "overlap_comm"),
+        )
+
+
+@rule("DS310", "muon-with-reduce-scatter", severity="error", effects=("rejected",), keys=("optimizer",))
+def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
+    """Muon at stage 3, where it needs whole gradients, and reduce-scatter hands out parts."""
+    member = config.member("optimizer", "type")
+    if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
+        return
+    if _reduces_with_scatter(config):
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            "Muon at stage 3 does not go with reduce-scatter, which is on unless it is switched off: "
+            "deepspeed.initialize raises",
+            rejected("initialize"),
+            help='Set "reduce_scatter": false in `zero_optimization`, or use stage 2.',
+            label="not with reduce-scatter",
+            related=_related(config, "stage"),
+        )
+
+
+def _is_on_or_absent(config: Config, name: str) -> bool:
+    return config.node(ZERO, name) is None or is_on(config, ZERO, name)
+
+
+def _reduces_with_scatter(config: Config) -> bool:
+    return _is_on_or_absent(config, "reduce_scatter") or config.value(ZERO, "reduce_scatter") == "auto"
+
+
+def _needs_cpu_adam(config: Config, section: str) -> bool:
+    """16-bit master weights live on the CPU, in DeepSpeed's Adam, unless bf16 optimizer states stay on the GPU too."""
+    if section == "bf16" and is_on(config, "bf16", "bf16_optimizer_states") and not offloads_optimizer(config):
+        return False
+    constructor = optimizer_constructor(config)
+    return constructor is not None and constructor.name != "DeepSpeedCPUAdam"
+
+
+def _related(config: Config, name: str) -> list[RelatedPlace]:
+    member = config.member(ZERO, name)
+    return [Related(member.value.span, f"{name} {member.value.value}")] if member else []

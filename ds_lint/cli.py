@@ -1,0 +1,34 @@
+"""The entry point. What ``ds-lint check FILE...`` does not need on a clean file is not imported here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and end it."""
+    try:
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:  # the reader of our output has gone: nothing more to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    os._exit(status)  # skips the interpreter's own clean-up, which costs a tenth of a clean run
+
+
+def run(arguments: list[str]) -> int:
+    """The exit status of a command line: 0 clean, 1 findings, 2 wrong usage, unreadable file or internal error."""
+    if arguments[:1] == ["check"] and not any(argument.startswith("-") for argument in arguments):
+        from ds_lint.commands.check import Options, check  # the usual call does without argparse
+
+        return check(Options(paths=arguments[1:]))
+    from ds_lint.commands.parser import parse
+
+    return parse(arguments)

@@ -1,0 +1,272 @@
+"""Which values the libraries take: pydantic's lax coercions for strict sections, plain Python for the others.
+
+Everything here answers one question: what would have been taken instead, or None if this value is taken.
+Source: pydantic's conversion table (lax mode, Python input), held to the installed pydantic by
+``tests/fidelity/test_coercion.py``; ``takes`` in ``schemas/overlay.json`` says what later code does with a raw value.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.tree import Node, Scalar
+
+    Facts = dict[str, Any]
+
+_BOOLEAN_TEXTS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"))
+_INTEGER_TEXT = re.compile(r"[+-]?\d+(_\d+)*(\.0+)?\Z", re.ASCII)
+_FLOAT_TEXT = re.compile(
+    r"[+-]?((\d+(_\d+)*\.?(\d+(_\d+)*)?|\.\d+(_\d+)*)(e[+-]?\d+(_\d+)*)?|inf(inity)?|nan)\Z",
+    re.ASCII | re.IGNORECASE,
+)
+_LARGEST_INTEGER_FROM_FLOAT = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
+
+# Words for the kinds of ``takes``, in the order in which a message lists them.
+_TAKES_WORDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "null": "null",
+    "array": "an array",
+    "array-of-str": "an array of strings",
+    "object": "an object",
+    "truthy": "a value that is not empty",
+    "falsy": "an empty value",
+    "auto": '"auto"',
+    "false": "false",
+    "numbers": "an array of numbers, one for each parameter group",
+    "pair": "an array of two numbers",
+    "unit-pair": "an array of two numbers from 0 to below 1",
+}
+
+
+def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
+    """In words, what DeepSpeed takes for a key instead of this value; None if it takes the value.
+
+    ``kind`` and ``value`` are the node's as its reader hands them over (hjson turns ``100.0`` into ``100``).
+    """
+    if "takes" in facts:
+        return _refused_by_code(facts, node, kind, value)
+    if strict:
+        return _refused_by_pydantic(facts, node, kind, value)
+    return None
+
+
+def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    takes = facts["takes"].split()
+    if "any" in takes:
+        return None
+    if kind == "string" and "one_of" in facts and _is_one_of(value, facts):
+        return None
+    if kind in ("integer", "float", "boolean") and value in facts.get("numbers", ()):
+        return None
+    if any(_is_of(word, node, kind, value) for word in takes):
+        return _out_of_range(facts, kind, value)
+    return _wanted(facts, takes)
+
+
+def _is_of(word: str, node: Node, kind: str, value: Scalar) -> bool:
+    if word == "bool":
+        return kind == "boolean"
+    if word == "int":
+        return kind == "integer"
+    if word == "float":
+        return kind == "float"
+    if word == "str":
+        return kind in ("string", "template")
+    if word == "truthy":
+        return _is_truthy(node, value)
+    if word == "falsy":
+        return not _is_truthy(node, value)
+    if word == "auto":
+        return value == "auto"
+    if word == "false":
+        return kind == "boolean" and not value
+    if word == "numeric-str":
+        return kind == "string" and _FLOAT_TEXT.match(str(value).strip()) is not None
+    if word in ("numbers", "pair", "unit-pair"):
+        return kind == "array" and _are_numbers(node.items, word)
+    if word == "array-of-str":
+        return kind == "array" and all(item.kind == "string" for item in node.items)
+    return kind == word
+
+
+def _are_numbers(items: list[Node], word: str) -> bool:
+    """Any numbers, two of them, or two from 0 to below 1, as ``torch.optim`` wants its betas."""
+    if not all(item.kind in ("integer", "float", "boolean") for item in items):
+        return False
+    if word == "numbers":
+        return bool(items)
+    return len(items) == 2 and (word == "pair" or all(0 <= item.value < 1 for item in items))  # type: ignore[operator]
+
+
+def _is_truthy(node: Node, value: Scalar) -> bool:
+    return bool(value or node.members or node.items)
+
+
+def _is_one_of(value: Scalar, facts: Facts) -> bool:
+    if facts.get("case") == "any":
+        return str(value).lower() in {str(choice).lower() for choice in facts["one_of"]}
+    return value in facts["one_of"]
+
+
+def _out_of_range(facts: Facts, kind: str, value: Scalar) -> str | None:
+    if facts.get("zero") == "refused" and kind in ("integer", "float", "boolean") and value == 0:
+        return "a number other than 0"
+    if kind in ("integer", "float", "boolean"):
+        return _out_of_bounds(facts, float(value or 0) if kind == "boolean" else value, "a number")
+    return None
+
+
+def _wanted(facts: Facts, takes: list[str]) -> str:
+    words = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
+    if "int" in takes and "float" in takes:
+        words.remove("a whole number")
+        if "bool" in takes:  # True is 1 to Python; nobody needs to be told
+            words.remove("true or false")
+    choices = facts.get("one_of")
+    if choices:
+        words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
+    return _either(words) if words else "no value that JSON can write"
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    if kind == "string" and "one_of" in facts:
+        return None if value in facts["one_of"] else _wanted(facts, [])
+    if "enum" in facts:
+        return _refused_enum(facts["enum"], kind, value)
+    types = facts.get("type")
+    if types is None:
+        return None  # annotated ``object``: anything is taken
+    if isinstance(types, str):
+        types = [types]
+    if kind == "null":
+        return None if "null" in types else _pydantic_words(types, facts)
+    refusals = [_CHECKS[wanted](facts, node, kind, value) for wanted in types if wanted != "null"]
+    if None in refusals:
+        return None
+    return refusals[0] if len(refusals) == 1 else _pydantic_words(types, facts)
+
+
+def _pydantic_words(types: list[str], facts: Facts) -> str:
+    words = {
+        "boolean": "true or false",
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "a string",
+        "array": "an array",
+        "object": "an object",
+        "null": "null",
+    }
+    return _either([words[name] for name in types])
+
+
+def _refused_enum(choices: list[Scalar], kind: str, value: Scalar) -> str | None:
+    """An enum takes its values; an enum of integers also what turns into one (``"3"``, ``3.0``, ``true``)."""
+    wanted = "one of " + ", ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
+    if isinstance(choices[0], str):
+        return None if kind == "string" and value in choices else wanted
+    if kind in ("integer", "float", "boolean"):
+        return None if value in choices else wanted
+    number = _integer_of_text(value) if kind == "string" else None
+    return None if number is not None and number in choices else wanted
+
+
+def _integer_of_text(value: Scalar) -> int | None:
+    text = str(value).strip()
+    return int(text.split(".")[0]) if _INTEGER_TEXT.match(text) else None
+
+
+def _refused_boolean(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    if kind == "boolean" or (kind in ("integer", "float") and value in (0, 1)):
+        return None
+    if kind == "string" and str(value).lower() in _BOOLEAN_TEXTS:
+        return None
+    return "true or false"
+
+
+def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    wanted = "a whole number"
+    if facts.get("bool") == "refused" and kind == "boolean":
+        return wanted
+    number: Scalar = None
+    if kind in ("integer", "boolean"):
+        number = int(value or 0)
+    elif kind == "float" and isinstance(value, float) and abs(value) < _LARGEST_INTEGER_FROM_FLOAT:
+        number = int(value) if value.is_integer() else None
+    elif kind == "string" and not (facts.get("text") == "digits" and "." in str(value)):
+        number = _integer_of_text(value)
+    return wanted if number is None else _out_of_bounds(facts, number, wanted)
+
+
+def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    wanted = "a number"
+    if facts.get("bool") == "refused" and kind == "boolean":
+        return wanted
+    if kind in ("integer", "float", "boolean"):
+        return _out_of_bounds(facts, value, wanted)
+    if kind == "string" and _FLOAT_TEXT.match(str(value).strip()):
+        return _out_of_bounds(facts, float(str(value)), wanted)
+    return wanted
+
+
+def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
+    if not isinstance(value, (int, float)):
+        return None
+    minimum, above = facts.get("minimum"), facts.get("exclusiveMinimum")
+    maximum, below = facts.get("maximum"), facts.get("exclusiveMaximum")
+    if (
+        (minimum is None or value >= minimum)
+        and (above is None or value > above)
+        and (maximum is None or value <= maximum)
+        and (below is None or value < below)
+        and not (facts.get("finite") and value - value != 0)
+    ):
+        return None
+    bounds = [
+        f"{words} {bound}"
+        for words, bound in (
+            ("of at least", minimum),
+            ("above", above),
+            ("of at most", maximum),
+            ("below", below),
+        )
+        if bound is not None
+    ]
+    return f"{wanted} {' and '.join(bounds)}" if bounds else "a finite number"
+
+
+def _refused_string(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    return None if kind in ("string", "template") else "a string"
+
+
+def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    items = facts.get("items")
+    if kind != "array":
+        return "an array of strings" if items and items.get("type") == "string" else "an array"
+    if items and any(_refused_by_pydantic(items, item, item.kind, item.value) for item in node.items):
+        return "an array of " + ("strings" if "type" in items else ", ".join(f'"{choice}"' for choice in items["enum"]))
+    return None
+
+
+def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    return None if kind == "object" else "an object"
+
+
+_CHECKS = {
+    "boolean": _refused_boolean,
+    "integer": _refused_integer,
+    "number": _refused_number,
+    "string": _refused_string,
+    "array": _refused_array,
+    "object": _refused_object,
+}

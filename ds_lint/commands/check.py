@@ -1,0 +1,133 @@
+"""``ds-lint check``: judge configs and report."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ds_lint import __version__, discover, linting
+from ds_lint.finding import SEVERITIES
+from ds_lint.output import renderer
+from ds_lint.output.report import Report
+from ds_lint.output.terminal import terminal_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from ds_lint.output.report import FileReport
+    from ds_lint.rule import Rule
+
+STANDARD_INPUT = "-"
+
+
+class Options:
+    """What the command line of ``check`` asks for."""
+
+    __slots__ = (
+        "detect",
+        "fail_on",
+        "ignore",
+        "output_file",
+        "output_format",
+        "paths",
+        "select",
+        "stack",
+        "stdin_filename",
+        "world_size",
+    )
+
+    def __init__(
+        self,
+        paths: list[str],
+        *,
+        stack: str | None = None,
+        world_size: int | None = None,
+        select: list[str] | None = None,
+        ignore: list[str] | None = None,
+        output_format: str = "full",
+        output_file: str | None = None,
+        stdin_filename: str | None = None,
+        detect: bool = False,
+        fail_on: str = "warning",
+    ) -> None:
+        self.paths = paths or ["."]
+        self.stack = stack
+        self.world_size = world_size
+        self.select = select
+        self.ignore = ignore
+        self.output_format = output_format
+        self.output_file = output_file
+        self.stdin_filename = stdin_filename
+        self.detect = detect
+        self.fail_on = fail_on
+
+
+def check(options: Options) -> int:
+    """Judge, print, and return the exit status."""
+    rules = None
+    if options.select or options.ignore:
+        from ds_lint.commands.selection import select
+
+        rules = select(options.select, options.ignore)
+    unreadable: list[str] = []
+    reports = list(_reports(options, rules, unreadable))
+    for complaint in unreadable:
+        sys.stderr.write(f"ds-lint: {complaint}\n")
+    _write(Report(reports, __version__), options)
+    if unreadable:
+        return 2
+    return 1 if _fails(reports, options.fail_on) else 0
+
+
+def _reports(options: Options, rules: list[Rule] | None, unreadable: list[str]) -> Iterator[FileReport]:
+    for path in options.paths:
+        if path == STANDARD_INPUT:
+            data, name = sys.stdin.buffer.read(), options.stdin_filename or "<stdin>"
+            yield linting.lint_bytes(data, name, stack=options.stack, world_size=options.world_size, rules=rules)
+        elif os.path.isdir(path):
+            for found in discover.json_files(path):
+                yield from _report(found, options, rules, unreadable, detect=True)
+        else:
+            yield from _report(path, options, rules, unreadable, detect=options.detect)
+
+
+def _report(
+    path: str, options: Options, rules: list[Rule] | None, unreadable: list[str], *, detect: bool
+) -> Iterator[FileReport]:
+    """The report on a file; none where it is to be detected and holds no config."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        unreadable.append(f"{path}: {error.strerror or error}")
+        return
+    if detect and not discover.may_be_config(data):
+        return
+    document = linting.read(data, path)
+    if detect and not discover.is_config(document):
+        return
+    yield linting.lint_document(document, stack=options.stack, world_size=options.world_size, rules=rules)
+
+
+def _fails(reports: list[FileReport], fail_on: str) -> bool:
+    counting = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    return any(finding.severity in counting for report in reports for finding in report.findings)
+
+
+def _write(report: Report, options: Options) -> None:
+    render = renderer(options.output_format)
+    if options.output_file is None:
+        _print(render(report, terminal_of(sys.stdout)), sys.stdout)
+        return
+    with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(render(report, terminal_of(file)))
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:  # a terminal that is not UTF-8, or a lone surrogate
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,0 +1,157 @@
+"""The command line in full: options, help, errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ds_lint import __version__
+from ds_lint.commands.selection import UnknownRule
+from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.output import FORMATS
+
+_EPILOG = """\
+examples:
+  ds-lint check ds_config.json                  judge one file
+  ds-lint check                                 find the configs below this directory and judge them
+  ds-lint check ds_config.json --stack trainer  say what the Hugging Face Trainer makes of it
+  ds-lint check - < ds_config.json              judge standard input
+  ds-lint explain zero_optimization.stage       what a key means and what fills it
+"""
+
+_CHECK_EPILOG = """\
+exit status:
+  0  no finding at or above --fail-on
+  1  findings
+  2  wrong usage, a file that cannot be read, or an internal error
+"""
+
+
+def parse(arguments: list[str]) -> int:
+    """Run the subcommand that the command line names."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except UnknownRule as error:
+        sys.stderr.write(f"ds-lint: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"ds-lint: {error.filename}: {error.strerror}\n")
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ds-lint",
+        description="Says what DeepSpeed, the Hugging Face Trainer and Accelerate really do with a config, "
+        "before the job starts.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ds-lint {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_check(commands)
+    _add_explain(commands)
+    _add_rules(commands)
+    return parser
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    check = commands.add_parser(
+        "check",
+        help="judge configs",
+        description="Judge DeepSpeed configs. A named file is judged as a config whatever it is called; a directory "
+        "is searched for JSON files that hold one; no PATH means this directory, - standard input.",
+        epilog=_CHECK_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    check.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
+    judging = check.add_argument_group("what the config is judged for")
+    judging.add_argument(
+        "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
+    )
+    judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
+    rules = check.add_argument_group("rules")
+    rules.add_argument(
+        "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
+    )
+    rules.add_argument("--ignore", type=_words, metavar="RULES", help="all but these")
+    rules.add_argument(
+        "--fail-on",
+        choices=SEVERITIES,
+        default="warning",
+        help="exit with 1 on findings of this severity or worse (default: warning)",
+    )
+    files = check.add_argument_group("input and output")
+    files.add_argument(
+        "--output-format", choices=sorted(FORMATS), default="full", metavar="FORMAT",
+        help=f"one of {', '.join(sorted(FORMATS))} (default: full)",
+    )  # fmt: skip
+    files.add_argument("--output-file", metavar="FILE", help="write the report there instead of to standard output")
+    files.add_argument("--stdin-filename", metavar="NAME", help="what to call standard input in the report")
+    files.add_argument(
+        "--detect", action="store_true", help="skip named files that hold no DeepSpeed config, as in a directory"
+    )
+    check.set_defaults(run=_run_check)
+
+
+def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    explain = commands.add_parser(
+        "explain",
+        help="explain a rule or a key",
+        description="Print the page of a rule (DS101 or unknown-key), or what a key of the config means: its type, "
+        "default, releases, who fills it, and where DeepSpeed documents it.",
+    )
+    explain.add_argument("subject", metavar="CODE|NAME|KEY.PATH")
+    explain.set_defaults(run=_run_explain)
+
+
+def _add_rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    rules = commands.add_parser("rules", help="list the rules", description="List the rules.")
+    rules.set_defaults(run=_run_rules)
+
+
+def _run_check(options: argparse.Namespace) -> int:
+    from ds_lint.commands.check import Options, check
+
+    return check(
+        Options(
+            options.paths,
+            stack=options.stack,
+            world_size=options.world_size,
+            select=options.select,
+            ignore=options.ignore,
+            output_format=options.output_format,
+            output_file=options.output_file,
+            stdin_filename=options.stdin_filename,
+            detect=options.detect,
+            fail_on=options.fail_on,
+        )
+    )
+
+
+def _run_explain(options: argparse.Namespace) -> int:
+    from ds_lint.commands.explain import explain
+
+    return explain(options.subject)
+
+
+def _run_rules(_options: argparse.Namespace) -> int:
+    from ds_lint.commands.rules import rules
+
+    return rules()
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks")
+    return number
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -1,0 +1,150 @@
+"""One config as the rules see it: its tree, what the target knows of each key, and who may load it."""
+
+from __future__ import annotations
+
+from ds_lint.finding import STACKS
+from ds_lint.source.hjson import as_read
+from ds_lint.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.source.document import Document
+    from ds_lint.tree import KeyPath, Member, Node, Scalar
+
+AUTO = "auto"
+
+
+class Visit:
+    """One key of the config, with what the target knows of it (None: nothing) and of the section it stands in."""
+
+    __slots__ = ("key", "member", "path", "section")
+
+    def __init__(self, path: KeyPath, member: Member, key: Key | None, section: Key) -> None:
+        self.path = path
+        self.member = member
+        self.key = key
+        self.section = section
+
+    @property
+    def value(self) -> Node:
+        """The value under the key."""
+        return self.member.value
+
+
+class Reading:
+    """A value as some of the possible stacks read it."""
+
+    __slots__ = ("kind", "stacks", "value")
+
+    def __init__(self, stacks: tuple[str, ...], kind: str, value: Scalar) -> None:
+        self.stacks = stacks
+        self.kind = kind
+        self.value = value
+
+
+class Config:
+    """What rules ask of one config.
+
+    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells.
+    ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
+    """
+
+    __slots__ = ("document", "from_file", "knowledge", "root", "stacks", "visits", "world_size")
+
+    def __init__(
+        self,
+        document: Document,
+        root: Node,
+        knowledge: Knowledge,
+        *,
+        stack: str | None = None,
+        world_size: int | None = None,
+        from_file: bool = True,
+    ) -> None:
+        self.document = document
+        self.root = root
+        self.knowledge = knowledge
+        self.world_size = world_size
+        self.from_file = from_file
+        self.visits = list(_visits(root, knowledge.root))
+        self.stacks = (stack,) if stack else self._possible_stacks()
+
+    @property
+    def stack(self) -> str | None:
+        """The stack that loads this config, or None if it is unknown."""
+        return self.stacks[0] if len(self.stacks) == 1 else None
+
+    def node(self, *path: str) -> Node | None:
+        """The node under a key path, alias names included, or None."""
+        return self.root.at(path)
+
+    def value(self, *path: str) -> Scalar:
+        """The scalar under a key path; None if there is none."""
+        node = self.root.at(path)
+        return node.value if node is not None else None
+
+    def member(self, *path: str) -> Member | None:
+        """The member at a key path, or None."""
+        section = self.root.at(path[:-1])
+        return section.member(path[-1]) if section is not None else None
+
+    def section(self, *path: str) -> Node | None:
+        """The object under a key path, or None if there is none or it is no object."""
+        node = self.root.at(path)
+        return node if node is not None and node.kind == "object" else None
+
+    def readings(self, node: Node) -> list[Reading]:
+        """The value as the possible stacks read it: one reading unless hjson and json differ on it."""
+        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks:
+            rounded = as_read(node)
+            if isinstance(rounded, int):
+                others = tuple(stack for stack in self.stacks if stack != "deepspeed")
+                readings = [Reading(("deepspeed",), "integer", rounded)]
+                return readings + ([Reading(others, node.kind, node.value)] if others else [])
+        return [Reading(self.stacks, node.kind, node.value)]
+
+    def is_filled(self, path: KeyPath) -> bool:
+        """Whether ``"auto"`` at this path is replaced by the Trainer or by Accelerate."""
+        return dotted(path) in self.knowledge.trainer["fills"]
+
+    def _possible_stacks(self) -> tuple[str, ...]:
+        """Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer."""
+        stacks = STACKS
+        for visit in _filled_autos(self):
+            stacks = tuple(stack for stack in self.knowledge.trainer["fills"][dotted(visit)]["by"] if stack in stacks)
+        return stacks or ("trainer",)
+
+
+def _filled_autos(config: Config) -> Iterator[KeyPath]:
+    from ds_lint.tree import walk
+
+    for path, member in walk(config.root):
+        if member.value.value == AUTO and config.is_filled(path):
+            yield path
+
+
+_SCALARS = ("boolean", "integer", "number", "string")  # what stands below a value of these types, nothing reads
+
+
+def _visits(node: Node, section: Key) -> Iterator[Visit]:
+    """Every key that DeepSpeed may look at; below a key that it does not know, or that takes its keys from
+
+    elsewhere (``optimizer.params``), nothing.
+    """
+    for member in node.members:
+        if node.member(member.key) is not member:
+            continue  # an earlier duplicate; the last one is what is read
+        key = section.child(member.key)
+        visit = Visit((*section.path, member.key), member, key, section)
+        yield visit
+        if key is None or "removed" in key.facts or key.facts.get("unknown") == "by-type":
+            continue
+        if member.value.kind == "object" and (key.is_section or key.facts.get("type") in _SCALARS):
+            yield from _visits(member.value, key)
+        elif member.value.kind == "array" and (item := key.item()) is not None:
+            for element in member.value.items:
+                if element.kind == "object":
+                    yield from _visits(element, item)

@@ -1,0 +1,137 @@
+"""Which constructor DeepSpeed calls for the optimizer and the scheduler of a config, and what it takes."""
+
+from __future__ import annotations
+
+from ds_lint.switches import is_truthy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.config import Config
+
+# Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
+# _configure_basic_optimizer in deepspeed/runtime/engine.py).
+_POPPED_FOR_ADAM = ("adam_w_mode", "torch_adam", "fp32_optimizer_states")
+_READ_FOR_MUON = ("lr", "muon_lr", "adam_lr", "momentum", "weight_decay", "ns_method", "betas", "eps", "per_head_muon")
+_MUON = "deepspeed.runtime.zero.muon.muon_optimizer.MuonWithAuxAdam"
+
+
+class Constructor:
+    """A constructor as DeepSpeed calls it with the parameters of the config.
+
+    ``extra`` are the keys that DeepSpeed takes out before the call. ``is_open`` constructors never see a key that they
+    do not know; the others raise. ``parameters`` is None where nothing is known of them (packages like mup).
+    """
+
+    __slots__ = ("_extra", "_parameters", "_takes", "is_open", "is_torch", "name")
+
+    def __init__(
+        self,
+        callable_name: str,
+        parameters: dict[str, Any] | None,
+        takes: dict[str, Any],
+        *,
+        extra: tuple[str, ...] = (),
+        is_open: bool = False,
+    ) -> None:
+        self.name = callable_name.rsplit(".", 1)[-1]
+        self.is_torch = callable_name.startswith("torch.")
+        self.is_open = is_open
+        self._parameters = parameters
+        self._takes = takes
+        self._extra = extra
+
+    def knows(self, name: str) -> bool:
+        """Whether the call takes a parameter of this name."""
+        return self._parameters is None or name in self._parameters or name in self._extra
+
+    def names(self) -> list[str]:
+        """Every parameter that the config may set."""
+        return [*(self._parameters or ()), *self._extra]
+
+    def required(self) -> list[str]:
+        """The parameters without a default."""
+        return [name for name, default in (self._parameters or {}).items() if default == "$required"]
+
+    def facts(self, name: str) -> dict[str, Any] | None:
+        """What it takes for a parameter, or None where it takes anything."""
+        if self._parameters is None or name not in self._parameters:
+            return None
+        facts: dict[str, Any] | None = self._takes.get(name)
+        return facts
+
+
+def optimizer_constructor(config: Config) -> Constructor | None:
+    """The constructor of ``optimizer.type``; None if the config names no optimizer or one that there is not."""
+    name = config.value("optimizer", "type")
+    if not isinstance(name, str):
+        return None
+    kind = name.lower()
+    knowledge = config.knowledge
+    callables = {one["callee"]: one for one in knowledge.constructors("optimizer.params", kind)}
+    if kind in ("adam", "adamw") and callables:
+        return _adam(config, kind, callables)
+    if kind == "muon" and knowledge.find(("optimizer", "params", "muon_lr")):
+        extra = (*_POPPED_FOR_ADAM, "foreach") if is_truthy(config.node("optimizer", "params", "torch_adam")) else _POPPED_FOR_ADAM
+        return Constructor(
+            _MUON, dict.fromkeys(_READ_FOR_MUON), knowledge.parameters(_MUON), extra=extra, is_open=True
+        )
+    if kind == "adagrad" and callables:
+        if offloads_optimizer(config):
+            return _known(config, "deepspeed.ops.adagrad.cpu_adagrad.DeepSpeedCPUAdagrad", callables)
+        return _torch(config, "optimizers", "Adagrad")
+    if kind == "lion" and callables:
+        where = "cpu_lion.DeepSpeedCPULion" if offloads_optimizer(config) else "fused_lion.FusedLion"
+        return _known(config, f"deepspeed.ops.lion.{where}", callables)
+    if kind == "lamb" and callables:
+        return _known(config, "deepspeed.ops.lamb.fused_lamb.FusedLamb", callables)
+    if callables:
+        return Constructor(next(iter(callables)), None, {})
+    return _torch(config, "optimizers", name)
+
+
+def scheduler_constructor(config: Config) -> Constructor | None:
+    """The constructor of ``scheduler.type``; None if the config names no scheduler or one that there is not."""
+    name = config.value("scheduler", "type")
+    if not isinstance(name, str):
+        return None
+    for one in config.knowledge.constructors("scheduler.params", name):
+        return Constructor(one["callee"], one["parameters"], config.knowledge.parameters(one["callee"]))
+    return _torch(config, "schedulers", name)
+
+
+def offloads_optimizer(config: Config) -> bool:
+    """Whether DeepSpeed takes its CPU optimizers: it looks at the device, not at the stage."""
+    section = config.section("zero_optimization", "offload_optimizer")
+    if section is not None:
+        return section.get("device") is not None and section.get("device").value in ("cpu", "nvme")  # type: ignore[union-attr]
+    return config.value("zero_optimization", "cpu_offload") is True
+
+
+def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor:
+    params = ("optimizer", "params")
+    if is_truthy(config.node(*params, "torch_adam")):
+        mode = config.node(*params, "adam_w_mode")
+        name = "AdamW" if kind == "adamw" or mode is None or is_truthy(mode) else "Adam"
+        torch = _torch(config, "optimizers", name)
+        assert torch is not None  # noqa: S101 - torch has both
+        torch._extra = (*_POPPED_FOR_ADAM, "foreach")  # noqa: SLF001 - built a line above
+        return torch
+    if offloads_optimizer(config):
+        if config.section("zero_optimization", "zenflow") is not None:
+            return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
+        return _known(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, _POPPED_FOR_ADAM)
+    return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, _POPPED_FOR_ADAM)
+
+
+def _known(config: Config, name: str, callables: dict[str, Any], extra: tuple[str, ...] = ()) -> Constructor:
+    return Constructor(name, callables[name]["parameters"], config.knowledge.parameters(name), extra=extra)
+
+
+def _torch(config: Config, family: str, name: str) -> Constructor | None:
+    parameters = config.knowledge.torch[family].get(name)
+    if parameters is None:
+        return None
+    module = "torch.optim" if family == "optimizers" else "torch.optim.lr_scheduler"
+    return Constructor(f"{module}.{name}", parameters, config.knowledge.parameters(f"{module}.*"))

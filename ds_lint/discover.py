@@ -1,0 +1,74 @@
+"""Which files hold a DeepSpeed config: by content, not by name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.source.document import Document
+    from ds_lint.tree import Node
+
+# Nobody keeps configs to be linted in here.
+_SKIPPED = frozenset(("node_modules", "__pycache__", "venv", "env", "site-packages", "wandb", "build", "dist"))
+
+# Every config has one of these words, in some spelling; a file without any is not even parsed.
+_MARKS = re.compile(
+    rb"zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping"
+    rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
+)
+
+# Top-level keys that are DeepSpeed's alone, each with the kinds of value that it has in a config.
+_OWN = {
+    "zero_optimization": ("object", "boolean"),
+    "train_micro_batch_size_per_gpu": ("integer", "float", "string", "template"),
+    "zero_allow_untested_optimizer": ("boolean", "string"),
+    "zero_force_ds_cpu_optimizer": ("boolean", "string"),
+    "wall_clock_breakdown": ("boolean", "string"),
+    "flops_profiler": ("object",),
+    "comms_logger": ("object",),
+    "aio": ("object",),
+}
+# Top-level keys that other tools have too; two of them, with the values that they have here, make a config.
+_SHARED = {
+    "train_batch_size": ("integer", "float", "string", "template"),
+    "gradient_accumulation_steps": ("integer", "float", "string", "template"),
+    "gradient_clipping": ("integer", "float", "string", "template"),
+    "steps_per_print": ("integer", "float", "string", "template"),
+    "fp16": ("object",),
+    "bf16": ("object",),
+    "optimizer": ("object",),
+    "scheduler": ("object",),
+    "activation_checkpointing": ("object",),
+    "tensorboard": ("object",),
+    "zero-optimization": ("object",),
+}
+
+
+def json_files(directory: str) -> Iterator[str]:
+    """The JSON files below a directory, in a stable order, hidden and generated folders left out."""
+    for here, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted(files):
+            if name.endswith((".json", ".hjson")):
+                yield os.path.join(here, name)
+
+
+def may_be_config(data: bytes) -> bool:
+    """Whether it is worth parsing this file to find out."""
+    return _MARKS.search(data) is not None or b"\x00" in data[:4]
+
+
+def is_config(document: Document) -> bool:
+    """Whether a document holds a DeepSpeed config."""
+    root = document.root
+    if root is None or root.kind != "object":
+        return False
+    return _count(root, _OWN) >= 1 or _count(root, _SHARED) >= 2
+
+
+def _count(root: Node, keys: dict[str, tuple[str, ...]]) -> int:
+    return sum(1 for member in root.members if member.value.kind in keys.get(member.key, ()))

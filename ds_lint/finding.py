@@ -1,0 +1,101 @@
+"""What a rule says: findings, their severity, effect and fix."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.tree import Span
+
+SEVERITIES = ("error", "warning", "info")  # most severe first
+
+# What the stack does, worst first; the order decides which effect stands for a finding whose stack is unknown.
+EFFECTS = ("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice")
+
+STAGES = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
+STACKS = ("deepspeed", "trainer", "accelerate")  # who loads the config
+
+
+class Related:
+    """Another place that takes part in a finding. ``path`` is None for the file of the finding itself."""
+
+    __slots__ = ("label", "path", "span")
+
+    def __init__(self, span: Span, label: str, path: str | None = None) -> None:
+        self.span = span
+        self.label = label
+        self.path = path
+
+
+class Edit:
+    """Replace the text of ``span`` with ``text``."""
+
+    __slots__ = ("span", "text")
+
+    def __init__(self, span: Span, text: str) -> None:
+        self.span = span
+        self.text = text
+
+
+class Fix:
+    """A way out of a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``."""
+
+    __slots__ = ("edits", "safety", "title")
+
+    def __init__(self, title: str, safety: str, edits: list[Edit]) -> None:
+        self.title = title
+        self.safety = safety
+        self.edits = edits
+
+
+class Finding:
+    """One thing wrong with one config."""
+
+    __slots__ = (
+        "code",
+        "effect",
+        "effects",
+        "fix",
+        "help",
+        "key",
+        "label",
+        "message",
+        "name",
+        "path",
+        "related",
+        "severity",
+        "span",
+        "stage",
+    )
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        name: str,
+        severity: str,
+        effect: str,
+        stage: str | None,
+        effects: dict[str, str] | None,
+        key: str | None,
+        message: str,
+        help: str,
+        path: str,
+        span: Span,
+        label: str = "",
+        related: list[Related] | None = None,
+        fix: Fix | None = None,
+    ) -> None:
+        self.code = code  # "DS101"
+        self.name = name  # "unknown-key"
+        self.severity = severity
+        self.effect = effect
+        self.stage = stage  # when ``effect`` is ``rejected``
+        self.effects = effects  # effect by stack, where the stack is unknown and the stacks differ
+        self.key = key  # dotted key path of the node that the finding is about
+        self.message = message
+        self.help = help
+        self.path = path
+        self.span = span
+        self.label = label  # a word or two under the primary span
+        self.related = related or []
+        self.fix = fix

@@ -1,0 +1,226 @@
+"""What the libraries of one target know, read from ``schemas/``.
+
+``schemas/deepspeed.json`` holds what was extracted from every DeepSpeed release, with since/until per fact;
+``schemas/overlay.json`` holds what no extractor can see (what later code does with a raw value), in the same tree.
+A key is resolved for the target when a config first names it: a config names forty of some six hundred.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ds_lint import resources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.tree import KeyPath
+
+    Facts = dict[str, Any]
+
+
+class Key:
+    """One key of the config as the target's DeepSpeed knows it.
+
+    ``facts`` is what ``schemas/README.md`` describes: type, bounds, default, ``takes``, ``stage``, ``removed``, ...
+    ``strict`` sections reject unknown keys (pydantic, ``extra="forbid"``) and coerce values; the others are open.
+    """
+
+    __slots__ = ("_children", "_knowledge", "_overlay", "_store", "facts", "path", "strict")
+
+    def __init__(self, knowledge: Knowledge, path: KeyPath, store: Facts, overlay: Facts, facts: Facts) -> None:
+        self._knowledge = knowledge
+        self._store = store
+        self._overlay = overlay
+        self._children: dict[str, Key | None] = {}
+        self.path = path
+        self.facts = facts
+        self.strict = facts.get("unknown") == "rejected"
+
+    @property
+    def name(self) -> str:
+        """The last element of the path, in the spelling of DeepSpeed's documentation."""
+        return self.path[-1]
+
+    def child(self, name: str) -> Key | None:
+        """The key of this name in this section, also under an alias; None if the target does not know it."""
+        try:
+            return self._children[name]
+        except KeyError:
+            found = self._children[name] = self._resolve(name)
+            return found
+
+    def item(self) -> Key | None:
+        """What the elements of this array are, where they are sections of their own."""
+        return self._resolve_from("items_are", "0")
+
+    def names(self) -> list[str]:
+        """Every name the target knows in this section, without aliases."""
+        known = list(self._store.get("keys", ()))
+        known += [name for name in self._overlay.get("keys", ()) if name not in known]
+        return [name for name in known if (key := self.child(name)) is not None and key.name == name]
+
+    @property
+    def is_section(self) -> bool:
+        """Whether keys below this one are known."""
+        return any(part in side for side in (self._store, self._overlay) for part in ("keys", "any_key", "items_are"))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any key may stand below this one (``curriculum_metrics``, whose keys are the user's own names)."""
+        return "any_key" in self._store or "any_key" in self._overlay
+
+    def runs(self) -> list[Facts]:
+        """The history of this key: facts with ``since`` and ``until``; one open run if it never changed."""
+        if not self._store:
+            return [self._overlay]
+        return self._store.get("runs") or [self._store]
+
+    def _resolve(self, name: str) -> Key | None:
+        store = self._store.get("keys", {}).get(name)
+        overlay = self._overlay.get("keys", {}).get(name)
+        if store is None and overlay is None:
+            for spelling, own in self._store.get("keys", {}).items():
+                facts = self._knowledge.facts_of(own)
+                if facts and facts.get("alias") == name:
+                    return self.child(spelling)
+            return self._resolve_from("any_key", name)
+        return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
+
+    def _resolve_from(self, part: str, name: str) -> Key | None:
+        store, overlay = self._store.get(part), self._overlay.get(part)
+        if store is None and overlay is None:
+            return None
+        return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
+
+
+class Knowledge:
+    """Everything ds-lint knows about one DeepSpeed release."""
+
+    def __init__(self, deepspeed: str | None = None) -> None:
+        self._store = _read("deepspeed.json")
+        self._overlay = _read("overlay.json")
+        self._trainer: Facts | None = None
+        self._torch: Facts | None = None
+        self.releases: list[str] = self._store["releases"]
+        self.deepspeed = deepspeed or self.releases[-1]
+        self._order = {release: place for place, release in enumerate(self.releases)}
+        self._place = self._order[self.deepspeed]
+        root = self.resolve((), self._store["root"], self._overlay["root"])
+        assert root is not None  # noqa: S101 - the top level exists in every release
+        self.root = root
+
+    @property
+    def target(self) -> dict[str, str]:
+        """The versions that findings are judged by."""
+        libraries = self.trainer
+        return {
+            "deepspeed": self.deepspeed,
+            "transformers": libraries["transformers"],
+            "accelerate": libraries["accelerate"],
+        }
+
+    @property
+    def trainer(self) -> Facts:
+        """What the Trainer and Accelerate fill, match and overwrite."""
+        if self._trainer is None:
+            self._trainer = _read("trainer.json")
+        return self._trainer
+
+    @property
+    def torch(self) -> Facts:
+        """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
+        if self._torch is None:
+            self._torch = _read("torch.json")
+        return self._torch
+
+    @property
+    def confusions(self) -> Facts:
+        """Names of other tools that people write for a DeepSpeed key."""
+        confusions: Facts = self._overlay["confusions"]
+        return confusions
+
+    def parameters(self, callable_name: str) -> Facts:
+        """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
+        known: Facts = self._overlay["constructors"].get(callable_name, {})
+        return known
+
+    def constructors(self, section: str, kind: str) -> list[Facts]:
+        """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
+        runs = self._store["constructors"][section].get(kind, [])
+        for run in runs:
+            if self._holds(run):
+                constructors: list[Facts] = run["callables"]
+                return constructors
+        return []
+
+    def types(self, section: str) -> list[str]:
+        """The optimizer or scheduler types that DeepSpeed itself builds in the target."""
+        return [kind for kind in self._store["constructors"][section] if kind != "*" and self.constructors(section, kind)]
+
+    def last_release_of_type(self, section: str, kind: str) -> str | None:
+        """The last release that knew a type which the target does not, or None."""
+        runs = self._store["constructors"][section].get(kind)
+        return runs[-1]["until"] if runs else None
+
+    def find(self, path: KeyPath) -> Key | None:
+        """The key at a path, or None if the target does not know it."""
+        key: Key | None = self.root
+        for name in path:
+            if key is None:
+                return None
+            key = key.item() if name.isdigit() and key.item() else key.child(name)
+        return key
+
+    def everywhere(self) -> Iterator[Key]:
+        """Every key that the target reads, sections before what they hold."""
+        pending = [self.root]
+        while pending:
+            section = pending.pop(0)
+            for name in section.names():
+                key = section.child(name)
+                if key is not None and "removed" not in key.facts:
+                    yield key
+                    pending.append(key)
+
+    def last_release_of(self, path: KeyPath) -> str | None:
+        """The last release that read a key which the target does not know, or None if no release ever did."""
+        store = self._store["root"]
+        for name in path:
+            store = store.get("keys", {}).get(name)
+            if store is None:
+                return None
+        until = [run["until"] for run in store.get("runs", ()) if "until" in run]
+        return until[-1] if until else None
+
+    def facts_of(self, store: Facts) -> Facts | None:
+        """The facts of one stored key at the target, or None where the key does not exist there."""
+        if "runs" not in store:
+            return store
+        for run in store["runs"]:
+            if self._holds(run):
+                facts: Facts = run
+                return facts
+        return None
+
+    def resolve(self, path: KeyPath, store: Facts, overlay: Facts) -> Key | None:
+        """The key of these two sides at the target: what was extracted, with the overlay on top."""
+        own = self.facts_of(store) if store and not store.get("group") else ({} if overlay or store else None)
+        if own is None or (not store and not self._holds(overlay)):
+            return None
+        facts = {**own, **overlay} if overlay else own
+        return Key(self, path, store, overlay, facts)
+
+    def _holds(self, run: Facts) -> bool:
+        since, until = run.get("since"), run.get("until")
+        return (since is None or self._order[since] <= self._place) and (
+            until is None or self._place <= self._order[until]
+        )
+
+
+def _read(name: str) -> Facts:
+    with open(resources.path("schemas", name), encoding="utf-8") as file:
+        data: Facts = json.load(file)
+    return data

@@ -1,0 +1,102 @@
+"""From a file, a text or a dict to its findings."""
+
+from __future__ import annotations
+
+from ds_lint import engine
+from ds_lint.config import Config
+from ds_lint.knowledge import Knowledge
+from ds_lint.output.report import FileReport
+from ds_lint.source import json as json_source
+from ds_lint.tree import Node, Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ds_lint.rule import Rule
+    from ds_lint.source.document import Document
+
+_knowledge: Knowledge | None = None
+
+
+def knowledge() -> Knowledge:
+    """What the newest known releases know, read once a process."""
+    global _knowledge  # noqa: PLW0603 - one cache, filled once
+    if _knowledge is None:
+        _knowledge = Knowledge()
+    return _knowledge
+
+
+def lint_file(
+    path: str, *, stack: str | None = None, world_size: int | None = None, rules: Iterable[Rule] | None = None
+) -> FileReport:
+    """Findings for a file; raises OSError where it cannot be read."""
+    with open(path, "rb") as file:
+        return lint_bytes(file.read(), path, stack=stack, world_size=world_size, rules=rules)
+
+
+def lint_bytes(
+    data: bytes,
+    path: str,
+    *,
+    stack: str | None = None,
+    world_size: int | None = None,
+    rules: Iterable[Rule] | None = None,
+) -> FileReport:
+    """Findings for the content of a file."""
+    return lint_document(read(data, path), stack=stack, world_size=world_size, rules=rules)
+
+
+def read(data: bytes, path: str) -> Document:
+    """The document of a file's bytes, whatever is wrong with them."""
+    text, issue = json_source.decode(data)
+    document = json_source.read(text, path)
+    if issue is not None:
+        document.issues.insert(0, issue)
+    return document
+
+
+def lint_dict(
+    config: Mapping[str, Any], *, stack: str | None = None, world_size: int | None = None
+) -> FileReport:
+    """Findings for a dict; their spans point into the JSON that the dict would be written as."""
+    from json import dumps
+
+    document = json_source.read(dumps(config, indent=2, default=repr), "<dict>")
+    document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
+    return lint_document(document, stack=stack, world_size=world_size, from_file=False)
+
+
+def lint_document(
+    document: Document,
+    *,
+    stack: str | None = None,
+    world_size: int | None = None,
+    from_file: bool = True,
+    rules: Iterable[Rule] | None = None,
+) -> FileReport:
+    """Findings for a document that is read already."""
+    root = document.root or Node("missing", Span(0, 0))
+    if document.issues and stack == "deepspeed":
+        root = _as_deepspeed_reads(document) or root
+    config = Config(document, root, knowledge(), stack=stack, world_size=world_size, from_file=from_file)
+    findings = engine.check(config) if rules is None else engine.check(config, rules)
+    return FileReport(
+        document.path,
+        document,
+        stack=config.stack,
+        target=config.knowledge.target,
+        missing=[] if world_size else ["world size"],
+        findings=findings,
+    )
+
+
+def _as_deepspeed_reads(document: Document) -> Node | None:
+    """What hjson makes of a text that is no clean JSON; None where it refuses it too."""
+    from ds_lint.source import hjson
+
+    try:
+        return hjson.read(document.text)
+    except hjson.Refused:
+        return None

@@ -1,0 +1,27 @@
+"""Output formats, one module each: ``render(report: Report, terminal: Terminal) -> str``, the text ends with a newline.
+
+A new format is one file and one row here. A format is imported when it is used, so none costs the others start-up.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.output.report import Report
+    from ds_lint.output.terminal import Terminal
+
+FORMATS = {
+    "full": "ds_lint.output.full",
+    "concise": "ds_lint.output.concise",
+    "json": "ds_lint.output.json",
+}
+
+
+def renderer(name: str) -> Callable[[Report, Terminal], str]:
+    """The ``render`` function of the format with this name."""
+    from importlib import import_module
+
+    render: Callable[[Report, Terminal], str] = import_module(FORMATS[name]).render
+    return render

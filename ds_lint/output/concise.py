@@ -1,0 +1,26 @@
+"""One line a finding, for searching and for editors that jump to ``path:line:column``."""
+
+from __future__ import annotations
+
+from ds_lint.output.summary import summary
+from ds_lint.output.terminal import SEVERITY, STRONG
+from ds_lint.output.text import shown_path, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding
+    from ds_lint.output.report import FileReport, Report
+    from ds_lint.output.terminal import Terminal
+
+
+def render(report: Report, terminal: Terminal) -> str:
+    """The findings of all files, then the summary. Never wrapped: a line is a record."""
+    lines = [_line(file, finding, terminal) for file in report.files for finding in file.findings]
+    return "\n".join([*lines, *summary(report, terminal)]) + "\n"
+
+
+def _line(file: FileReport, finding: Finding, terminal: Terminal) -> str:
+    line, column = file.document.position(finding.span.start)
+    path = terminal.paint(shown_path(file.path), STRONG)
+    code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
+    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect})"

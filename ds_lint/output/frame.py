@@ -1,0 +1,224 @@
+"""Source frames: the lines of a text that a finding is about, with its spans underlined.
+
+A line may be megabytes long (minified JSON), so nothing here looks at more of a line than it shows.
+"""
+
+from __future__ import annotations
+
+from ds_lint.output.terminal import FRAME
+from ds_lint.output.text import visible, visible_character, width_of, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.source.document import Document
+    from ds_lint.tree import Span
+
+TAB = 4  # columns from one tab stop to the next
+CUT = "…"  # stands for what a long line has beyond what is shown
+ROOM_IN_PIPE = 120  # columns of source where the width is not known
+LEAST_ROOM = 20  # columns of source, however narrow the terminal
+
+
+class Mark:
+    """One span to underline. The primary one has lines of context around it."""
+
+    __slots__ = ("label", "primary", "span", "style")
+
+    def __init__(self, span: Span, label: str, style: str, *, primary: bool) -> None:
+        self.span = span
+        self.label = visible(label)
+        self.style = style
+        self.primary = primary
+
+
+class Sheet:
+    """What frames are drawn on: a margin for line numbers, and beside it the room for source."""
+
+    __slots__ = ("margin", "room", "terminal")
+
+    def __init__(self, margin: int, terminal: Terminal) -> None:
+        self.margin = margin
+        self.terminal = terminal
+        self.room = ROOM_IN_PIPE if terminal.width is None else max(terminal.width - margin - len(" | "), LEAST_ROOM)
+
+    def row(self, number: str = "", text: str = "") -> str:
+        """A line of the frame."""
+        return self.terminal.paint(f"{number:>{self.margin}} |", FRAME) + (f" {text}" if text.strip() else "")
+
+    def heading(self, arrow: str, text: str) -> str:
+        """The line that says which file a frame shows."""
+        return f"{' ' * self.margin}{self.terminal.paint(arrow, FRAME)} {text}"
+
+
+class Line:
+    """One line of a document, by its offsets, without the line ending."""
+
+    __slots__ = ("end", "number", "start", "text")
+
+    def __init__(self, document: Document, number: int) -> None:
+        starts = document.line_starts()
+        self.text = document.text  # all of it: a line is not copied, only what is shown of it
+        self.number = number
+        self.start = starts[number - 1]
+        self.end = starts[number] - 1 if number < len(starts) else len(self.text)
+        if number < len(starts) and self.text.endswith("\r", self.start, self.end):
+            self.end -= 1
+
+    def part(self, span: Span) -> tuple[int, int]:
+        """What of a span lies in this line; in a line after its first, from the first character that is no space."""
+        begin = span.start
+        if begin < self.start:
+            shown = self.text[self.start : min(self.end, self.start + ROOM_IN_PIPE)]
+            begin = self.start + len(shown) - len(shown.lstrip())
+        begin = min(begin, self.end)
+        return begin, min(max(span.end, begin), self.end)
+
+    def is_blank(self) -> bool:
+        """Whether there is nothing to see; a line too long to look at is taken to have something."""
+        return self.end - self.start < ROOM_IN_PIPE and not self.text[self.start : self.end].strip()
+
+
+class Stretch:
+    """The part of a line that is shown: escaped, tabs expanded, cut to the room there is.
+
+    ``columns[i]`` is where the code point at offset ``first + i`` begins; the last one is where the stretch ends.
+    """
+
+    __slots__ = ("columns", "cut", "first", "marks", "text")
+
+    def __init__(self, first: int, text: str, columns: list[int], *, cut: bool) -> None:
+        self.first = first
+        self.text = text
+        self.columns = columns
+        self.cut = cut  # the line goes on behind it
+        self.marks: list[Mark] = []
+
+    def shows(self, begin: int, stop: int) -> bool:
+        """Whether all of what lies between two offsets is seen, or the place itself if they are one."""
+        last = self.first + len(self.columns) - 1
+        return self.first <= begin and (stop <= last if begin < stop else begin < last + (not self.cut))
+
+    def column(self, offset: int) -> int:
+        """The column of an offset, or of the nearest one that is shown."""
+        return self.columns[max(0, min(offset - self.first, len(self.columns) - 1))]
+
+
+def margin_for(document: Document, marks: list[Mark]) -> int:
+    """The width of the largest line number in the frame of these marks."""
+    return len(str(_shown_lines(document, marks)[-1]))
+
+
+def frame(document: Document, marks: list[Mark], sheet: Sheet) -> list[str]:
+    """The lines around the marks, and below each line the underlines and labels."""
+    rows: list[str] = []
+    previous = 0
+    for number in _shown_lines(document, marks):
+        if previous and number > previous + 1:
+            rows.append(sheet.terminal.paint("...", FRAME))
+        previous = number
+        line = Line(document, number)
+        here = [mark for mark in marks if number in _ends(document, mark.span)]
+        for stretch in _stretches(line, here, sheet.room):
+            rows.append(sheet.row(str(number), stretch.text))
+            for mark in stretch.marks:
+                labelled = number == _ends(document, mark.span)[0]
+                rows.extend(sheet.row(text=row) for row in _underlined(stretch, line, mark, sheet, labelled=labelled))
+    return rows
+
+
+def _shown_lines(document: Document, marks: list[Mark]) -> list[int]:
+    """First and last line of every mark, context around the primary one, and no gap of a single line."""
+    wanted: set[int] = set()
+    for mark in marks:
+        first, last = _ends(document, mark.span)
+        wanted |= {first, last}
+        if mark.primary:
+            around = {first - 1, last + 1} & set(range(1, len(document.line_starts()) + 1))
+            wanted |= {number for number in around if not Line(document, number).is_blank()}
+    return sorted(wanted | {number + 1 for number in wanted if number + 2 in wanted})
+
+
+def _ends(document: Document, span: Span) -> tuple[int, int]:
+    """The first and the last line of a span; one that ends with a newline does not reach the next line."""
+    return document.position(span.start)[0], document.position(max(span.start, span.end - 1))[0]
+
+
+def _stretches(line: Line, marks: list[Mark], room: int) -> list[Stretch]:
+    """What is shown of a line: one stretch, or several where its marks are too far apart for one."""
+    stretches: list[Stretch] = []
+    for mark in sorted(marks, key=lambda mark: not mark.primary):
+        begin, stop = line.part(mark.span)
+        stretch = next((shown for shown in stretches if shown.shows(begin, stop)), None)
+        if stretch is None:
+            stretch = _stretch(line, begin, stop, room)
+            stretches.append(stretch)
+        stretch.marks.append(mark)
+    return sorted(stretches, key=lambda stretch: stretch.first) or [_stretch(line, line.start, line.start, room)]
+
+
+def _stretch(line: Line, begin: int, stop: int, room: int) -> Stretch:
+    """The line, cut where it must be so that what lies between ``begin`` and ``stop`` is seen."""
+    whole = _laid_out(line, line.start, 0, room)
+    if not whole.cut:
+        return whole
+    from_start = _laid_out(line, line.start, 0, room - len(CUT))
+    if from_start.shows(begin, stop):
+        from_start.text += CUT
+        return from_start
+    before = max(0, min(room // 3, room - 2 * len(CUT) - (stop - begin)))
+    first = _left_edge(line, begin, before)
+    if first == line.start:
+        from_start.text += CUT
+        return from_start
+    stretch = _laid_out(line, first, len(CUT), room)
+    if stretch.cut:
+        stretch = _laid_out(line, first, len(CUT), room - len(CUT))
+        stretch.text += CUT
+    stretch.text = CUT + stretch.text
+    return stretch
+
+
+def _left_edge(line: Line, begin: int, space: int) -> int:
+    """The offset from which ``space`` columns lead up to ``begin``."""
+    while begin > line.start:
+        character = line.text[begin - 1]
+        space -= TAB if character == "\t" else width_of(visible_character(character))
+        if space < 0:
+            break
+        begin -= 1
+    return begin
+
+
+def _laid_out(line: Line, first: int, column: int, limit: int) -> Stretch:
+    """As much of the line from the offset ``first`` on as fits between two columns."""
+    part = line.text[first : min(line.end, first + limit - column + 1)]
+    if part.isascii() and part.isprintable():
+        part = part[: limit - column]
+        columns = list(range(column, column + len(part) + 1))
+        return Stretch(first, part, columns, cut=first + len(part) < line.end)
+    shown, columns = [], [column]
+    for character in part:
+        piece = " " * (TAB - column % TAB) if character == "\t" else visible_character(character)
+        column += width_of(piece)
+        if column > limit:
+            break
+        shown.append(piece)
+        columns.append(column)
+    return Stretch(first, "".join(shown), columns, cut=first + len(shown) < line.end)
+
+
+def _underlined(stretch: Stretch, line: Line, mark: Mark, sheet: Sheet, *, labelled: bool) -> list[str]:
+    """The carets below a stretch, with the label beside them, or below them where there is no room."""
+    begin, stop = line.part(mark.span)
+    column = stretch.column(begin)
+    length = max(1, stretch.column(stop) - column)
+    carets = " " * column + sheet.terminal.paint(("^" if mark.primary else "-") * length, mark.style)
+    if not mark.label or not labelled:
+        return [carets]
+    needed = width_of(mark.label)
+    if sheet.terminal.width is None or column + length + 1 + needed <= sheet.room:
+        return [f"{carets} {sheet.terminal.paint(mark.label, mark.style)}"]
+    indent = max(0, min(column, sheet.room - needed))
+    first, *rest = wrap(mark.label, sheet.room, indent, indent)
+    return [carets, *(sheet.terminal.paint(row, mark.style) for row in [" " * indent + first, *rest])]

@@ -1,0 +1,22 @@
+"""Findings for people: what is wrong, where, what happens with it, and the way out."""
+
+from __future__ import annotations
+
+from ds_lint.output.summary import summary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.output.report import Report
+    from ds_lint.output.terminal import Terminal
+
+
+def render(report: Report, terminal: Terminal) -> str:
+    """Every finding with its frame, a blank line after each, then the summary."""
+    lines: list[str] = []
+    if report.findings:
+        from ds_lint.output.story import story  # a clean file does not pay for frames
+
+        for file in report.files:
+            for finding in file.findings:
+                lines += [*story(report, file, finding, terminal), ""]
+    return "\n".join([*lines, *summary(report, terminal)]) + "\n"

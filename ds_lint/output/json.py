@@ -1,0 +1,83 @@
+"""The report for programs, as ``schemas/report.schema.json`` describes it.
+
+Paths stand as they were given. The text is ASCII: a lone surrogate in a config is an escape here, not a crash.
+"""
+
+from __future__ import annotations
+
+from ds_lint.output.report import page_url
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding, Fix, Related
+    from ds_lint.output.report import FileReport, Report
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.source.document import Document
+    from ds_lint.tree import Span
+
+    Json = dict[str, object]
+
+VERSION = 1  # raised when a reader of the report would have to change
+
+
+def render(report: Report, _terminal: Terminal) -> str:
+    """The whole report as one JSON object, the same wherever it goes."""
+    from json import dumps
+
+    return dumps(as_object(report), indent=2) + "\n"
+
+
+def as_object(report: Report) -> Json:
+    """The report as plain dicts and lists."""
+    return {
+        "version": VERSION,
+        "tool": {"name": "ds-lint", "version": report.version},
+        "files": [{"path": file.path, "stack": file.stack, "target": file.target} for file in report.files],
+        "findings": [_finding(report, file, finding) for file in report.files for finding in file.findings],
+    }
+
+
+def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
+    described: Json = {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "effect": finding.effect,
+        "stage": finding.stage if finding.effect == "rejected" else None,
+    }
+    if finding.effects:
+        described["effects"] = finding.effects
+    described |= {
+        "key": finding.key,
+        "message": finding.message,
+        "help": finding.help,
+        "url": page_url(finding),
+        "path": file.path,
+        "span": _span(file.document, finding.span),
+        "related": [_related(report, file, related) for related in finding.related],
+        "fix": _fix(finding.fix) if finding.fix else None,
+    }
+    return described
+
+
+def _related(report: Report, file: FileReport, related: Related) -> Json:
+    document = file.document if related.path is None else report.document(related.path)
+    return {
+        "path": related.path or file.path,
+        "span": _span(document, related.span) if document else None,
+        "label": related.label,
+    }
+
+
+def _span(document: Document, span: Span) -> Json:
+    return {"start": _position(document, span.start), "end": _position(document, span.end)}
+
+
+def _position(document: Document, offset: int) -> Json:
+    line, column = document.position(offset)
+    return {"line": line, "column": column, "offset": offset}
+
+
+def _fix(fix: Fix) -> Json:
+    edits = [{"start": edit.span.start, "end": edit.span.end, "text": edit.text} for edit in fix.edits]
+    return {"title": fix.title, "safety": fix.safety, "edits": edits}

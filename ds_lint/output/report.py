@@ -1,0 +1,70 @@
+"""What every output format takes: the files that were looked at and what was found in them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding
+    from ds_lint.source.document import Document
+
+DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
+
+
+class FileReport:
+    """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
+
+    ``missing`` names the facts that were not known: ``world size``, ``training arguments``, ``model``, ``GPU``.
+    """
+
+    __slots__ = ("document", "findings", "missing", "path", "stack", "target")
+
+    def __init__(
+        self,
+        path: str,
+        document: Document,
+        *,
+        stack: str | None,
+        target: dict[str, str],
+        missing: list[str],
+        findings: list[Finding],
+    ) -> None:
+        self.path = path
+        self.document = document
+        self.stack = stack  # None if nobody knows who loads the file
+        self.target = target  # version by library, in the order in which they are named to the reader
+        self.missing = missing
+        self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
+
+
+class Report:
+    """The outcome of one run. ``material`` are documents that findings point into but that hold no config."""
+
+    __slots__ = ("_documents", "files", "notes", "version")
+
+    def __init__(
+        self,
+        files: list[FileReport],
+        version: str,
+        *,
+        notes: list[str] | None = None,
+        material: list[Document] | None = None,
+    ) -> None:
+        self.files = files
+        self.version = version  # of ds-lint
+        self.notes = notes or []  # what a person should know beside the findings
+        self._documents = {document.path: document for document in material or []}
+        self._documents.update((file.path, file.document) for file in files)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, file by file, each file's in the order of its text."""
+        return [finding for file in self.files for finding in file.findings]
+
+    def document(self, path: str) -> Document | None:
+        """The text at ``path``, or None if it was not read."""
+        return self._documents.get(path)
+
+
+def page_url(finding: Finding) -> str:
+    """Where the page of the finding's rule is published."""
+    return f"{DOCUMENTATION}rules/{finding.code}-{finding.name}/"

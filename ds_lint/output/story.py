@@ -1,0 +1,116 @@
+"""One finding as ``full`` tells it: headline, frames, footers."""
+
+from __future__ import annotations
+
+from ds_lint.finding import EFFECTS
+from ds_lint.output.frame import Mark, Sheet, frame, margin_for
+from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
+from ds_lint.output.text import shown_path, visible, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding, Related
+    from ds_lint.output.report import FileReport, Report
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.source.document import Document
+
+# What the stack does, for those who meet the word for the first time. ``rejected`` says when: see _raises.
+MEANING = {
+    "wrong-result": "runs, and gives something else than is written",
+    "ignored": "nothing reads this key",
+    "overridden": "another setting wins",
+    "risk": "may fail when it runs",
+    "no-effect": "read, but changes nothing here",
+    "advice": "works as it is",
+}
+
+RAISES = {
+    "load": "reading the file raises",
+    "parse": "DeepSpeedConfig raises",
+    "train": "the first training steps raise",
+}
+
+SETTING_UP_RAISES = {
+    "deepspeed": "deepspeed.initialize raises",
+    "trainer": "the Trainer raises before the first step",
+    "accelerate": "Accelerator or its prepare raises",
+    None: "setting up for training raises",
+}
+
+
+def story(report: Report, file: FileReport, finding: Finding, terminal: Terminal) -> list[str]:
+    """The lines of one finding."""
+    excerpts, unread = _excerpts(report, file, finding)
+    sheet = Sheet(max(margin_for(document, marks) for _, document, marks in excerpts), terminal)
+    lines = _headline(finding, terminal)
+    for path, document, marks in excerpts:
+        line, column = document.position(marks[0].span.start)
+        lines.append(sheet.heading("-->" if marks[0].primary else ":::", f"{shown_path(path)}:{line}:{column}"))
+        lines += [sheet.row(), *frame(document, marks, sheet), sheet.row()]
+    for related in unread:
+        label = f": {visible(related.label)}" if related.label else ""
+        lines.append(sheet.heading(":::", shown_path(related.path or "") + label))
+    lines += _footer("effect", _effect(file, finding), sheet)
+    if finding.help:
+        lines += _footer("help", finding.help, sheet)
+    if finding.fix:
+        lines += _footer("fix", f"{finding.fix.title} ({finding.fix.safety})", sheet)
+    return lines
+
+
+def _excerpts(
+    report: Report, file: FileReport, finding: Finding
+) -> tuple[list[tuple[str, Document, list[Mark]]], list[Related]]:
+    """What to underline, file by file and the finding's own first, and the places in files that were not read."""
+    primary = Mark(finding.span, finding.label, SEVERITY[finding.severity], primary=True)
+    excerpts = {file.path: (file.path, file.document, [primary])}
+    unread = []
+    for related in finding.related:
+        path = related.path or file.path
+        document = file.document if path == file.path else report.document(path)
+        if document:
+            mark = Mark(related.span, related.label, FRAME, primary=False)
+            excerpts.setdefault(path, (path, document, []))[2].append(mark)
+        else:
+            unread.append(related)
+    return list(excerpts.values()), unread
+
+
+def _headline(finding: Finding, terminal: Terminal) -> list[str]:
+    rule = f"{finding.severity}[{finding.code}]"
+    taken = len(f"{rule} {finding.name}: ")
+    first, *rest = (terminal.paint(line, STRONG) for line in wrap(visible(finding.message), terminal.width, taken, 4))
+    return [f"{terminal.paint(rule, SEVERITY[finding.severity])} {finding.name}: {first}", *rest]
+
+
+def _footer(title: str, text: str, sheet: Sheet) -> list[str]:
+    """``= title: text``; what does not fit hangs below the text."""
+    indent = sheet.margin + len(f" = {title}: ")
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        first, *rest = wrap(visible(paragraph), sheet.terminal.width, indent, indent)
+        lines += [" " * indent + first, *rest]
+    start = sheet.heading(" =", sheet.terminal.paint(title, STRONG))
+    return [f"{start}: {lines[0][indent:]}", *lines[1:]]
+
+
+def _effect(file: FileReport, finding: Finding) -> str:
+    """What happens, in words; where the stack decides and is not known, what happens with each."""
+    if finding.effects:
+        return f"{_by_stack(finding.effects, finding.stage)}; which one loads this file is not known (--stack)"
+    if finding.effect == "rejected":
+        return f"rejected - {_raises(file.stack, finding.stage)}"
+    return f"{finding.effect} - {MEANING[finding.effect]}"
+
+
+def _by_stack(effects: dict[str, str], stage: str | None) -> str:
+    """``rejected at parse with trainer and accelerate, no-effect with deepspeed``, the worst first."""
+    parts = []
+    for effect in sorted(set(effects.values()), key=EFFECTS.index):
+        stacks = " and ".join(stack for stack, outcome in effects.items() if outcome == effect)
+        parts.append(f"{effect}{f' at {stage}' if effect == 'rejected' and stage else ''} with {stacks}")
+    return ", ".join(parts)
+
+
+def _raises(stack: str | None, stage: str | None) -> str:
+    return RAISES.get(stage or "initialize", SETTING_UP_RAISES[stack])

@@ -1,0 +1,113 @@
+"""The closing lines for people: how many findings, what the files were judged for, and what to do next.
+
+A clean run ends here too, so this module imports nothing that only findings need.
+"""
+
+from __future__ import annotations
+
+from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
+from ds_lint.output.text import counted, shown_path, visible, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding
+    from ds_lint.output.report import FileReport, Report
+    from ds_lint.output.terminal import Terminal
+
+# The option that supplies a fact.
+OPTIONS = {
+    "training arguments": "--trainer-args FILE",
+    "model": "--model NAME",
+    "world size": "--world-size N",
+    "GPU": "--gpu NAME",
+}
+
+
+def summary(report: Report, terminal: Terminal) -> list[str]:
+    """The last lines of ``full`` and ``concise``."""
+    lines = [_wrapped(f"note: {visible(note)}", terminal) for note in report.notes]
+    findings = report.findings
+    if not report.files:
+        return [*lines, "No DeepSpeed config was found, so nothing was judged."]
+    judged = _judged(report.files)
+    if not findings:
+        subject = _subject(report.files)
+        text = _wrapped(f"{subject}: no findings. {judged}", terminal)
+        return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
+    lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
+    lines.extend(terminal.paint(line, QUIET) for line in _wrapped(judged, terminal).split("\n"))
+    lines.append(_wrapped(_next_step(findings), terminal))
+    return lines
+
+
+def _wrapped(text: str, terminal: Terminal) -> str:
+    return "\n".join(wrap(text, terminal.width, taken=0, indent=2))
+
+
+def _subject(files: list[FileReport]) -> str:
+    paths = {file.path for file in files}
+    return shown_path(files[0].path) if len(paths) == 1 else counted(len(paths), "file")
+
+
+def _where(files: list[FileReport]) -> str:
+    """``config.json``, ``3 files`` when all have findings, else ``2 of 5 files``."""
+    paths = {file.path for file in files}
+    concerned = {file.path for file in files if file.findings}
+    return _subject(files) if paths == concerned else f"{len(concerned)} of {counted(len(paths), 'file')}"
+
+
+def _counts(findings: list[Finding], terminal: Terminal) -> str:
+    parts = []
+    for severity in SEVERITIES:
+        number = sum(finding.severity == severity for finding in findings)
+        if number:
+            parts.append(terminal.paint(counted(number, severity), SEVERITY[severity]))
+    return ", ".join(parts)
+
+
+def _judged(files: list[FileReport]) -> str:
+    """What the claim rests on, so that nobody takes a clean result for more than it is."""
+    return "; ".join(part for part in (_targets(files), _stacks(files), _missing(files)) if part)
+
+
+def _targets(files: list[FileReport]) -> str:
+    versions: dict[str, list[str]] = {}
+    for file in files:
+        for library, version in file.target.items():
+            seen = versions.setdefault(library, [])
+            if version not in seen:
+                seen.append(version)
+    return visible("Judged for " + ", ".join(f"{library} {' and '.join(seen)}" for library, seen in versions.items()))
+
+
+def _stacks(files: list[FileReport]) -> str:
+    numbers = {stack: sum(file.stack == stack for file in files) for stack in (*STACKS, None)}
+    named = {stack or "unknown (give --stack)": number for stack, number in numbers.items() if number}
+    if len(named) == 1:
+        return f"stack {next(iter(named))}"
+    return "stack " + ", ".join(f"{stack} for {counted(number, 'file')}" for stack, number in named.items())
+
+
+def _missing(files: list[FileReport]) -> str:
+    facts = list(dict.fromkeys(fact for file in files for fact in file.missing))
+    if not facts:
+        return ""
+    everywhere = all(set(file.missing) == set(facts) for file in files)
+    named = (f"{visible(fact)} ({OPTIONS[fact]})" if fact in OPTIONS else visible(fact) for fact in facts)
+    return f"not known{'' if everywhere else ' for some files'}: {', '.join(named)}"
+
+
+def _next_step(findings: list[Finding]) -> str:
+    """The page of the worst rule, and what could be repaired at once."""
+    worst = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    text = f"For the page of a rule: ds-lint explain {worst.code}"
+    fixes = [finding.fix for finding in findings if finding.fix]
+    safe = sum(fix.safety == "safe" for fix in fixes)
+    if safe:
+        text += f". Fixable: {safe} with --fix"
+        if len(fixes) > safe:
+            text += f", {len(fixes)} with --fix --unsafe-fixes"
+    elif fixes:
+        text += f". Fixable: {len(fixes)} with --fix --unsafe-fixes"
+    return text

@@ -1,0 +1,68 @@
+"""Where the text goes: how wide it may be and whether it may have colours."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+USUAL_WIDTH = 80  # of a terminal that does not say
+DIGITS = 4  # of the widest terminal that is believed
+
+# What the colours mean, as the parameters of ANSI's "select graphic rendition".
+STRONG = "1"
+QUIET = "2"
+FRAME = "94"  # bright blue: readable on black and on white, which plain blue is not
+SEVERITY = {"error": "1;31", "warning": "1;33", "info": "1;36"}
+
+
+class Terminal:
+    """``width`` is None where lines may be of any length: in a pipe or a file, where wrapping would break searches."""
+
+    __slots__ = ("colour", "width")
+
+    def __init__(self, width: int | None = None, colour: bool = False) -> None:
+        self.width = width
+        self.colour = colour
+
+    def paint(self, text: str, style: str) -> str:
+        """``text`` in a style, or as it is where colours are unwanted."""
+        return f"\x1b[{style}m{text}\x1b[0m" if self.colour and text else text
+
+
+def terminal_of(stream: TextIO | None, environment: Mapping[str, str] = os.environ) -> Terminal:
+    """What is known about the terminal behind a stream, if there is one."""
+    interactive = _is_terminal(stream)
+    return Terminal(_width(stream, interactive, environment), _colour(interactive, environment))
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _colour(interactive: bool, environment: Mapping[str, str]) -> bool:
+    """The first that speaks decides: NO_COLOR, FORCE_COLOR (both by any value that is not empty), the terminal."""
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return interactive and environment.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO | None, interactive: bool, environment: Mapping[str, str]) -> int | None:
+    """COLUMNS counts in a pipe too: shells do not export it, so somebody who did means it."""
+    columns = environment.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and len(columns) <= DIGITS and int(columns):
+        return int(columns)
+    if stream is None or not interactive:
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):  # io.UnsupportedOperation, of a stream without a number, is both
+        return USUAL_WIDTH

@@ -1,0 +1,68 @@
+"""Text for people: what is shown of a user's characters, how many columns it takes, and where it wraps."""
+
+from __future__ import annotations
+
+import os
+
+NO_WIDTH = ("Mn", "Me")  # combining marks stand on the character before them
+
+
+def visible(text: str) -> str:
+    """``text`` with everything that a terminal would act on, or not show, written as ``<U+001B>``.
+
+    A config may come from anywhere: an escape sequence in it must not reach the terminal, a bidirectional override must
+    not turn a line around, and a no-break space that breaks the JSON should be seen. Lone surrogates cannot be encoded.
+    """
+    if text.isprintable():
+        return text
+    return "".join(visible_character(character) for character in text)
+
+
+def visible_character(character: str) -> str:
+    """One character as it is shown."""
+    return character if character.isprintable() else f"<U+{ord(character):04X}>"
+
+
+def width_of(text: str) -> int:
+    """The columns that printable text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(0 if category(c) in NO_WIDTH else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def wrap(text: str, width: int | None, taken: int, indent: int) -> list[str]:
+    """``text`` in lines that fit, broken at spaces; a word that is longer than a line stays whole.
+
+    ``taken`` columns of the first line are in use already; the lines after it begin with ``indent`` spaces.
+    """
+    if width is None:
+        return [text]
+    lines: list[str] = []
+    words: list[str] = []
+    column = taken
+    for word in text.split(" "):
+        length = width_of(word)
+        if words and column + 1 + length > width:
+            lines.append(" ".join(words))
+            words = [" " * indent + word]
+            column = indent + length
+        else:
+            column += length + (1 if words else 0)
+            words.append(word)
+    return [*lines, " ".join(words)]
+
+
+def shown_path(path: str) -> str:
+    """A path as people read it: relative when it lies below the current directory."""
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except OSError:  # the current directory is gone
+        return visible(path)
+    return visible(path[len(here) :] if path.startswith(here) and path != here else path)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 error``, ``2 errors``; ``info`` has no plural."""
+    return f"{number} {noun}" if number == 1 or noun == "info" else f"{number} {noun}s"

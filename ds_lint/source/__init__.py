@@ -1,0 +1,1 @@
+"""Text to positioned tree, one file a language."""

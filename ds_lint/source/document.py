@@ -1,0 +1,56 @@
+"""A file as it was read: its text, its tree, and what is wrong with its syntax."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.tree import Node, Span
+
+
+class SyntaxIssue:
+    """One construct that some reader refuses or reads differently from what is meant.
+
+    ``kind`` names the construct (``comment``, ``trailing-comma``, ``python-literal``, ...); ``found`` is its text or
+    what the message needs of it; ``related`` is a second place that takes part (the first of two duplicate keys).
+    """
+
+    __slots__ = ("found", "key", "kind", "related", "span")
+
+    def __init__(self, kind: str, span: Span, found: str = "", key: str | None = None, related: Span | None = None) -> None:
+        self.kind = kind
+        self.span = span
+        self.found = found
+        self.key = key  # dotted key path where the construct stands in a member, else None
+        self.related = related
+
+
+class Document:
+    """A parsed text. Lines end at ``\\n``; a carriage return before it counts as a column."""
+
+    __slots__ = ("_line_starts", "issues", "path", "root", "text")
+
+    def __init__(self, path: str, text: str, root: Node | None, issues: list[SyntaxIssue]) -> None:
+        self.path = path
+        self.text = text
+        self.root = root  # None for an empty or unreadable text
+        self.issues = issues
+        self._line_starts: list[int] | None = None
+
+    def line_starts(self) -> list[int]:
+        """The offset at which each line starts."""
+        if self._line_starts is None:
+            starts = [0]
+            found = self.text.find("\n")
+            while found != -1:
+                starts.append(found + 1)
+                found = self.text.find("\n", found + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from 1, columns in code points."""
+        from bisect import bisect_right
+
+        starts = self.line_starts()
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1

@@ -1,0 +1,83 @@
+"""Which key was meant: did-you-mean across all sections. Imported only when there is an unknown key."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.knowledge import Key, Knowledge
+
+_CLOSE = 0.8  # of difflib's ratio, in the same section
+_CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by chance
+_TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
+
+
+def sibling(name: str, section: Key) -> Key | None:
+    """The key of the same section that was most likely meant, or None."""
+    best, closest = None, _CLOSE
+    for candidate in section.names():
+        key = section.child(candidate)
+        if key is None or "removed" in key.facts:
+            continue
+        likeness = _likeness(name, candidate)
+        if likeness >= closest and (best is None or likeness > closest):
+            best, closest = key, likeness
+    return best
+
+
+def elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
+    """The key of exactly this name in another section, if the name tells where it belongs."""
+    found = [
+        key
+        for key in knowledge.everywhere()
+        if (key.name == name or key.facts.get("alias") == name) and key.path[:-1] != section.path
+    ]
+    if len(found) >= _TOO_COMMON:
+        found = [key for key in found if len(key.path) == 1]  # "fp16" inside a section is still the section
+    return min(found, key=lambda key: (_distance(key, section), len(key.path)), default=None)
+
+
+def close_elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
+    """The key of another section whose name is closest, or None."""
+    best, closest = None, _CLOSER
+    for key in knowledge.everywhere():
+        likeness = _likeness(name, key.name)
+        if likeness > closest and key.path[:-1] != section.path:
+            best, closest = key, likeness
+    return best
+
+
+def confusion(name: str, knowledge: Knowledge) -> Key | None:
+    """The key that people mean who write another tool's name for it, or None."""
+    path = knowledge.confusions.get(name)
+    return knowledge.find(tuple(path)) if path else None
+
+
+def choice(value: str, choices: list[str]) -> str | None:
+    """The choice that was most likely meant, or None."""
+    scored = sorted(((_likeness(value, candidate), candidate) for candidate in choices), reverse=True)
+    return scored[0][1] if scored and scored[0][0] >= _CLOSE else None
+
+
+def _distance(key: Key, section: Key) -> int:
+    """How far apart two sections are in the tree."""
+    shared = 0
+    for one, other in zip(key.path[:-1], section.path):
+        if one != other:
+            break
+        shared += 1
+    return len(key.path) - 1 + len(section.path) - 2 * shared
+
+
+def _likeness(name: str, candidate: str) -> float:
+    """1 for the same name in another spelling, else difflib's ratio of the two."""
+    plain, plain_candidate = _plain(name), _plain(candidate)
+    if plain == plain_candidate:
+        return 1.0
+    matcher = SequenceMatcher(None, plain, plain_candidate, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _CLOSE else 0.0
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -1,0 +1,63 @@
+"""What a config switches on, as DeepSpeed sees it after its coercions."""
+
+from __future__ import annotations
+
+from ds_lint.coercion import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.config import Config
+    from ds_lint.tree import Node, Scalar
+
+_ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
+
+
+def is_on(config: Config, *path: str) -> bool:
+    """Whether a boolean field of a strict section is on; pydantic takes 1, "yes" and "true" for true."""
+    node = config.node(*path)
+    if node is None:
+        return False
+    if node.kind == "string":
+        return str(node.value).lower() in _ON_TEXTS
+    return node.kind in ("boolean", "integer", "float") and node.value == 1
+
+
+def is_truthy(node: Node | None) -> bool:
+    """Whether Python takes this value for true, as code does that asks ``if value:``."""
+    return node is not None and bool(node.value or node.members or node.items)
+
+
+def zero_stage(config: Config) -> int | None:
+    """The ZeRO stage that DeepSpeed itself would run, or None where it cannot be told ("auto", a template, refused)."""
+    section = config.node("zero_optimization")
+    if section is None:
+        return 0
+    if section.kind == "boolean":
+        return 1 if section.value else 0  # read_zero_config_deprecated in deepspeed/runtime/zero/config.py
+    stage = section.get("stage")
+    if stage is None:
+        return 0
+    if stage.value == "auto":
+        return 0 if config.stack == "deepspeed" else None
+    known = config.knowledge.find(("zero_optimization", "stage"))
+    if known is None or stage.kind == "template" or refusal(known.facts, True, stage, stage.kind, stage.value):
+        return None
+    return int(float(str(int(stage.value) if stage.kind == "boolean" else stage.value)))  # type: ignore[arg-type]
+
+
+def model_dtype(config: Config) -> str:
+    """The dtype that DeepSpeed casts the model to: fp16, bf16 or fp32."""
+    if is_on(config, "fp16", "enabled"):
+        return "fp16"
+    return "bf16" if is_on(config, bf16_section(config), "enabled") else "fp32"
+
+
+def bf16_section(config: Config) -> str:
+    """The name under which bf16 is configured: the old name counts only where there is no new one."""
+    new = config.node("bf16")
+    return "bf16" if new is not None and new.kind != "null" else "bfloat16"
+
+
+def number(value: Scalar) -> float | None:
+    """The number that a value is to Python, or None."""
+    return float(value) if isinstance(value, (int, float)) else None

@@ -1,0 +1,123 @@
+"""The positioned tree every source language is read into.
+
+Offsets count code points from the start of the decoded text; a BOM and carriage returns count.
+Plain ``__slots__`` classes, because this module is on the clean path of ``check`` and dataclasses cost start-up.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Scalar = str | int | float | bool | None
+    KeyPath = tuple[str, ...]  # ("zero_optimization", "stage"); an array index is an element too: ("a", "0", "b")
+
+
+class Span:
+    """A half-open range of offsets in one text."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and (self.start, self.end) == (other.start, other.end)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end))
+
+    def __repr__(self) -> str:
+        return f"Span({self.start}, {self.end})"
+
+
+class Node:
+    """One value of a document.
+
+    ``kind`` is ``object``, ``array``, ``string``, ``integer``, ``float``, ``boolean``, ``null``,
+    ``template`` (a placeholder such as ``${LR}`` that is filled in before DeepSpeed sees the file) or
+    ``missing`` (a value that the text lacks or that nobody can read).
+    ``value`` is the Python value of a scalar, and the text of a template.
+    """
+
+    __slots__ = ("items", "kind", "members", "span", "value")
+
+    def __init__(
+        self,
+        kind: str,
+        span: Span,
+        value: Scalar = None,
+        members: list[Member] | None = None,
+        items: list[Node] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.span = span
+        self.value = value
+        self.members = members or []  # of an object: in the order of the text, duplicates kept
+        self.items = items or []  # of an array
+
+    def member(self, key: str) -> Member | None:
+        """The member with this key; of duplicates the last, the one Python's json keeps."""
+        for member in reversed(self.members):
+            if member.key == key:
+                return member
+        return None
+
+    def get(self, key: str) -> Node | None:
+        """The value under ``key``, or None if there is no such key."""
+        member = self.member(key)
+        return member.value if member else None
+
+    def at(self, path: KeyPath) -> Node | None:
+        """The node at a key path below this one, or None."""
+        node: Node | None = self
+        for element in path:
+            if node is None:
+                return None
+            if node.kind == "array":
+                node = node.items[int(element)] if element.isdigit() and int(element) < len(node.items) else None
+            else:
+                node = node.get(element)
+        return node
+
+    def __repr__(self) -> str:
+        return f"Node({self.kind}, {self.span}, {self.value!r})"
+
+
+class Member:
+    """A key and its value in an object; ``key_span`` includes the quotes."""
+
+    __slots__ = ("key", "key_span", "value")
+
+    def __init__(self, key: str, key_span: Span, value: Node) -> None:
+        self.key = key
+        self.key_span = key_span
+        self.value = value
+
+
+def walk(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Member]]:
+    """Every member below ``node`` with its key path, outermost first; duplicates included."""
+    pending: list[tuple[KeyPath, Node]] = [(path, node)]
+    while pending:  # a loop, not recursion: a document may nest deeper than Python's stack
+        here, current = pending.pop()
+        for member in current.members:
+            below = (*here, member.key)
+            yield below, member
+            pending.append((below, member.value))
+        pending.extend(((*here, str(index)), item) for index, item in enumerate(current.items))
+
+
+def plain(node: Node) -> object:
+    """The Python object that ``json.loads`` would have made of this node."""
+    if node.kind == "object":
+        return {member.key: plain(member.value) for member in node.members}
+    if node.kind == "array":
+        return [plain(item) for item in node.items]
+    return node.value
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as messages and reports write it."""
+    return ".".join(path)

@@ -1,0 +1,349 @@
+"""The oracle says what was measured by hand: facts about DeepSpeed 0.19.8 that are written down in the documentation of this project."""
+
+from __future__ import annotations
+
+import copy
+import fractions
+import importlib.util
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+import recording
+import standins
+import torch
+from oracle import Oracle
+
+pytestmark = pytest.mark.fidelity
+
+ADAMW: dict[str, Any] = {"type": "AdamW", "params": {"lr": 3e-5}}
+
+
+def config(optimizer: Any = ADAMW, **sections: Any) -> dict[str, Any]:
+    return {"train_batch_size": 1, "optimizer": optimizer, **sections}
+
+
+def adamw(**params: Any) -> dict[str, Any]:
+    return {"type": "AdamW", "params": params}
+
+
+def zero(stage: int, **settings: Any) -> dict[str, Any]:
+    return {"stage": stage, **settings}
+
+
+def warmup(**params: Any) -> dict[str, Any]:
+    return {"type": "WarmupLR", "params": params}
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with Oracle() as oracle:
+        yield oracle
+
+
+REJECTED = {
+    "zero typo": (config(zero_optimization=zero(2, overlap_com=True)), "parse", "ValidationError"),
+    "batch triangle": ({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 3}, "parse", "4 != 3 * 1 * 1"),
+    "batch auto": ({"train_micro_batch_size_per_gpu": "auto"}, "parse", "TypeError"),
+    "fp16 and bf16": (config(fp16={"enabled": True}, bf16={"enabled": True}), "parse", "cannot be simultaneously enabled"),
+    "communication_data_type": (config(communication_data_type="float32"), "parse", "Invalid communication_data_type"),
+    "removed section": (config(elasticity={"enabled": False}), "parse", "DeepSpeedConfigError"),
+    "cpu_offload twice": (
+        config(zero_optimization=zero(2, cpu_offload=True, offload_optimizer={"device": "cpu"})),
+        "parse",
+        "Cannot provide deprecated parameter",
+    ),
+    "device upper case": (config(zero_optimization=zero(2, offload_optimizer={"device": "CPU"})), "parse", "ValidationError"),
+    "optimizer typo": (config(adamw(lr=1e-3, weight_decayy=0)), "initialize", "unexpected keyword argument 'weight_decayy'"),
+    "optimizer type": (config({"type": "AdamWW", "params": {}}), "initialize", "AdamWW is not a supported DeepSpeed Optimizer"),
+    "optimizer typ": (config({"typ": "AdamW"}, zero_optimization=zero(1)), "initialize", "zero stage 1 requires an optimizer"),
+    "max_grad_norm": (config(adamw(max_grad_norm=1.0)), "initialize", "'max_grad_norm' is not supported"),
+    "lr torch_adam": (config(adamw(lr="3e-5", torch_adam=True)), "initialize", "TypeError"),
+    "lr CPUAdam": (
+        config(adamw(lr="3e-5"), zero_optimization=zero(1, offload_optimizer={"device": "cpu"})),
+        "initialize",
+        "create_adam(): incompatible function arguments",
+    ),
+    "scheduler typo": (config(scheduler=warmup(warmup_num_step=2)), "initialize", "unexpected keyword argument 'warmup_num_step'"),
+    "warmup 0": (config(scheduler=warmup(warmup_num_steps=0)), "initialize", "warmup_num_steps must be a positive integer"),
+    "scheduler parms": (config(scheduler={"type": "WarmupLR", "parms": {}}), "initialize", "must be a mapping, not NoneType"),
+    "StepLR": (
+        config(scheduler={"type": "StepLR", "params": {"step_size": 1}}, bf16={"enabled": True}),
+        "initialize",
+        "is not an Optimizer",
+    ),
+    "no optimizer": ({"train_batch_size": 1, "zero_optimization": zero(2)}, "initialize", "zero stage 2 requires an optimizer"),
+    "nvme nowhere": (config(zero_optimization=zero(3, offload_param={"device": "nvme"})), "initialize", '"nvme_path"'),
+    "lr FusedAdam": (config(adamw(lr="3e-5")), "train", "multi_tensor_adam(): incompatible function arguments"),
+    "lr FusedLion": (config({"type": "Lion", "params": {"lr": "3e-5"}}), "train", "multi_tensor_lion(): incompatible"),
+    "lr FusedLamb": (config({"type": "Lamb", "params": {"lr": "3e-5"}}), "train", "lamb(): incompatible"),
+    "betas": (config(adamw(betas=[0.9])), "train", "not enough values to unpack"),
+    "clipping auto": (config(gradient_clipping="auto", zero_optimization=zero(2)), "train", "TypeError"),
+    "stage 3, no optimizer": ({"train_batch_size": 1, "zero_optimization": zero(3)}, "train", "AttributeError"),
+}
+
+
+@pytest.mark.parametrize(("config", "stage", "error"), REJECTED.values(), ids=REJECTED)
+def test_rejected(oracle: Oracle, config: dict[str, Any], stage: str, error: str) -> None:
+    verdict = oracle.verdict(config)
+    assert verdict.unjudged is None
+    assert (verdict.rejected_at, error in str(verdict.error)) == (stage, True), verdict
+
+
+IGNORED: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "nothing": (config(zero_optimization=zero(3), bf16={"enabled": True}, scheduler=warmup(warmup_num_steps=2)), set()),
+    "top level": (config(gradient_cliping=1.0), {"gradient_cliping"}),
+    "topmost key": (config(zero_optimizations={"stage": 3, "offload_param": {"device": "cpu"}}), {"zero_optimizations"}),
+    "open section": (config(activation_checkpointing={"cpu_checkpointin": True}), {"activation_checkpointing.cpu_checkpointin"}),
+    "optimizer.param": (config({"type": "AdamW", "param": {"lr": 1.0}}), {"optimizer.param"}),
+    "scheduler.typee": (config(scheduler={"typee": "WarmupLR", "params": {}}), {"scheduler.typee", "scheduler.params"}),
+    "Muon": (
+        config({"type": "Muon", "params": {"lr": 1e-3, "momentumm": 0.9}}, zero_optimization=zero(2)),
+        {"optimizer.params.momentumm"},
+    ),
+    "bfloat16 beside bf16": (config(bf16={"enabled": True}, bfloat16={"enabled": False}), {"bfloat16"}),
+    "monitors": (config(tensorboard={"enabled": True}, wandb={"enabled": True}, csv_monitor={"enabled": True}), set()),
+    "pipeline": (config(pipeline={"stages": 2}), {"pipeline.stages"}),
+}
+
+
+@pytest.mark.parametrize(("config", "ignored"), IGNORED.values(), ids=IGNORED)
+def test_ignored(oracle: Oracle, config: dict[str, Any], ignored: set[str]) -> None:
+    verdict = oracle.verdict(config)
+    assert (verdict.error, verdict.ignored) == (None, ignored)
+
+
+def test_auto_in_a_strict_section_is_dropped(oracle: Oracle) -> None:
+    sections = {"zero_optimization": zero(2, stagee="auto", offload_optimizer={"device": "auto"}), "fp16": {"enabled": "auto"}}
+    verdict = oracle.verdict(config(**sections))
+    assert verdict.error is None
+    assert verdict.auto_dropped == {"zero_optimization.stagee", "zero_optimization.offload_optimizer.device", "fp16.enabled"}
+    assert verdict.facts["param_dtype"] == "float32"
+
+
+def test_facts(oracle: Oracle) -> None:
+    settings = zero("3", offload_optimizer={"device": "cpu"})  # type: ignore[arg-type]
+    verdict = oracle.verdict({**config(zero_optimization=settings, fp16={"enabled": True}), "gradient_accumulation_steps": 1})
+    expected = {
+        "stage": 3,
+        "train_batch_size": 1,
+        "gradient_clipping": 1.0,
+        "optimizer": "DeepSpeedCPUAdam",
+        "zero_optimizer": "DeepSpeedZeroOptimizer_Stage3",
+        "scheduler": None,
+        "param_dtype": "float16",
+        "steps": 2,
+        "lr": [3e-5],
+    }
+    assert verdict.error is None
+    assert expected.items() <= verdict.facts.items()
+
+
+def test_gradient_accumulation_is_run_to_its_boundary(oracle: Oracle) -> None:
+    assert oracle.verdict({**config(), "train_batch_size": 24, "gradient_accumulation_steps": 8}).facts["steps"] == 2
+
+
+def test_warnings(oracle: Oracle) -> None:
+    verdict = oracle.verdict(config(zero_optimization=zero(2, cpu_offload=True)))
+    assert "Config parameter cpu_offload is deprecated use offload_optimizer instead" in verdict.warnings
+    assert verdict.facts["optimizer"] == "DeepSpeedCPUAdam"
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("// hjson\n{train_micro_batch_size_per_gpu: 1,}", None),
+        ('{"train_batch_size": 1, "train_batch_size": 1}', "load"),
+        ('{"train_batch_size": 1', "load"),
+        ("", "parse"),
+        ("[]", "parse"),
+        (b"\xff\xfe", "load"),
+    ],
+)
+def test_file(oracle: Oracle, text: str | bytes, stage: str | None) -> None:
+    assert oracle.verdict(text, level="initialize").rejected_at == stage
+
+
+def test_hjson_makes_integers_of_floats(oracle: Oracle, tmp_path: Path) -> None:
+    schedule = config(scheduler=warmup(warmup_num_steps=100.0), gradient_cliping=1.0)
+    file = tmp_path / "ds_config.json"
+    file.write_text(json.dumps(schedule))
+    assert oracle.verdict(schedule).rejected_at == "initialize"
+    assert oracle.verdict(schedule, as_file=True) == oracle.verdict(file)
+    assert oracle.verdict(file).ignored == {"gradient_cliping"}
+    assert oracle.verdict(file).error is None
+
+
+def test_world_size(oracle: Oracle) -> None:
+    stage_3 = {**config(zero_optimization=zero(3)), "train_batch_size": 64}
+    assert oracle.verdict(stage_3, world_size=64, level="parse").facts["train_micro_batch_size_per_gpu"] == 1
+    assert oracle.verdict(stage_3, world_size=64).error is None
+    assert oracle.verdict(stage_3, world_size=128).rejected_at == "parse"
+
+
+def test_what_depends_on_the_machine_is_not_rejected(oracle: Oracle) -> None:
+    half = config(fp16={"enabled": True})
+    assert oracle.verdict(half).error is None
+    assert "Type fp16 is not supported on your device" in str(oracle.verdict(half, assume_gpu=False).error)
+    for settings, reason in (
+        (zero(3, offload_optimizer={"device": "cpu", "super_offload": True}), "cuda"),
+        (zero(3, zero_quantized_weights=True), "gpu_op"),
+        (zero(2, reduce_bucket_size=10**13), "memory"),
+    ):
+        verdict = oracle.verdict(config(zero_optimization=settings, bf16={"enabled": True}))
+        assert (verdict.rejected_at, verdict.unjudged) == (None, reason)
+
+
+def test_nvme_is_written_nowhere_else(oracle: Oracle, tmp_path: Path) -> None:
+    nvme = {"device": "nvme", "nvme_path": str(tmp_path)}
+    assert oracle.verdict(config(zero_optimization=zero(3, offload_param=nvme, offload_optimizer=nvme))).error is None
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------------------------ nothing is left over
+
+
+def test_silence_and_order(oracle: Oracle, capfd: pytest.CaptureFixture[str]) -> None:
+    configs = [config(log_level="debug", dump_state=True, **({"unknown": 1} if i % 3 else {})) for i in range(7)]
+    for level in ("parse", "train"):
+        verdicts = oracle.verdicts(configs, level=level)  # type: ignore[arg-type]
+        assert ["unknown" in verdict.ignored for verdict in verdicts] == [i % 3 > 0 for i in range(7)]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_hanging_config_is_stopped() -> None:
+    with Oracle(timeout=0.001) as oracle:
+        verdicts = oracle.verdicts([config(), config()])
+        directory = oracle.directory
+    assert [verdict.unjudged for verdict in verdicts] == ["no answer within 0.001 s"] * 2
+    assert not directory.exists()
+
+
+def test_children_die_with_their_parent() -> None:
+    script = f"""
+        import sys, time
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from oracle import Oracle
+        oracle = Oracle()
+        oracle.verdict({{"train_batch_size": 1}}, level="parse")
+        print(oracle._idle[0].pid, oracle.directory, flush=True)
+        time.sleep(60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child, directory = parent.stdout.readline().split()
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    shutil.rmtree(directory)  # nobody is left who would
+    deadline = time.monotonic() + 10
+    while _lives(int(child)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"  # a zombie waits for its new parent
+
+
+def test_shared_memory(oracle: Oracle) -> None:
+    before = set(os.listdir("/dev/shm"))
+    offload = {"zero_optimization": zero(2, offload_optimizer={"device": "cpu"}), "bf16": {"enabled": True}}
+    writer = {"checkpoint": {"writer": {"type": "fast", "decoupled": True, "data_parallel": "replica"}}}
+    assert [verdict.error for verdict in oracle.verdicts([config(**offload), config(**writer)])] == [None, None]
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+# -------------------------------------------------------------------------------------------------------------- the recording dict
+
+
+def test_recording() -> None:
+    log = recording.start()
+    plain = {"read": 1, "swept": 2, "call": {"a": 1, "b": 2}, "list": [{"c": 3, "d": 4}], "in": 5, "asked": 6}
+    watched = recording.wrap(copy.deepcopy(plain), (), log)
+
+    def function(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    assert (watched, json.loads(json.dumps(watched)), pickle.loads(pickle.dumps(watched))) == (plain, plain, plain)
+    assert ({**watched}, dict(watched), dict(watched.items())) == (plain, plain, plain)
+    assert not log.read
+    assert copy.copy(watched)["read"] == copy.deepcopy(watched).get("read") == 1
+    assert function(**watched["call"]) == plain["call"]
+    assert watched["list"][0].pop("c") == 3
+    assert "in" in watched
+    assert "asked" in watched.keys()  # noqa: SIM118
+    assert recording.unread(plain, log) == {("swept",), ("list", 0, "d")}
+
+
+# ------------------------------------------------------------------------------------------------------------------- the stand-ins
+
+
+class Index:
+    def __index__(self) -> int:
+        return 1
+
+
+# 1 and 0 are the only integers: a real op indexes arrays with some of its arguments.
+VALUES = [
+    *(1, 0, True, False, None, 0.5, -1.0, 1e300, float("nan"), 2**31, 2**64, 10**400, "3e-5", "1", "true", "", b"1", bytearray(b"1")),
+    *([], [0.9], (0.9, 0.99), {}, 1j, fractions.Fraction(1, 2), Index(), object(), torch.tensor(1.0), torch.tensor([1.0, 2.0])),
+]
+
+
+def _built_op(name: str) -> ModuleType:
+    root = Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache" / "torch_extensions"))
+    found = next(iter(sorted([*root.glob(f"{name}/{name}.so"), *root.glob(f"*cpu/{name}/{name}.so")])), None)
+    if found is None:
+        pytest.skip(f"{name} is not built")
+    spec = importlib.util.spec_from_file_location(name, found)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _takes(function: Callable[..., Any], arguments: list[Any]) -> bool:
+    try:
+        function(*arguments)
+    except TypeError as error:
+        assert "incompatible function arguments" in str(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize("op", ["fused_adam", "cpu_adam", "cpu_adagrad", "cpu_lion"])
+def test_stand_ins_take_what_the_real_ops_take(op: str) -> None:
+    real = _built_op(op)
+    good = {"int": 1, "size": 1, "float": 0.5, "bool": True}
+    for name, signature in standins.SIGNATURES[op].items():
+        kinds = signature.split()
+        if name.startswith(("destroy", "adam_rollback")):
+            continue  # they come last, and take nothing from a config
+        for position, kind in enumerate(kinds):
+            for value in VALUES if kind in good else []:
+                arguments = [torch.zeros(4) if k == "tensor" else [[]] * 4 if k == "tensors" else good[k] for k in kinds]
+                arguments[position] = value
+                if name.endswith("_update") and position == 0:
+                    continue  # the number of an optimizer that was created: the real op crashes on others
+                assert _takes(standins.function(name, signature), arguments) == _takes(getattr(real, name), arguments), (
+                    f"{name} argument {position} ({kind}): {value!r}"
+                )

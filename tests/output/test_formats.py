@@ -1,0 +1,51 @@
+"""The registry of formats, and what they may import."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ds_lint import output
+from ds_lint.output import FORMATS, renderer
+
+FOLDER = os.path.dirname(output.__file__)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_renders(name, report, file):
+    from ds_lint.output.terminal import Terminal
+
+    assert renderer(name)(report(file("{}")), Terminal()).endswith("\n")
+
+
+@pytest.mark.parametrize("module", sorted(name for name in os.listdir(FOLDER) if name.endswith(".py")))
+def test_formats_know_nothing_of_checks_and_engine(module):
+    with open(os.path.join(FOLDER, module), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    allowed = ("ds_lint.finding", "ds_lint.tree", "ds_lint.source", "ds_lint.output")
+    assert all(name.startswith(allowed) for name in imported if name.startswith("ds_lint"))
+
+
+def test_a_clean_run_imports_little():
+    program = """
+import sys
+before = set(sys.modules)
+from ds_lint.output import renderer
+from ds_lint.output.report import FileReport, Report
+from ds_lint.output.terminal import terminal_of
+from ds_lint.source.document import Document
+
+file = FileReport("a", Document("a", "{}", None, []), stack=None, target={"deepspeed": "1"}, missing=[], findings=[])
+renderer("full")(Report([file], "1"), terminal_of(sys.stdout))
+print(*set(sys.modules) - before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(run.stdout.split())
+    late = {"json", "textwrap", "unicodedata", "dataclasses", "typing", "pathlib", "logging", "re", "shutil"}
+    assert not imported & late
+    assert not imported & {"ds_lint.output.story", "ds_lint.output.frame", "ds_lint.output.json"}

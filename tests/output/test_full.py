@@ -1,0 +1,343 @@
+"""The full format: each test is an example of what a person sees."""
+
+from __future__ import annotations
+
+import os
+from textwrap import dedent
+
+import pytest
+
+from ds_lint.finding import Fix, Related
+from ds_lint.output.full import render
+from ds_lint.output.terminal import Terminal
+from ds_lint.source.document import Document
+from ds_lint.tree import Span
+
+CONFIG = """{
+  "train_batch_size": 8,
+  "gradient_cliping": 1.0,
+  "bf16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 3,
+    "offload_optimizer": {
+      "device": "cpu"
+    },
+    "overlap_comm": true
+  },
+  "steps_per_print": 10
+}
+"""
+
+
+def expected(text: str) -> str:
+    return dedent(text).strip("\n")
+
+
+@pytest.fixture
+def story(report, file):
+    """The text of one finding, without the summary."""
+
+    def told(text, finding, *, width=None, colour=False, stack="trainer", material=()):
+        whole = render(report(file(text, finding, stack=stack), material=list(material)), Terminal(width, colour))
+        return whole.split("\n\n")[0]
+
+    return told
+
+
+def test_a_finding_with_all_its_parts(story, finding, span):
+    found = finding(
+        span(CONFIG, '"gradient_cliping"'),
+        label="unknown",
+        help='did you mean "gradient_clipping"?',
+        fix=Fix('rename it to "gradient_clipping"', "safe", []),
+    )
+    assert story(CONFIG, found) == expected("""
+        error[DS101] unknown-key: DeepSpeed knows no such key
+         --> config.json:3:3
+          |
+        2 |   "train_batch_size": 8,
+        3 |   "gradient_cliping": 1.0,
+          |   ^^^^^^^^^^^^^^^^^^ unknown
+        4 |   "bf16": {"enabled": true},
+          |
+          = effect: ignored - nothing reads this key
+          = help: did you mean "gradient_clipping"?
+          = fix: rename it to "gradient_clipping" (safe)
+    """)
+
+
+def test_colours_mark_severity_frame_and_headings(story, finding):
+    assert story("{}", finding(Span(0, 2), label="here"), colour=True) == (
+        "\x1b[1;31merror[DS101]\x1b[0m unknown-key: \x1b[1mDeepSpeed knows no such key\x1b[0m\n"
+        " \x1b[94m-->\x1b[0m config.json:1:1\n"
+        "\x1b[94m  |\x1b[0m\n"
+        "\x1b[94m1 |\x1b[0m {}\n"
+        "\x1b[94m  |\x1b[0m \x1b[1;31m^^\x1b[0m \x1b[1;31mhere\x1b[0m\n"
+        "\x1b[94m  |\x1b[0m\n"
+        " \x1b[94m =\x1b[0m \x1b[1meffect\x1b[0m: ignored - nothing reads this key"
+    )
+
+
+def test_related_spans_share_the_frame_and_lines_between_are_left_out(story, finding, span):
+    found = finding(
+        span(CONFIG, '"device": "cpu"'),
+        label="offloads",
+        related=[Related(span(CONFIG, '"bf16"'), "bf16 is on"), Related(span(CONFIG, '"stage": 3'), "at stage 3")],
+    )
+    assert story(CONFIG, found) == expected("""
+        error[DS101] unknown-key: DeepSpeed knows no such key
+         --> config.json:8:7
+          |
+        4 |   "bf16": {"enabled": true},
+          |   ------ bf16 is on
+        5 |   "zero_optimization": {
+        6 |     "stage": 3,
+          |     ---------- at stage 3
+        7 |     "offload_optimizer": {
+        8 |       "device": "cpu"
+          |       ^^^^^^^^^^^^^^^ offloads
+        9 |     },
+          |
+          = effect: ignored - nothing reads this key
+    """)
+
+
+def test_a_section_shows_its_first_and_last_line(story, finding, span):
+    section = Span(CONFIG.index('"zero_opt'), CONFIG.index('},\n  "steps') + 1)
+    found = finding(section, label="this section", related=[Related(span(CONFIG, '"train_batch_size"'), "beside this")])
+    assert story(CONFIG, found) == expected("""
+        error[DS101] unknown-key: DeepSpeed knows no such key
+          --> config.json:5:3
+           |
+         2 |   "train_batch_size": 8,
+           |   ------------------ beside this
+         3 |   "gradient_cliping": 1.0,
+         4 |   "bf16": {"enabled": true},
+         5 |   "zero_optimization": {
+           |   ^^^^^^^^^^^^^^^^^^^^^^ this section
+        ...
+        11 |   },
+           |   ^
+        12 |   "steps_per_print": 10
+           |
+           = effect: ignored - nothing reads this key
+    """)
+
+
+def test_two_spans_in_one_line(story, finding, span):
+    text = '{"stage": 0, "offload": true}'
+    found = finding(span(text, '"offload": true'), label="off", related=[Related(span(text, '"stage": 0'), "stage 0")])
+    assert story(text, found) == expected("""
+        error[DS101] unknown-key: DeepSpeed knows no such key
+         --> config.json:1:14
+          |
+        1 | {"stage": 0, "offload": true}
+          |              ^^^^^^^^^^^^^^^ off
+          |  ---------- stage 0
+          |
+          = effect: ignored - nothing reads this key
+    """)
+
+
+def test_related_places_in_other_files(story, finding):
+    script = Document("train.sh", "#!/bin/sh\ndeepspeed train.py --fp16\n", None, [])
+    flag = Span(script.text.index("--fp16"), len(script.text) - 1)
+    related = [Related(flag, "asked for here", "train.sh"), Related(Span(5, 9), "written here", "make.py")]
+    assert story("{}", finding(Span(0, 1), related=related), material=[script]) == expected("""
+        error[DS101] unknown-key: DeepSpeed knows no such key
+         --> config.json:1:1
+          |
+        1 | {}
+          | ^
+          |
+         ::: train.sh:2:20
+          |
+        2 | deepspeed train.py --fp16
+          |                    ------ asked for here
+          |
+         ::: make.py: written here
+          = effect: ignored - nothing reads this key
+    """)
+
+
+def frame_of(story_text: str) -> str:
+    """Only the rows with source and underlines."""
+    rows = story_text.split("\n")
+    return "\n".join(row for row in rows if " |" in row and not row.endswith("|"))
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "frame"),
+    [
+        pytest.param("\t\t'a':\t1", "1", "1 |         'a':    1\n  |                 ^", id="tabs"),
+        pytest.param("{\r\n'a': 1\r\n}\r\n", "'a'", "1 | {\n2 | 'a': 1\n  | ^^^\n3 | }", id="crlf"),
+        pytest.param("{\r\n'a': 1\r\n}", "1\r\n", "1 | {\n2 | 'a': 1\n  |      ^\n3 | }", id="span over a line ending"),
+        pytest.param("\ufeff{}", "{", "1 | <U+FEFF>{}\n  |         ^", id="byte order mark"),
+        pytest.param("'梯度': 1", "1", "1 | '梯度': 1\n  |         ^", id="wide characters"),
+        pytest.param("'梯度': 1", "度", "1 | '梯度': 1\n  |    ^^", id="span of a wide character"),
+        pytest.param("'e\u0301': 1", "1", "1 | 'e\u0301': 1\n  |      ^", id="combining mark"),
+        pytest.param("'a\x1b[3m': 1", "1", "1 | 'a<U+001B>[3m': 1\n  |                 ^", id="escape sequence"),
+        pytest.param(
+            "'\u202e\ud800': 1", "1", "1 | '<U+202E><U+D800>': 1\n  |                     ^", id="other invisibles"
+        ),
+    ],
+)
+def test_carets_stand_under_the_span(story, finding, span, text, part, frame):
+    assert frame_of(story(text, finding(span(text, part)))) == frame
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "place", "frame"),
+    [
+        pytest.param("", 0, "1:1", "  | ^", id="empty file"),
+        pytest.param("{'a'}", 4, "1:5", "1 | {'a'}\n  |     ^", id="within a line"),
+        pytest.param("{\n  'a'", 7, "2:6", "1 | {\n2 |   'a'\n  |      ^", id="end without newline"),
+        pytest.param("{\n", 2, "2:1", "1 | {\n  | ^", id="end after newline"),
+    ],
+)
+def test_an_empty_span_is_one_caret(story, finding, text, offset, place, frame):
+    told = story(text, finding(Span(offset, offset)))
+    assert f"--> config.json:{place}\n" in told
+    assert frame_of(told) == frame
+
+
+def test_a_long_line_is_cut_around_each_span(story, finding, span):
+    text = '{"a": ' + "1" * 300 + ', "key": 1, ' + '"b": ' + "2" * 300 + ', "c": 3}'
+    found = finding(span(text, '"key"'), label="this", related=[Related(span(text, '"c": 3'), "and this")])
+    assert frame_of(story(text, found, width=60)) == expected("""
+        1 | …1111111111111111, "key": 1, "b": 222222222222222222222…
+          |                    ^^^^^ this
+        1 | …2222222222222222, "c": 3}
+          |                    ------ and this
+    """)
+
+
+def test_a_label_without_room_beside_its_span_goes_below(story, finding, span):
+    text = '{"zero_optimization": {"stage": "3"}}'
+    found = finding(span(text, '"3"'), label="a string, not an integer")
+    assert frame_of(story(text, found, width=44)) == expected("""
+        1 | {"zero_optimization": {"stage": "3"}}
+          |                                 ^^^
+          |                 a string, not an integer
+    """)
+
+
+def test_text_wraps_in_a_terminal(story, finding):
+    found = finding(
+        Span(0, 1),
+        message="the optimizer is offloaded to the CPU while the stage is 0, where DeepSpeed does not look at it",
+        help="set the stage to 2 or 3, or leave the offload out: without ZeRO there is nothing to offload\nor ask",
+    )
+    assert story("{}", found, width=60) == expected("""
+        error[DS101] unknown-key: the optimizer is offloaded to the
+            CPU while the stage is 0, where DeepSpeed does not look
+            at it
+         --> config.json:1:1
+          |
+        1 | {}
+          | ^
+          |
+          = effect: ignored - nothing reads this key
+          = help: set the stage to 2 or 3, or leave the offload out:
+                  without ZeRO there is nothing to offload
+                  or ask
+    """)
+
+
+def test_control_characters_reach_no_terminal_from_anywhere(story, finding):
+    found = finding(
+        Span(0, 1),
+        message="a\x1b]0;b\x07",
+        label="c\x9b",
+        help="d\x1b[2J",
+        fix=Fix("e\u202e", "safe", []),
+        related=[Related(Span(0, 0), "f\x1b", "g\x1b")],
+    )
+    told = story("{}", found)
+    assert told.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("changes", "stack", "text"),
+    [
+        ({"effect": "ignored"}, None, "ignored - nothing reads this key"),
+        ({"effect": "rejected", "stage": "load"}, None, "rejected - reading the file raises"),
+        ({"effect": "rejected", "stage": "parse"}, None, "rejected - DeepSpeedConfig raises"),
+        ({"effect": "rejected", "stage": "initialize"}, "deepspeed", "rejected - deepspeed.initialize raises"),
+        ({"effect": "rejected", "stage": "initialize"}, None, "rejected - setting up for training raises"),
+        ({"effect": "rejected", "stage": "train"}, None, "rejected - the first training steps raise"),
+        (
+            {
+                "effect": "rejected",
+                "stage": "parse",
+                "effects": {"deepspeed": "no-effect", "trainer": "rejected", "accelerate": "rejected"},
+            },
+            None,
+            "rejected at parse with trainer and accelerate, no-effect with deepspeed; "
+            "which one loads this file is not known (--stack)",
+        ),
+    ],
+)
+def test_the_effect_says_what_happens(story, finding, changes, stack, text):
+    assert f"  = effect: {text}" in story("{}", finding(Span(0, 1), **changes), stack=stack).split("\n")
+
+
+def summary(*files, report, width=None, **changes):
+    return render(report(*files, **changes), Terminal(width)).split("\n\n")[-1]
+
+
+def test_summary_counts_and_names_the_next_step(report, file, finding):
+    files = [
+        file("{}", finding(Span(0, 1), fix=Fix("a", "safe", [])), finding(Span(1, 2)), path="a.json"),
+        file("{}", finding(Span(0, 1), severity="warning", code="DS207", fix=Fix("b", "unsafe", [])), path="b.json"),
+        file("{}", path="c.json"),
+    ]
+    assert summary(*files, report=report) == (
+        "2 errors, 1 warning in 2 of 3 files\n"
+        "Judged for deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
+        "For the page of a rule: ds-lint explain DS101. Fixable: 1 with --fix, 2 with --fix --unsafe-fixes\n"
+    )
+
+
+def test_summary_of_one_file(report, file, finding):
+    assert summary(file("{}", finding(Span(0, 1), severity="info")), report=report) == (
+        "1 info in config.json\n"
+        "Judged for deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
+        "For the page of a rule: ds-lint explain DS101\n"
+    )
+
+
+def test_a_clean_file_says_what_the_claim_rests_on(report, file):
+    assert summary(file("{}", stack=None, missing=["world size", "moon phase"]), report=report, width=80) == (
+        "config.json: no findings. Judged for deepspeed 0.19.8, transformers 5.23.0,\n"
+        "  accelerate 1.15.0; stack unknown (give --stack); not known: world size\n"
+        "  (--world-size N), moon phase\n"
+    )
+
+
+def test_many_clean_files_take_one_line(report, file):
+    files = [file("{}", path="a.json"), file("{}", path="b.json", stack=None, missing=["model"])]
+    files.append(file("{}", path="c.json", target={"deepspeed": "0.14.0"}))
+    assert summary(*files, report=report) == (
+        "3 files: no findings. Judged for deepspeed 0.19.8 and 0.14.0, transformers 5.23.0, accelerate 1.15.0; "
+        "stack trainer for 2 files, unknown (give --stack) for 1 file; not known for some files: model (--model NAME)\n"
+    )
+
+
+def test_two_configs_in_one_file_are_one_file(report, file, finding):
+    files = [file("{}", path="train.py"), file("{}", finding(Span(0, 1)), path="train.py")]
+    assert summary(*files, report=report).startswith("1 error in train.py\n")
+
+
+def test_no_file_at_all(report):
+    assert render(report(notes=["nothing in ."]), Terminal()) == (
+        "note: nothing in .\nNo DeepSpeed config was found, so nothing was judged.\n"
+    )
+
+
+def test_paths_below_the_current_directory_are_relative(report, file, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    here = os.path.join(os.getcwd(), "sub", "a.json")
+    assert summary(file("{}", path=here), report=report).startswith(f"{os.path.join('sub', 'a.json')}: no findings")
+    above = os.path.join(os.path.dirname(os.getcwd()), "b.json")
+    assert summary(file("{}", path=above), report=report).startswith(f"{above}: no findings")
