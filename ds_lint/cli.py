@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line of this process and end it."""
+    gc.disable()  # a run is over before the collector could find anything to collect
     try:
         status = run(sys.argv[1:])
         sys.stdout.flush()

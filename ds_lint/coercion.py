@@ -7,10 +7,9 @@ Source: pydantic's conversion table (lax mode, Python input), held to the instal
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ds_lint.tree import Node, Scalar
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 _BOOLEAN_TEXTS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"))
-_INTEGER_TEXT = re.compile(r"[+-]?\d+(_\d+)*(\.0+)?\Z", re.ASCII)
-_FLOAT_TEXT = re.compile(
-    r"[+-]?((\d+(_\d+)*\.?(\d+(_\d+)*)?|\.\d+(_\d+)*)(e[+-]?\d+(_\d+)*)?|inf(inity)?|nan)\Z",
-    re.ASCII | re.IGNORECASE,
-)
+_INTEGER_TEXT = r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?"
+_DIGITS = r"[0-9]+(_[0-9]+)*"
+_FLOAT_TEXT = rf"[+-]?(({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})(e[+-]?{_DIGITS})?|inf(inity)?|nan)"
 _LARGEST_INTEGER_FROM_FLOAT = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
 
 # Words for the kinds of ``takes``, in the order in which a message lists them.
@@ -71,29 +68,24 @@ def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
 
 
 def _is_of(word: str, node: Node, kind: str, value: Scalar) -> bool:
-    if word == "bool":
-        return kind == "boolean"
-    if word == "int":
-        return kind == "integer"
-    if word == "float":
-        return kind == "float"
-    if word == "str":
-        return kind in ("string", "template")
-    if word == "truthy":
-        return _is_truthy(node, value)
-    if word == "falsy":
-        return not _is_truthy(node, value)
-    if word == "auto":
-        return value == "auto"
-    if word == "false":
-        return kind == "boolean" and not value
-    if word == "numeric-str":
-        return kind == "string" and _FLOAT_TEXT.match(str(value).strip()) is not None
-    if word in ("numbers", "pair", "unit-pair"):
-        return kind == "array" and _are_numbers(node.items, word)
-    if word == "array-of-str":
-        return kind == "array" and all(item.kind == "string" for item in node.items)
-    return kind == word
+    """Whether a value is what one word of ``takes`` names."""
+    if word in _KINDS_OF_WORDS:
+        return kind in _KINDS_OF_WORDS[word] or (word == "str" and kind == "template")
+    test = _TESTS_OF_WORDS.get(word)
+    return test is not None and test(node, kind, value)
+
+
+_TESTS_OF_WORDS: dict[str, Callable[[Node, str, Scalar], bool]] = {
+    "truthy": lambda node, _kind, value: _is_truthy(node, value),
+    "falsy": lambda node, _kind, value: not _is_truthy(node, value),
+    "false": lambda _node, kind, value: kind == "boolean" and not value,
+    "auto": lambda _node, _kind, value: value == "auto",
+    "numeric-str": lambda _node, kind, value: kind == "string" and _is_text_of(_FLOAT_TEXT, value),
+    "numbers": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "numbers"),
+    "pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "pair"),
+    "unit-pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "unit-pair"),
+    "array-of-str": lambda node, kind, _value: kind == "array" and all(item.kind == "string" for item in node.items),
+}
 
 
 def _are_numbers(items: list[Node], word: str) -> bool:
@@ -182,8 +174,13 @@ def _refused_enum(choices: list[Scalar], kind: str, value: Scalar) -> str | None
 
 
 def _integer_of_text(value: Scalar) -> int | None:
-    text = str(value).strip()
-    return int(text.split(".")[0]) if _INTEGER_TEXT.match(text) else None
+    return int(str(value).strip().split(".")[0]) if _is_text_of(_INTEGER_TEXT, value) else None
+
+
+def _is_text_of(pattern: str, value: Scalar) -> bool:
+    import re  # compiled only where a config writes a number in quotes
+
+    return re.fullmatch(pattern, str(value).strip().lower(), re.ASCII) is not None
 
 
 def _refused_boolean(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
@@ -214,7 +211,7 @@ def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str |
         return wanted
     if kind in ("integer", "float", "boolean"):
         return _out_of_bounds(facts, value, wanted)
-    if kind == "string" and _FLOAT_TEXT.match(str(value).strip()):
+    if kind == "string" and _is_text_of(_FLOAT_TEXT, value):
         return _out_of_bounds(facts, float(str(value)), wanted)
     return wanted
 
@@ -269,4 +266,43 @@ _CHECKS = {
     "string": _refused_string,
     "array": _refused_array,
     "object": _refused_object,
+}
+
+
+_KINDS_OF_WORDS = {
+    "any": ("object", "array", "string", "integer", "float", "boolean", "null"),
+    "bool": ("boolean",),
+    "int": ("integer",),
+    "float": ("float",),
+    "str": ("string",),
+    "null": ("null",),
+    "object": ("object",),
+    "array": ("array",),
+}
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "zero", "bool", "finite", "items", "one_of")
+
+
+def kinds_taken(facts: Facts, strict: bool) -> frozenset[str]:
+    """The kinds of value that are taken whatever the value: for these nobody needs to call ``refusal``."""
+    if "takes" in facts:
+        words = facts["takes"].split()
+        if "any" not in words and any(limit in facts for limit in _LIMITS if limit != "one_of"):
+            return frozenset()
+        return frozenset(kind for word in words for kind in _KINDS_OF_WORDS.get(word, ()))
+    if not strict:
+        return frozenset(_KINDS_OF_WORDS["any"])
+    if any(limit in facts for limit in _LIMITS) or "enum" in facts or "type" not in facts:
+        return frozenset()
+    types = [facts["type"]] if isinstance(facts["type"], str) else facts["type"]
+    return frozenset(kind for name in types for kind in _KINDS_OF_TYPES[name])
+
+
+_KINDS_OF_TYPES = {
+    "boolean": ("boolean",),
+    "integer": ("integer",),
+    "number": ("integer", "float"),
+    "string": ("string",),
+    "array": ("array",),
+    "object": ("object",),
+    "null": ("null",),
 }

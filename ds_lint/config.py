@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from ds_lint.finding import STACKS
 from ds_lint.source.hjson import as_read
-from ds_lint.tree import dotted
+from ds_lint.tree import dotted, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     from ds_lint.knowledge import Key, Knowledge
     from ds_lint.source.document import Document
     from ds_lint.tree import KeyPath, Member, Node, Scalar
+
+    Result = TypeVar("Result")
 
 AUTO = "auto"
 
@@ -52,7 +55,18 @@ class Config:
     ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
     """
 
-    __slots__ = ("document", "from_file", "knowledge", "root", "stacks", "visits", "world_size")
+    __slots__ = (
+        "derived",
+        "document",
+        "from_file",
+        "knowledge",
+        "remarkable",
+        "root",
+        "stacks",
+        "unknown",
+        "visits",
+        "world_size",
+    )
 
     def __init__(
         self,
@@ -69,7 +83,11 @@ class Config:
         self.knowledge = knowledge
         self.world_size = world_size
         self.from_file = from_file
-        self.visits = list(_visits(root, knowledge.root))
+        self.derived: dict[str, Any] = {}  # what ``once`` remembers
+        self.visits: list[Visit] = []
+        _visit(root, knowledge.root, self.visits)
+        self.unknown = [visit for visit in self.visits if visit.key is None]
+        self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
         self.stacks = (stack,) if stack else self._possible_stacks()
 
     @property
@@ -118,9 +136,23 @@ class Config:
         return stacks or ("trainer",)
 
 
-def _filled_autos(config: Config) -> Iterator[KeyPath]:
-    from ds_lint.tree import walk
+def once(function: Callable[[Config], Result]) -> Callable[[Config], Result]:
+    """Let a question that many rules ask of a config be answered once."""
+    name = function.__qualname__
 
+    def remembered(config: Config) -> Result:
+        if name not in config.derived:
+            config.derived[name] = function(config)
+        answer: Result = config.derived[name]
+        return answer
+
+    remembered.__doc__ = function.__doc__
+    return remembered
+
+
+def _filled_autos(config: Config) -> Iterator[KeyPath]:
+    if AUTO not in config.document.text:
+        return  # most configs: no need to walk the tree
     for path, member in walk(config.root):
         if member.value.value == AUTO and config.is_filled(path):
             yield path
@@ -129,22 +161,26 @@ def _filled_autos(config: Config) -> Iterator[KeyPath]:
 _SCALARS = ("boolean", "integer", "number", "string")  # what stands below a value of these types, nothing reads
 
 
-def _visits(node: Node, section: Key) -> Iterator[Visit]:
-    """Every key that DeepSpeed may look at; below a key that it does not know, or that takes its keys from
+def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
+    """Collect every key that DeepSpeed may look at, sections before what they hold.
 
-    elsewhere (``optimizer.params``), nothing.
+    Below a key that DeepSpeed does not know, or that takes its keys from elsewhere (``optimizer.params``), nothing.
     """
     for member in node.members:
         if node.member(member.key) is not member:
             continue  # an earlier duplicate; the last one is what is read
         key = section.child(member.key)
-        visit = Visit((*section.path, member.key), member, key, section)
-        yield visit
-        if key is None or "removed" in key.facts or key.facts.get("unknown") == "by-type":
+        visits.append(Visit((*section.path, member.key), member, key, section))
+        value = member.value
+        if key is None or not (value.members or value.items):
             continue
-        if member.value.kind == "object" and (key.is_section or key.facts.get("type") in _SCALARS):
-            yield from _visits(member.value, key)
-        elif member.value.kind == "array" and (item := key.item()) is not None:
-            for element in member.value.items:
-                if element.kind == "object":
-                    yield from _visits(element, item)
+        if key.is_section:
+            if "removed" in key.facts or key.facts.get("unknown") == "by-type":
+                continue
+            if value.kind == "object":
+                _visit(value, key, visits)
+            elif (item := key.item()) is not None:
+                for element in value.items:
+                    _visit(element, item, visits)
+        elif value.kind == "object" and key.facts.get("type") in _SCALARS:
+            _visit(value, key, visits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.config import once
 from ds_lint.switches import is_truthy
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 # Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
 # _configure_basic_optimizer in deepspeed/runtime/engine.py).
 _POPPED_FOR_ADAM = ("adam_w_mode", "torch_adam", "fp32_optimizer_states")
+_POPPED_FOR_TORCH = (*_POPPED_FOR_ADAM, "foreach")
 _READ_FOR_MUON = ("lr", "muon_lr", "adam_lr", "momentum", "weight_decay", "ns_method", "betas", "eps", "per_head_muon")
 _MUON = "deepspeed.runtime.zero.muon.muon_optimizer.MuonWithAuxAdam"
 
@@ -62,6 +64,7 @@ class Constructor:
         return facts
 
 
+@once
 def optimizer_constructor(config: Config) -> Constructor | None:
     """The constructor of ``optimizer.type``; None if the config names no optimizer or one that there is not."""
     name = config.value("optimizer", "type")
@@ -73,10 +76,9 @@ def optimizer_constructor(config: Config) -> Constructor | None:
     if kind in ("adam", "adamw") and callables:
         return _adam(config, kind, callables)
     if kind == "muon" and knowledge.find(("optimizer", "params", "muon_lr")):
-        extra = (*_POPPED_FOR_ADAM, "foreach") if is_truthy(config.node("optimizer", "params", "torch_adam")) else _POPPED_FOR_ADAM
-        return Constructor(
-            _MUON, dict.fromkeys(_READ_FOR_MUON), knowledge.parameters(_MUON), extra=extra, is_open=True
-        )
+        extra = _POPPED_FOR_TORCH if _is_torch_adam(config) else _POPPED_FOR_ADAM
+        parameters = dict.fromkeys(_READ_FOR_MUON)
+        return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
     if kind == "adagrad" and callables:
         if offloads_optimizer(config):
             return _known(config, "deepspeed.ops.adagrad.cpu_adagrad.DeepSpeedCPUAdagrad", callables)
@@ -91,6 +93,7 @@ def optimizer_constructor(config: Config) -> Constructor | None:
     return _torch(config, "optimizers", name)
 
 
+@once
 def scheduler_constructor(config: Config) -> Constructor | None:
     """The constructor of ``scheduler.type``; None if the config names no scheduler or one that there is not."""
     name = config.value("scheduler", "type")
@@ -101,23 +104,25 @@ def scheduler_constructor(config: Config) -> Constructor | None:
     return _torch(config, "schedulers", name)
 
 
+@once
 def offloads_optimizer(config: Config) -> bool:
     """Whether DeepSpeed takes its CPU optimizers: it looks at the device, not at the stage."""
     section = config.section("zero_optimization", "offload_optimizer")
     if section is not None:
-        return section.get("device") is not None and section.get("device").value in ("cpu", "nvme")  # type: ignore[union-attr]
+        device = section.get("device")
+        return device is not None and device.value in ("cpu", "nvme")
     return config.value("zero_optimization", "cpu_offload") is True
 
 
-def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor:
-    params = ("optimizer", "params")
-    if is_truthy(config.node(*params, "torch_adam")):
-        mode = config.node(*params, "adam_w_mode")
+def _is_torch_adam(config: Config) -> bool:
+    return is_truthy(config.node("optimizer", "params", "torch_adam"))
+
+
+def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor | None:
+    if _is_torch_adam(config):
+        mode = config.node("optimizer", "params", "adam_w_mode")
         name = "AdamW" if kind == "adamw" or mode is None or is_truthy(mode) else "Adam"
-        torch = _torch(config, "optimizers", name)
-        assert torch is not None  # noqa: S101 - torch has both
-        torch._extra = (*_POPPED_FOR_ADAM, "foreach")  # noqa: SLF001 - built a line above
-        return torch
+        return _torch(config, "optimizers", name, _POPPED_FOR_TORCH)
     if offloads_optimizer(config):
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
@@ -129,9 +134,9 @@ def _known(config: Config, name: str, callables: dict[str, Any], extra: tuple[st
     return Constructor(name, callables[name]["parameters"], config.knowledge.parameters(name), extra=extra)
 
 
-def _torch(config: Config, family: str, name: str) -> Constructor | None:
+def _torch(config: Config, family: str, name: str, extra: tuple[str, ...] = ()) -> Constructor | None:
     parameters = config.knowledge.torch[family].get(name)
     if parameters is None:
         return None
     module = "torch.optim" if family == "optimizers" else "torch.optim.lr_scheduler"
-    return Constructor(f"{module}.{name}", parameters, config.knowledge.parameters(f"{module}.*"))
+    return Constructor(f"{module}.{name}", parameters, config.knowledge.parameters(f"{module}.*"), extra=extra)

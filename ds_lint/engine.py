@@ -32,7 +32,9 @@ def check(config: Config, rules: Iterable[Rule] = RULES) -> list[Finding]:
 
 def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     """The problem as the stacks that may load this config have it; None if none of them does."""
-    outcomes = problem.outcomes if isinstance(problem.outcomes, dict) else dict.fromkeys(config.stacks, problem.outcomes)
+    outcomes = (
+        problem.outcomes if isinstance(problem.outcomes, dict) else dict.fromkeys(config.stacks, problem.outcomes)
+    )
     outcomes = {stack: outcome for stack, outcome in outcomes.items() if stack in config.stacks}
     if not outcomes:
         return None

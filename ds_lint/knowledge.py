@@ -7,18 +7,21 @@ A key is resolved for the target when a config first names it: a config names fo
 
 from __future__ import annotations
 
-import json
-
 from ds_lint import resources
+from ds_lint.coercion import kinds_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
     from typing import Any
 
     from ds_lint.tree import KeyPath
 
     Facts = dict[str, Any]
+
+
+_REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs")  # facts that a rule about keys asks for
 
 
 class Key:
@@ -28,7 +31,18 @@ class Key:
     ``strict`` sections reject unknown keys (pydantic, ``extra="forbid"``) and coerce values; the others are open.
     """
 
-    __slots__ = ("_children", "_knowledge", "_overlay", "_store", "facts", "path", "strict")
+    __slots__ = (
+        "_children",
+        "_knowledge",
+        "_overlay",
+        "_store",
+        "_taken",
+        "facts",
+        "is_remarkable",
+        "is_section",
+        "path",
+        "strict",
+    )
 
     def __init__(self, knowledge: Knowledge, path: KeyPath, store: Facts, overlay: Facts, facts: Facts) -> None:
         self._knowledge = knowledge
@@ -38,6 +52,9 @@ class Key:
         self.path = path
         self.facts = facts
         self.strict = facts.get("unknown") == "rejected"
+        self.is_section = any(part in side for side in (store, overlay) for part in ("keys", "any_key", "items_are"))
+        self._taken: frozenset[str] | None = None
+        self.is_remarkable = any(remark in facts for remark in _REMARKS)
 
     @property
     def name(self) -> str:
@@ -62,21 +79,16 @@ class Key:
         known += [name for name in self._overlay.get("keys", ()) if name not in known]
         return [name for name in known if (key := self.child(name)) is not None and key.name == name]
 
-    @property
-    def is_section(self) -> bool:
-        """Whether keys below this one are known."""
-        return any(part in side for side in (self._store, self._overlay) for part in ("keys", "any_key", "items_are"))
+    def takes_any(self, kind: str, in_strict: bool) -> bool:
+        """Whether every value of this kind is taken, so that no value needs a closer look."""
+        if self._taken is None:
+            self._taken = kinds_taken(self.facts, in_strict)
+        return kind in self._taken
 
     @property
     def is_free(self) -> bool:
         """Whether any key may stand below this one (``curriculum_metrics``, whose keys are the user's own names)."""
         return "any_key" in self._store or "any_key" in self._overlay
-
-    def runs(self) -> list[Facts]:
-        """The history of this key: facts with ``since`` and ``until``; one open run if it never changed."""
-        if not self._store:
-            return [self._overlay]
-        return self._store.get("runs") or [self._store]
 
     def _resolve(self, name: str) -> Key | None:
         store = self._store.get("keys", {}).get(name)
@@ -100,13 +112,15 @@ class Knowledge:
     """Everything ds-lint knows about one DeepSpeed release."""
 
     def __init__(self, deepspeed: str | None = None) -> None:
-        self._store = _read("deepspeed.json")
-        self._overlay = _read("overlay.json")
-        self._trainer: Facts | None = None
+        self._compact = None if deepspeed else _compact()
+        self._store = self._compact.DEEPSPEED if self._compact else _read("deepspeed.json")
+        self._overlay = self._compact.OVERLAY if self._compact else _read("overlay.json")
+        self._trainer: Facts | None = self._compact.TRAINER if self._compact else None
+        self._history: Facts | None = None
         self._torch: Facts | None = None
-        self.releases: list[str] = self._store["releases"]
-        self.deepspeed = deepspeed or self.releases[-1]
-        self._order = {release: place for place, release in enumerate(self.releases)}
+        self._constructors: dict[tuple[str, str], list[Facts]] = {}
+        self.deepspeed = deepspeed or self._store["releases"][-1]
+        self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
@@ -121,6 +135,19 @@ class Knowledge:
             "transformers": libraries["transformers"],
             "accelerate": libraries["accelerate"],
         }
+
+    @property
+    def history(self) -> Facts:
+        """The store with the facts of every release, for what only older releases know."""
+        if self._history is None:
+            self._history = _read("deepspeed.json") if self._compact else self._store
+        return self._history
+
+    @property
+    def releases(self) -> list[str]:
+        """Every known release, oldest first."""
+        releases: list[str] = self.history["releases"]
+        return releases
 
     @property
     def trainer(self) -> Facts:
@@ -149,20 +176,21 @@ class Knowledge:
 
     def constructors(self, section: str, kind: str) -> list[Facts]:
         """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
-        runs = self._store["constructors"][section].get(kind, [])
-        for run in runs:
-            if self._holds(run):
-                constructors: list[Facts] = run["callables"]
-                return constructors
-        return []
+        place = (section, kind)
+        if place not in self._constructors:
+            runs = self._store["constructors"][section].get(kind, [])
+            self._constructors[place] = next((run["callables"] for run in runs if self._holds(run)), [])
+        return self._constructors[place]
 
     def types(self, section: str) -> list[str]:
         """The optimizer or scheduler types that DeepSpeed itself builds in the target."""
-        return [kind for kind in self._store["constructors"][section] if kind != "*" and self.constructors(section, kind)]
+        return [
+            kind for kind in self._store["constructors"][section] if kind != "*" and self.constructors(section, kind)
+        ]
 
     def last_release_of_type(self, section: str, kind: str) -> str | None:
         """The last release that knew a type which the target does not, or None."""
-        runs = self._store["constructors"][section].get(kind)
+        runs = self.history["constructors"][section].get(kind)
         return runs[-1]["until"] if runs else None
 
     def find(self, path: KeyPath) -> Key | None:
@@ -187,7 +215,7 @@ class Knowledge:
 
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release that read a key which the target does not know, or None if no release ever did."""
-        store = self._store["root"]
+        store = self.history["root"]
         for name in path:
             store = store.get("keys", {}).get(name)
             if store is None:
@@ -207,20 +235,46 @@ class Knowledge:
 
     def resolve(self, path: KeyPath, store: Facts, overlay: Facts) -> Key | None:
         """The key of these two sides at the target: what was extracted, with the overlay on top."""
-        own = self.facts_of(store) if store and not store.get("group") else ({} if overlay or store else None)
-        if own is None or (not store and not self._holds(overlay)):
+        if "since" in overlay:  # a gap of the extraction: the overlay alone says that the key exists
+            if not self._holds(overlay):
+                return None
+            own: Facts | None = {}
+        else:
+            own = {} if store.get("group") or not store else self.facts_of(store)
+        if own is None:
             return None
-        facts = {**own, **overlay} if overlay else own
-        return Key(self, path, store, overlay, facts)
+        return Key(self, path, store, overlay, {**own, **overlay} if overlay else own)
+
+    def runs(self, path: KeyPath) -> list[Facts]:
+        """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
+        store, overlay = self.history["root"], self._overlay["root"]
+        for name in path:
+            below = store.get("keys", {}).get(name) or store.get("items_are" if name.isdigit() else "any_key", {})
+            store, overlay = below, overlay.get("keys", {}).get(name, {})
+        return store.get("runs") or [store or overlay]
 
     def _holds(self, run: Facts) -> bool:
+        if self._compact:
+            return True  # nothing but the newest release is in there
         since, until = run.get("since"), run.get("until")
         return (since is None or self._order[since] <= self._place) and (
             until is None or self._place <= self._order[until]
         )
 
 
+def _compact() -> ModuleType | None:
+    """The newest release's facts as a module, which the build makes; None in a checkout."""
+    try:
+        from ds_lint import _compact as compact  # type: ignore[attr-defined]  # not in a checkout
+    except ImportError:
+        return None
+    module: ModuleType = compact
+    return module
+
+
 def _read(name: str) -> Facts:
+    import json  # an installed ds-lint does without on the clean path
+
     with open(resources.path("schemas", name), encoding="utf-8") as file:
         data: Facts = json.load(file)
     return data

@@ -57,9 +57,7 @@ def read(data: bytes, path: str) -> Document:
     return document
 
 
-def lint_dict(
-    config: Mapping[str, Any], *, stack: str | None = None, world_size: int | None = None
-) -> FileReport:
+def lint_dict(config: Mapping[str, Any], *, stack: str | None = None, world_size: int | None = None) -> FileReport:
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
     from json import dumps
 

@@ -13,6 +13,20 @@ _CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by
 _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
 
 
+def meant(name: str, section: Key, knowledge: Knowledge) -> tuple[Key | None, bool]:
+    """The key that was most likely meant, and whether it is this very name, which only stands in the wrong section."""
+    confused = confusion(name, knowledge)
+    if confused is not None and confused.path[:-1] == section.path:
+        return confused, False
+    near = sibling(name, section)
+    if near is not None:
+        return near, False
+    same = elsewhere(name, section, knowledge)
+    if same is not None:
+        return same, True
+    return confused or close_elsewhere(name, section, knowledge), False
+
+
 def sibling(name: str, section: Key) -> Key | None:
     """The key of the same section that was most likely meant, or None."""
     best, closest = None, _CLOSE
@@ -63,7 +77,7 @@ def choice(value: str, choices: list[str]) -> str | None:
 def _distance(key: Key, section: Key) -> int:
     """How far apart two sections are in the tree."""
     shared = 0
-    for one, other in zip(key.path[:-1], section.path):
+    for one, other in zip(key.path[:-1], section.path, strict=False):
         if one != other:
             break
         shared += 1

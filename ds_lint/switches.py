@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.coercion import refusal
+from ds_lint.config import once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def is_truthy(node: Node | None) -> bool:
     return node is not None and bool(node.value or node.members or node.items)
 
 
+@once
 def zero_stage(config: Config) -> int | None:
     """The ZeRO stage that DeepSpeed itself would run, or None where it cannot be told ("auto", a template, refused)."""
     section = config.node("zero_optimization")
@@ -45,6 +47,7 @@ def zero_stage(config: Config) -> int | None:
     return int(float(str(int(stage.value) if stage.kind == "boolean" else stage.value)))  # type: ignore[arg-type]
 
 
+@once
 def model_dtype(config: Config) -> str:
     """The dtype that DeepSpeed casts the model to: fp16, bf16 or fp32."""
     if is_on(config, "fp16", "enabled"):

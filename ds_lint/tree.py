@@ -42,7 +42,7 @@ class Node:
     ``value`` is the Python value of a scalar, and the text of a template.
     """
 
-    __slots__ = ("items", "kind", "members", "span", "value")
+    __slots__ = ("_by_key", "items", "kind", "members", "span", "value")
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Node:
         self.value = value
         self.members = members or []  # of an object: in the order of the text, duplicates kept
         self.items = items or []  # of an array
+        self._by_key: dict[str, Member] | None = None
 
     def member(self, key: str) -> Member | None:
         """The member with this key; of duplicates the last, the one Python's json keeps."""
-        for member in reversed(self.members):
-            if member.key == key:
-                return member
-        return None
+        if self._by_key is None:
+            self._by_key = {member.key: member for member in self.members}
+        return self._by_key.get(key)
 
     def get(self, key: str) -> Node | None:
         """The value under ``key``, or None if there is no such key."""

@@ -1,0 +1,1 @@
+"""Programs that make ds-lint's data and measure it."""

@@ -86,7 +86,8 @@ def _complaint(config: Config, stack: str) -> str | None:
     if stack != "deepspeed" and given[2] is None:
         given[2] = 1  # Accelerate inserts it
     worlds = [config.world_size] if config.world_size else _worlds_to_try(given)
-    complaints = [multiply(*given, world) for world in worlds]
+    train, micro, steps = given
+    complaints = [multiply(train, micro, steps, world) for world in worlds]
     return None if None in complaints else complaints[0]
 
 

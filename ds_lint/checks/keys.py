@@ -26,14 +26,11 @@ def is_comment(name: str) -> bool:
 def unknown_key(config: Config) -> Iterator[Problem]:
     """Keys that no section of this name reads, with the key that was meant where one is close."""
     for visit in _unknown(config):
-        from ds_lint import suggest
+        from ds_lint import suggest  # difflib costs start-up
 
-        name = visit.member.key
-        meant = suggest.sibling(name, visit.section)
-        if meant is None and suggest.elsewhere(name, visit.section, config.knowledge):
+        meant, is_misplaced = suggest.meant(visit.member.key, visit.section, config.knowledge)
+        if is_misplaced:
             continue  # misplaced-key
-        meant = meant or suggest.confusion(name, config.knowledge)
-        meant = meant or suggest.close_elsewhere(name, visit.section, config.knowledge)
         outcomes = _outcomes_of_unread(config, visit)
         last_release = config.knowledge.last_release_of(visit.path)
         what = f"DeepSpeed does not know `{dotted(visit.path)}`"
@@ -58,8 +55,8 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
         from ds_lint import suggest
 
         name = visit.member.key
-        home = suggest.elsewhere(name, visit.section, config.knowledge)
-        if home is None or suggest.sibling(name, visit.section):
+        home, is_misplaced = suggest.meant(name, visit.section, config.knowledge)
+        if home is None or not is_misplaced:
             continue
         outcomes = _outcomes_of_unread(config, visit)
         yield Problem(
@@ -76,7 +73,7 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
 @rule("DS103", "removed-key", severity="error", effects=("rejected",))
 def removed_key(config: Config) -> Iterator[Problem]:
     """Keys that DeepSpeed refuses by name since it removed their feature, whatever their value."""
-    for visit in config.visits:
+    for visit in config.remarkable:
         if visit.key is None or "removed" not in visit.key.facts:
             continue
         since = visit.key.facts.get("since", config.knowledge.deepspeed)
@@ -86,7 +83,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
             f"`{dotted(visit.path)}` was removed in DeepSpeed {since}, which refuses a config that still has the key, "
             "even switched off",
             {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
-            help=f"Delete the key, or stay below DeepSpeed {since} if the run needs the feature.",
+            help=_instead_of_removed(visit, since),
             label="removed",
         )
 
@@ -94,7 +91,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
 @rule("DS104", "deprecated-key", severity="warning", effects=("no-effect", "rejected"))
 def deprecated_key(config: Config) -> Iterator[Problem]:
     """Keys that still work and have a successor."""
-    for visit in config.visits:
+    for visit in config.remarkable:
         if visit.key is None or not visit.key.facts.get("deprecated") or visit.value.value == AUTO:
             continue
         if "no_effect" in visit.key.facts:
@@ -127,7 +124,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
 @rule("DS105", "no-effect-key", severity="warning", effects=("no-effect",))
 def no_effect_key(config: Config) -> Iterator[Problem]:
     """Keys that DeepSpeed accepts and then uses for nothing."""
-    for visit in config.visits:
+    for visit in config.remarkable:
         if visit.key is None or "no_effect" not in visit.key.facts or not _says_something(visit):
             continue
         yield Problem(
@@ -145,7 +142,7 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
 def key_under_two_names(config: Config) -> Iterator[Problem]:
     """One setting written under its name and under its alias."""
     seen: dict[tuple[str, ...], Visit] = {}
-    for visit in config.visits:
+    for visit in config.remarkable:
         if visit.key is None or "alias" not in visit.key.facts or visit.value.value == AUTO:
             continue
         place = (*visit.section.path, visit.key.name)
@@ -166,8 +163,8 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
 @rule("DS107", "comment-in-strict-section", severity="error", effects=("rejected", "no-effect"))
 def comment_in_strict_section(config: Config) -> Iterator[Problem]:
     """Comment keys in a section that refuses every key it does not know."""
-    for visit in config.visits:
-        if visit.key is None and visit.section.strict and is_comment(visit.member.key):
+    for visit in config.unknown:
+        if visit.section.strict and is_comment(visit.member.key):
             yield Problem(
                 visit.path,
                 visit.member.key_span,
@@ -208,13 +205,20 @@ def unread_key(config: Config) -> Iterator[Problem]:
         )
 
 
+def _instead_of_removed(visit: Visit, since: str) -> str:
+    instead = visit.key.facts.get("instead") if visit.key else None
+    if instead:
+        return f"Delete the key, and {instead}; or stay below DeepSpeed {since}."
+    return f"Delete the key, or stay below DeepSpeed {since} if the run needs the feature."
+
+
 def _is_missing(node: Node | None) -> bool:
     return node is None or node.kind == "null"
 
 
 def _unknown(config: Config) -> Iterator[Visit]:
-    for visit in config.visits:
-        if visit.key is None and not is_comment(visit.member.key):
+    for visit in config.unknown:
+        if not is_comment(visit.member.key):
             yield visit
 
 

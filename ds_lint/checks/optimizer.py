@@ -13,15 +13,25 @@ from ds_lint.switches import is_truthy, model_dtype, number, zero_stage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
     from typing import Any
 
     from ds_lint.config import Config
     from ds_lint.tree import Member
 
-_ZERO_TESTED = frozenset(  # ZERO_SUPPORTED_OPTIMIZERS in deepspeed/runtime/zero/utils.py
-    ("Adam", "AdamW", "Adagrad", "FusedAdam", "DeepSpeedCPUAdam", "ZenFlowCPUAdam", "DeepSpeedCPUAdagrad")
-    + ("DeepSpeedCPULion", "FusedLion", "MuonWithAuxAdam")
+# ZERO_SUPPORTED_OPTIMIZERS in deepspeed/runtime/zero/utils.py; a fidelity test compares the two.
+ZERO_TESTED = frozenset(
+    (
+        "Adam",
+        "AdamW",
+        "Adagrad",
+        "FusedAdam",
+        "DeepSpeedCPUAdam",
+        "ZenFlowCPUAdam",
+        "DeepSpeedCPUAdagrad",
+        "DeepSpeedCPULion",
+        "FusedLion",
+        "MuonWithAuxAdam",
+    )
 )
 
 
@@ -114,7 +124,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
                     + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises"),
                     outcomes,
-                    help="Only the Trainer and Accelerate replace \"auto\"; write the value."
+                    help='Only the Trainer and Accelerate replace "auto"; write the value.'
                     if member.value.value == AUTO
                     else f"Write {words}.",
                     label=f"not {words}" if len(words) < 40 else "refused",
@@ -172,7 +182,7 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if constructor is None or member is None or not zero_stage(config):
         return
-    if constructor.name in _ZERO_TESTED or is_truthy(config.node("zero_allow_untested_optimizer")):
+    if constructor.name in ZERO_TESTED or is_truthy(config.node("zero_allow_untested_optimizer")):
         return
     yield Problem(
         ("optimizer", "type"),
@@ -259,9 +269,9 @@ def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:
 
 
 def _builds_optimizer(config: Config) -> bool:
-    """Whether the config names an optimizer: without one DeepSpeed does not look at the scheduler either, unless
+    """Whether there will be an optimizer: without one DeepSpeed does not look at the scheduler either.
 
-    the script brings the optimizer, which the Trainer and Accelerate always do.
+    The Trainer and Accelerate always bring one.
     """
     node = config.node("optimizer", "type")
     return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
@@ -271,7 +281,9 @@ def _parameters(config: Config, section: str) -> list[Member]:
     params = config.section(section, "params")
     if params is None:
         return []
-    return [member for member in params.members if params.member(member.key) is member and member.key != "max_grad_norm"]
+    return [
+        member for member in params.members if params.member(member.key) is member and member.key != "max_grad_norm"
+    ]
 
 
 def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:

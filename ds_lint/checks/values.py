@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 def refused_value(config: Config) -> Iterator[Problem]:
     """Values that DeepSpeed's own checks, or the code that uses them, refuse."""
     for visit in config.visits:
-        key = visit.key
-        if key is None or "removed" in key.facts or visit.value.value == AUTO or visit.value.kind == "template":
+        key, value = visit.key, visit.member.value
+        if key is None or key.takes_any(value.kind, visit.section.strict):
+            continue
+        if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
         outcomes: dict[str, Outcome] = {}
         wanted = None
@@ -76,7 +78,7 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
 
 @rule("DS203", "auto-nobody-fills", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_nobody_fills(config: Config) -> Iterator[Problem]:
-    """ "auto" in a place that neither the Trainer nor Accelerate fills."""
+    """The word "auto" in a place that neither the Trainer nor Accelerate fills."""
     for path, member, visit in _autos(config):
         if config.is_filled(path) or (visit is not None and _is_a_choice(visit.key) and config.stack == "deepspeed"):
             continue
@@ -98,7 +100,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
 
 @rule("DS204", "auto-without-trainer", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_without_trainer(config: Config) -> Iterator[Problem]:
-    """ "auto" in a config that DeepSpeed loads alone, where nobody replaces it."""
+    """The word "auto" in a config that DeepSpeed loads alone, where nobody replaces it."""
     if config.stack != "deepspeed":
         return
     for path, member, visit in _autos(config):
@@ -119,7 +121,7 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
 @rule("DS205", "switch-needs-key", severity="error", effects=("rejected",), keys=("data_efficiency",))
 def switch_needs_key(config: Config) -> Iterator[Problem]:
     """Features that are switched on without the key that they look up next."""
-    for visit in config.visits:
+    for visit in config.remarkable:
         if visit.key is None or "needs" not in visit.key.facts or not is_truthy(visit.value):
             continue
         section = config.root.at(visit.path[:-1])
@@ -128,7 +130,8 @@ def switch_needs_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path[:-1])}` is on and has no `{missing[0]}`, which DeepSpeed looks up{_when(visit.key)}",
+                f"`{dotted(visit.path[:-1])}` is on and has no `{missing[0]}`, which DeepSpeed looks up"
+                f"{_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
                 help=f"Add `{missing[0]}`, or switch the feature off.",
                 label=f"needs `{missing[0]}`",
@@ -154,6 +157,8 @@ def shown(config: Config, node: Node) -> str:
 
 def _autos(config: Config) -> Iterator[tuple[KeyPath, Member, Visit | None]]:
     """Every "auto" under a key that DeepSpeed knows; the visit is None for parameters of a constructor."""
+    if AUTO not in config.document.text:
+        return
     for visit in config.visits:
         if visit.key is None or "removed" in visit.key.facts:
             continue

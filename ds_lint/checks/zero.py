@@ -42,7 +42,12 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     stage = zero_stage(config)
     optimizer = config.node("optimizer", "type")
     member = config.member(ZERO)
-    if config.stack != "deepspeed" or not stage or member is None or (optimizer is not None and optimizer.kind != "null"):
+    if (
+        config.stack != "deepspeed"
+        or not stage
+        or member is None
+        or (optimizer is not None and optimizer.kind != "null")
+    ):
         return
     yield Problem(
         (ZERO,),
@@ -128,7 +133,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
         return
     if stage == 2 and str(config.value("gradient_allreduce_op") or "mean").lower() != "mean":
         return  # stage 2 asserts only where it averages
-    for name, off in (("prescale_gradients", False), ("gradient_predivide_factor", 1.0)):
+    for name in ("prescale_gradients", "gradient_predivide_factor"):
         member = config.member(name)
         if member is None:
             continue
@@ -202,7 +207,13 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS309", "overlap-without-managed-accumulation", severity="error", effects=("rejected",), keys=("managed_gradient_accumulation",))
+@rule(
+    "DS309",
+    "overlap-without-managed-accumulation",
+    severity="error",
+    effects=("rejected",),
+    keys=("managed_gradient_accumulation",),
+)
 def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
     """Gradient accumulation left to the script, with communication that overlaps it."""
     member = config.member("managed_gradient_accumulation")

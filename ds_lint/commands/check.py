@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ds_lint import __version__, discover, linting
+from ds_lint import __version__, linting
 from ds_lint.finding import SEVERITIES
 from ds_lint.output import renderer
 from ds_lint.output.report import Report
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ds_lint.output.report import FileReport
     from ds_lint.rule import Rule
+    from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
 
@@ -87,7 +88,9 @@ def _reports(options: Options, rules: list[Rule] | None, unreadable: list[str]) 
             data, name = sys.stdin.buffer.read(), options.stdin_filename or "<stdin>"
             yield linting.lint_bytes(data, name, stack=options.stack, world_size=options.world_size, rules=rules)
         elif os.path.isdir(path):
-            for found in discover.json_files(path):
+            from ds_lint.discover import json_files
+
+            for found in json_files(path):
                 yield from _report(found, options, rules, unreadable, detect=True)
         else:
             yield from _report(path, options, rules, unreadable, detect=options.detect)
@@ -103,12 +106,20 @@ def _report(
     except OSError as error:
         unreadable.append(f"{path}: {error.strerror or error}")
         return
-    if detect and not discover.may_be_config(data):
-        return
-    document = linting.read(data, path)
-    if detect and not discover.is_config(document):
+    document = linting.read(data, path) if not detect else _detected(data, path)
+    if document is None:
         return
     yield linting.lint_document(document, stack=options.stack, world_size=options.world_size, rules=rules)
+
+
+def _detected(data: bytes, path: str) -> Document | None:
+    """The document of a file that holds a DeepSpeed config, None for any other file."""
+    from ds_lint import discover
+
+    if not discover.may_be_config(data):
+        return None
+    document = linting.read(data, path)
+    return document if discover.is_config(document) else None
 
 
 def _fails(reports: list[FileReport], fail_on: str) -> bool:

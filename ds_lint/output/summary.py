@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
 
 # The option that supplies a fact.
-OPTIONS = {
-    "training arguments": "--trainer-args FILE",
-    "model": "--model NAME",
-    "world size": "--world-size N",
-    "GPU": "--gpu NAME",
-}
+OPTIONS = {"world size": "--world-size N"}
 
 
 def summary(report: Report, terminal: Terminal) -> list[str]:
@@ -99,15 +94,6 @@ def _missing(files: list[FileReport]) -> str:
 
 
 def _next_step(findings: list[Finding]) -> str:
-    """The page of the worst rule, and what could be repaired at once."""
+    """The page of the worst rule."""
     worst = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    text = f"For the page of a rule: ds-lint explain {worst.code}"
-    fixes = [finding.fix for finding in findings if finding.fix]
-    safe = sum(fix.safety == "safe" for fix in fixes)
-    if safe:
-        text += f". Fixable: {safe} with --fix"
-        if len(fixes) > safe:
-            text += f", {len(fixes)} with --fix --unsafe-fixes"
-    elif fixes:
-        text += f". Fixable: {len(fixes)} with --fix --unsafe-fixes"
-    return text
+    return f"For the page of a rule: ds-lint explain {worst.code}"

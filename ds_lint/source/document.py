@@ -16,7 +16,9 @@ class SyntaxIssue:
 
     __slots__ = ("found", "key", "kind", "related", "span")
 
-    def __init__(self, kind: str, span: Span, found: str = "", key: str | None = None, related: Span | None = None) -> None:
+    def __init__(
+        self, kind: str, span: Span, found: str = "", key: str | None = None, related: Span | None = None
+    ) -> None:
         self.kind = kind
         self.span = span
         self.found = found

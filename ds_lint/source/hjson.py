@@ -111,7 +111,7 @@ class _Reader:
         return Span(start + bisect_left(self.returns, start), end + bisect_left(self.returns, end))
 
     def error(self, message: str, pos: int, end: int | None = None) -> Refused:
-        """hjson's own exception."""
+        """Hjson's own exception."""
         message = message.replace("%r", repr(self.text[pos : pos + 1]))
         if end is None:
             return self.crash(_DECODE_ERROR, f"{message}: {self._place(pos)} (char {pos})", pos, min(pos + 1, self.end))
@@ -280,9 +280,7 @@ class _Reader:
         """A literal or number if one of them ends where something else may follow, else all the rest of the line."""
         text = self.text
         if text.startswith(("}", "]", ",", ":"), pos):
-            raise self.error(
-                "Found a punctuator character when expecting a quoteless string (check your syntax)", pos
-            )
+            raise self.error("Found a punctuator character when expecting a quoteless string (check your syntax)", pos)
         match = self.literal_or_number.match(text, pos)
         if match:
             span = self.span(pos, pos + len(match[0].rstrip()))

@@ -13,10 +13,6 @@ from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.tree import Member, Node, Span
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ds_lint.tree import Scalar
 
 # json stands the nesting of 991 objects and arrays, and hjson, which calls two functions a level, that of 494: measured
 # with Python's limit of 1000 calls where DeepSpeedConfig and HfDeepSpeedConfig open the file. Scripts that call them

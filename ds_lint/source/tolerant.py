@@ -60,17 +60,33 @@ _INFINITE = (float("inf"), float("-inf"))
 _NOT_A_NUMBER = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _LOOSE_HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _LOOSE_INTEGER = re.compile(r"[+-]?[0-9][0-9_]*")
-_LOOSE_REAL = re.compile(
-    r"[+-]?(?:(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?|[Ii]nf(?:inity)?|nan)"
-)
+_LOOSE_REAL = re.compile(r"[+-]?(?:(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?|[Ii]nf(?:inity)?|nan)")
 
 # Placeholders that are filled in before DeepSpeed sees the file. Without quotes a word in capitals is one, too.
-_PLACEHOLDER = (
-    r"\$\{[^{}\n]*\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|\{\{[^{}\n:]*\}\}|%\([^()\n]*\)[a-z]|<[A-Za-z][^<>{}\n]*>"
-)
+_PLACEHOLDER = r"\$\{[^{}\n]*\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|\{\{[^{}\n:]*\}\}|%\([^()\n]*\)[a-z]|<[A-Za-z][^<>{}\n]*>"
 _BARE_TEMPLATE = re.compile(rf"(?:[\w.+/-]*(?:{_PLACEHOLDER}))+[\w.+/-]*")
 _TEMPLATE_NAME = re.compile(r"CONFIG_\w+|__[A-Za-z]\w*__|[A-Z][A-Z0-9]+|[A-Z][A-Z0-9]*_\w*|[A-Z]\w*_[A-Z0-9_]+")
-_CAPITAL_WORDS = frozenset("ADAM ADAMW ADAGRAD AUTO BF16 CPU FP16 FP32 GPU LAMB LION MPI MUON NCCL NONE NVME SGD".split())
+_CAPITAL_WORDS = frozenset(
+    [
+        "ADAM",
+        "ADAMW",
+        "ADAGRAD",
+        "AUTO",
+        "BF16",
+        "CPU",
+        "FP16",
+        "FP32",
+        "GPU",
+        "LAMB",
+        "LION",
+        "MPI",
+        "MUON",
+        "NCCL",
+        "NONE",
+        "NVME",
+        "SGD",
+    ]
+)
 _TEMPLATE_BLOCK = re.compile(r"\{%[^{}\n]*%\}|\{#[^{}\n]*#\}")
 # In quotes a placeholder has to be unmistakable: nothing expands it, but "auto", a path and a regular expression are none.
 _QUOTED_TEMPLATE = re.compile(

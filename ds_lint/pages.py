@@ -1,0 +1,153 @@
+"""The rule pages: one Markdown file a rule, read as documentation, by ``ds-lint explain`` and ``rules``, and by tests.
+
+A page's examples are fenced blocks whose info string says what they show::
+
+    ```json bad stack=deepspeed world-size=4
+    {"train_batch_size": 3}
+    ```
+    ```findings
+    1:22: DS512 [error] ... (rejected)
+    ```
+
+A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
+alone. Every other fenced block is prose.
+"""
+
+from __future__ import annotations
+
+from ds_lint import resources
+from ds_lint.tree import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.rule import Rule
+
+KINDS = ("bad", "good")
+FINDINGS = "findings"
+FENCE = "```"
+
+
+class PageError(ValueError):
+    """A page that is not written as this module's docstring says."""
+
+
+class Example:
+    """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
+
+    ``line`` is the number in the page of the config's first line, counted from 1, for messages about the example.
+    """
+
+    __slots__ = ("config", "findings", "findings_span", "kind", "language", "line", "stack", "world_size")
+
+    def __init__(
+        self,
+        kind: str,
+        language: str,
+        config: str,
+        *,
+        line: int,
+        stack: str | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.language = language
+        self.config = config
+        self.line = line
+        self.stack = stack
+        self.world_size = world_size
+        self.findings: list[str] = []
+        self.findings_span = Span(0, 0)
+
+
+class _Block:
+    """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on."""
+
+    __slots__ = ("info", "line", "span", "text")
+
+    def __init__(self, info: str, text: str, span: Span, line: int) -> None:
+        self.info = info
+        self.text = text
+        self.span = span
+        self.line = line
+
+
+def path(rule: Rule) -> str:
+    """Where the page of a rule lies."""
+    return resources.path("rules", f"{rule.code}-{rule.name}.md")
+
+
+def page(rule: Rule) -> str:
+    """The page of a rule; raises OSError where there is none."""
+    with open(path(rule), encoding="utf-8") as file:
+        return file.read()
+
+
+def summary(rule: Rule) -> str:
+    """What the rule catches, in one sentence: the first paragraph of its page."""
+    return first_paragraph(page(rule))
+
+
+def first_paragraph(text: str) -> str:
+    """The paragraph after the title, on one line."""
+    _, _, below_title = text.partition("\n")
+    return " ".join(below_title.strip().partition("\n\n")[0].split())
+
+
+def examples(text: str) -> list[Example]:
+    """The examples of a page, in its order; raises PageError where one is not written as it should be."""
+    found: list[Example] = []
+    open_example: Example | None = None  # a bad one that still waits for its findings
+    for block in _blocks(text):
+        if block.info == FINDINGS:
+            if open_example is None:
+                raise PageError(f"line {block.line}: findings without a bad example before them")
+            open_example.findings = block.text.splitlines()
+            open_example.findings_span = block.span
+            open_example = None
+        elif (example := _example(block)) is not None:
+            _expect_closed(open_example)
+            found.append(example)
+            open_example = example if example.kind == "bad" else None
+    _expect_closed(open_example)
+    return found
+
+
+def _expect_closed(example: Example | None) -> None:
+    if example is not None:
+        raise PageError(f"line {example.line}: a bad example without findings after it")
+
+
+def _example(block: _Block) -> Example | None:
+    """The example that a block holds; None for a block that is prose."""
+    language, *words = block.info.split() or [""]
+    if not words or words[0] not in KINDS:
+        return None
+    example = Example(words[0], language, block.text, line=block.line)
+    for option in words[1:]:
+        name, _, value = option.partition("=")
+        if name == "stack":
+            example.stack = value
+        elif name == "world-size" and value.isdigit():
+            example.world_size = int(value)
+        else:
+            raise PageError(f"line {block.line}: an example takes stack=... and world-size=N, not {option!r}")
+    return example
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """Every fenced block, the fences themselves left out."""
+    opening: tuple[str, int, int] | None = None  # info string, offset and line number of the text
+    offset = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        if line.startswith(FENCE):
+            if opening is None:
+                opening = line[len(FENCE) :].strip(), offset + len(line), number + 1
+            else:
+                info, start, first = opening
+                yield _Block(info, text[start:offset], Span(start, offset), first)
+                opening = None
+        offset += len(line)
+    if opening is not None:
+        raise PageError(f"line {opening[2] - 1}: a fenced block without an end")

@@ -1,0 +1,80 @@
+"""Measure what ``ds-lint check`` costs, as ratios to ``python -c pass`` of the same interpreter.
+
+    python -m tools.bench.start [--rounds 41] [--ds-lint PATH]
+
+Whole processes, CPU time (user and system, of the child alone), interleaved, medians of one run. Run it with the
+interpreter of the environment that ds-lint is installed in, and with PYTHONDONTWRITEBYTECODE unset.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONFIG = Path(__file__).parent.parent.parent / "examples" / "clean.json"
+MANY = 1000
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=41)
+    options.add_argument("--ds-lint", default=shutil.which("ds-lint", path=str(Path(sys.executable).parent)))
+    chosen = options.parse_args()
+    if chosen.ds_lint is None:
+        options.error("ds-lint is not installed beside this interpreter; give --ds-lint")
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        options.error("PYTHONDONTWRITEBYTECODE is set: every start would compile ds-lint again")
+    with tempfile.TemporaryDirectory() as folder:
+        clean = Path(folder) / "clean.json"
+        clean.write_bytes(CONFIG.read_bytes())
+        many = Path(folder) / "many"
+        many.mkdir()
+        copies = [str(_variant(many, number)) for number in range(MANY)]
+        commands = {
+            "python -c pass": [sys.executable, "-c", "pass"],
+            "ds-lint check clean.json": [chosen.ds_lint, "check", str(clean)],
+            f"ds-lint check, {MANY} files": [chosen.ds_lint, "check", *copies],
+        }
+        times = _measure(commands, chosen.rounds, folder)
+    base = statistics.median(times["python -c pass"])
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        sys.stdout.write(f"{name:32} {median * 1000:8.1f} ms  {median / base:6.2f} x\n")
+    start = statistics.median(times["ds-lint check clean.json"])
+    extra = statistics.median(times[f"ds-lint check, {MANY} files"]) - start
+    sys.stdout.write(f"{MANY} files on top of the start: {extra:.3f} s CPU\n")
+
+
+def _variant(folder: Path, number: int) -> Path:
+    """A config of its own for every file: other numbers, another order."""
+    config = json.loads(CONFIG.read_text(encoding="utf-8"))
+    config["steps_per_print"] = number + 1
+    names = list(config)
+    turned = names[number % len(names) :] + names[: number % len(names)]
+    path = folder / f"{number}.json"
+    path.write_text(json.dumps({name: config[name] for name in turned}, indent=2), encoding="utf-8")
+    return path
+
+
+def _measure(commands: dict[str, list[str]], rounds: int, folder: str) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return times
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Hold the examples of the rule pages to what ds-lint says about them now.
+
+    python -m tools.rule_pages            check: exit status 1 where a page says something else
+    python -m tools.rule_pages --write    rewrite the findings and the table of every page
+
+Messages change while rules are worked on; nobody should have to type them into a page by hand. What ``--write``
+changes is to be read before it is committed: the page is the promise, and ds-lint may be what is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ds_lint import __version__, engine, linting, pages
+from ds_lint.finding import EFFECTS, SEVERITIES
+from ds_lint.output import concise
+from ds_lint.output.report import FileReport, Report
+from ds_lint.output.terminal import Terminal
+from ds_lint.rule import Rule
+
+NAME = "config.json"  # what an example is called while it is judged
+TABLE = "| severity | effect | since |\n|---|---|---|\n"
+
+
+def judge(example: pages.Example) -> FileReport:
+    """What ds-lint says about the config of an example."""
+    return linting.lint_bytes(example.config.encode(), NAME, stack=example.stack, world_size=example.world_size)
+
+
+def lines(report: FileReport) -> list[str]:
+    """The findings in the concise format, without the path."""
+    text = concise.render(Report([report], __version__), Terminal())
+    return [line.removeprefix(f"{NAME}:") for line in text.splitlines()[: len(report.findings)]]
+
+
+def corrected(text: str, rule: Rule) -> str:
+    """The page as it would read if its findings and its table were right."""
+    for example in reversed(pages.examples(text)):
+        if example.kind == "bad":
+            span = example.findings_span
+            found = "".join(f"{line}\n" for line in lines(judge(example)))
+            text = text[: span.start] + found + text[span.end :]
+    return _with_table(text, rule)
+
+
+def _with_table(text: str, rule: Rule) -> str:
+    """The row of the table, filled with the severities and effects that the bad examples show; ``since`` is kept."""
+    before, found, after = text.partition(TABLE)
+    if not found:
+        raise pages.PageError(f"no table that begins with {TABLE.splitlines()[0]!r}")
+    row, end, rest = after.partition("\n")
+    cells = row.strip("| ").split("|")
+    shown = [finding for example in pages.examples(text) for finding in judge(example).findings]
+    own = [finding for finding in shown if finding.code == rule.code]
+    severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
+    effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))
+    return f"{before}{found}| {severities} | {effects} | {cells[-1].strip()} |{end}{rest}"
+
+
+def main() -> int:
+    """Check or rewrite every page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="rewrite what is wrong")
+    write = parser.parse_args().write
+    wrong = [rule for rule in engine.RULES if not _is_right(rule, write=write)]
+    sys.stdout.write(f"{len(engine.RULES)} rules, {len(wrong)} pages {'rewritten' if write else 'wrong'}\n")
+    return 1 if wrong and not write else 0
+
+
+def _is_right(rule: Rule, *, write: bool) -> bool:
+    path = Path(pages.path(rule))
+    try:
+        text = pages.page(rule)
+        right = corrected(text, rule)
+    except (FileNotFoundError, pages.PageError) as error:
+        sys.stderr.write(f"{path.name}: {error}\n")
+        return False
+    if text == right:
+        return True
+    if write:
+        path.write_text(right, encoding="utf-8")
+    else:
+        _show(path.name, text, right)
+    return False
+
+
+def _show(name: str, text: str, right: str) -> None:
+    from difflib import unified_diff
+
+    changes = unified_diff(
+        text.splitlines(), right.splitlines(), f"{name} as it is", f"{name} as it should be", lineterm="", n=1
+    )
+    sys.stdout.write("".join(f"{line}\n" for line in changes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
