@@ -22,6 +22,11 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader of our output has gone: nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except Exception:  # noqa: BLE001 - whatever it is, it must not look like a verdict
+        from traceback import format_exc
+
+        sys.stderr.write(f"{format_exc()}ds-lint: internal error; please report it with the file that caused it\n")
+        status = 2
     os._exit(status)  # skips the interpreter's own clean-up, which costs a tenth of a clean run
 
 

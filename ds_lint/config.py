@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.finding import STACKS
 from ds_lint.source.hjson import as_read
-from ds_lint.tree import dotted, walk
+from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ class Config:
     def _possible_stacks(self) -> tuple[str, ...]:
         """Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer."""
         stacks = STACKS
-        for visit in _filled_autos(self):
-            stacks = tuple(stack for stack in self.knowledge.trainer["fills"][dotted(visit)]["by"] if stack in stacks)
+        for path in _filled_autos(self):
+            stacks = tuple(stack for stack in self.knowledge.trainer["fills"][path]["by"] if stack in stacks)
         return stacks or ("trainer",)
 
 
@@ -150,12 +150,11 @@ def once(function: Callable[[Config], Result]) -> Callable[[Config], Result]:
     return remembered
 
 
-def _filled_autos(config: Config) -> Iterator[KeyPath]:
-    if AUTO not in config.document.text:
-        return  # most configs: no need to walk the tree
-    for path, member in walk(config.root):
-        if member.value.value == AUTO and config.is_filled(path):
-            yield path
+def _filled_autos(config: Config) -> Iterator[str]:
+    if AUTO in config.document.text:
+        for path in config.knowledge.trainer["fills"]:
+            if config.value(*path.split(".")) == AUTO:
+                yield path
 
 
 _SCALARS = ("boolean", "integer", "number", "string")  # what stands below a value of these types, nothing reads

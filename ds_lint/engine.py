@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from ds_lint.checks import batch, keys, optimizer, precision, saving, trainer, values, zero  # noqa: F401 - they register rules
-from ds_lint.finding import EFFECTS, Finding
+from ds_lint.checks import (  # noqa: F401 - importing a family registers its rules
+    batch,
+    keys,
+    launch,
+    optimizer,
+    precision,
+    saving,
+    syntax,
+    trainer,
+    values,
+    zero,
+)
+from ds_lint.finding import EFFECTS, NONE, Finding
 from ds_lint.rule import RULES
 from ds_lint.tree import dotted
 
@@ -16,18 +27,28 @@ if TYPE_CHECKING:
     from ds_lint.rule import Rule
 
 
-def check(config: Config, rules: Iterable[Rule] = RULES) -> list[Finding]:
+def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything the rules find, in the order of the text."""
-    present = {member.key for member in config.root.members}
+    chosen = _that_can_fire(config, RULES if rules is None else rules)
     findings = [
         finding
-        for rule in rules
-        if not rule.keys or not rule.keys.isdisjoint(present)
+        for rule in chosen
         for problem in rule.check(config)
         if (finding := _finding(rule, problem, config)) is not None
     ]
     findings.sort(key=lambda finding: (finding.span.start, finding.span.end, finding.code))
     return findings
+
+
+def _that_can_fire(config: Config, rules: Iterable[Rule]) -> Iterable[Rule]:
+    """The rules that have something to look at: those about syntax a file with issues, the others an object."""
+    present = {member.key for member in config.root.members}
+    for rule in rules:
+        if rule.is_about_syntax:
+            if config.document.issues:
+                yield rule
+        elif config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(present)):
+            yield rule
 
 
 def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
@@ -59,5 +80,5 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
 
 def _effects(config: Config, outcomes: dict[str, Outcome]) -> dict[str, str] | None:
     """Effect by stack where the stack is unknown and the stacks differ; "none" for a stack without a problem."""
-    effects = {stack: outcomes[stack].effect if stack in outcomes else "none" for stack in config.stacks}
+    effects = {stack: outcomes[stack].effect if stack in outcomes else NONE for stack in config.stacks}
     return effects if len(set(effects.values())) > 1 else None

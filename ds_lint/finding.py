@@ -11,6 +11,8 @@ SEVERITIES = ("error", "warning", "info")  # most severe first
 # What the stack does, worst first; the order decides which effect stands for a finding whose stack is unknown.
 EFFECTS = ("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice")
 
+NONE = "none"  # stands in ``Finding.effects`` for a stack that has no problem
+
 STAGES = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
 STACKS = ("deepspeed", "trainer", "accelerate")  # who loads the config
 

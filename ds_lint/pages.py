@@ -10,12 +10,16 @@ A page's examples are fenced blocks whose info string says what they show::
     ```
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
-alone. Every other fenced block is prose.
+alone. Every other fenced block is prose. What a page cannot hold as it is, an option writes shorter:
+``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times ``x``.
 """
 
 from __future__ import annotations
 
+import re
+
 from ds_lint import resources
+from ds_lint.finding import STACKS
 from ds_lint.tree import Span
 
 TYPE_CHECKING = False
@@ -39,26 +43,23 @@ class Example:
     ``line`` is the number in the page of the config's first line, counted from 1, for messages about the example.
     """
 
-    __slots__ = ("config", "findings", "findings_span", "kind", "language", "line", "stack", "world_size")
+    __slots__ = ("config", "encoding", "findings", "findings_span", "kind", "language", "line", "stack", "world_size")
 
-    def __init__(
-        self,
-        kind: str,
-        language: str,
-        config: str,
-        *,
-        line: int,
-        stack: str | None = None,
-        world_size: int | None = None,
-    ) -> None:
+    def __init__(self, kind: str, language: str, config: str, line: int) -> None:
         self.kind = kind
         self.language = language
         self.config = config
         self.line = line
-        self.stack = stack
-        self.world_size = world_size
+        self.stack: str | None = None
+        self.world_size: int | None = None
+        self.encoding = "utf-8"
         self.findings: list[str] = []
         self.findings_span = Span(0, 0)
+
+    @property
+    def data(self) -> bytes:
+        """The config as the bytes of a file."""
+        return self.config.encode(self.encoding)
 
 
 class _Block:
@@ -124,16 +125,27 @@ def _example(block: _Block) -> Example | None:
     language, *words = block.info.split() or [""]
     if not words or words[0] not in KINDS:
         return None
-    example = Example(words[0], language, block.text, line=block.line)
-    for option in words[1:]:
-        name, _, value = option.partition("=")
-        if name == "stack":
-            example.stack = value
-        elif name == "world-size" and value.isdigit():
-            example.world_size = int(value)
-        else:
-            raise PageError(f"line {block.line}: an example takes stack=... and world-size=N, not {option!r}")
+    example = Example(words[0], language, block.text, block.line)
+    for word in words[1:]:
+        option, _, value = word.partition("=")
+        if not _set(example, option, value):
+            raise PageError(f"line {block.line}: an example has no option {word!r}")
     return example
+
+
+def _set(example: Example, option: str, value: str) -> bool:
+    """Set an option; false where there is no such option or value."""
+    if option == "stack" and value in STACKS:
+        example.stack = value
+    elif option == "world-size" and value.isdigit():
+        example.world_size = int(value)
+    elif option == "encoding":
+        example.encoding = value
+    elif option == "ellipsis" and value.isdigit():
+        example.config = re.sub(r"(.)\.\.\.", lambda found: found[1] * int(value), example.config)
+    else:
+        return False
+    return True
 
 
 def _blocks(text: str) -> Iterator[_Block]:

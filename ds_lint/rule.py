@@ -17,12 +17,13 @@ RULES: list[Rule] = []
 class Rule:
     """A check with its identity. ``keys`` are the top-level keys without any of which it cannot fire."""
 
-    __slots__ = ("check", "code", "effects", "keys", "name", "severity")
+    __slots__ = ("check", "code", "effects", "is_about_syntax", "keys", "name", "severity")
 
     def __init__(
         self, code: str, name: str, severity: str, effects: tuple[str, ...], keys: frozenset[str], check: Check
     ) -> None:
         self.code = code
+        self.is_about_syntax = code.startswith("DS0")
         self.name = name
         self.severity = severity
         self.effects = effects

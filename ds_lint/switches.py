@@ -64,3 +64,13 @@ def bf16_section(config: Config) -> str:
 def number(value: Scalar) -> float | None:
     """The number that a value is to Python, or None."""
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def number_of(node: Node) -> float | None:
+    """The number that pydantic makes of a value, also of one in quotes, or None."""
+    if node.kind == "string":
+        try:
+            return float(str(node.value))
+        except ValueError:
+            return None
+    return number(node.value)

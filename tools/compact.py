@@ -11,15 +11,14 @@ import pprint
 from pathlib import Path
 from typing import Any
 
-try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # outside a build: the tests call ``compact`` alone
-    BuildHookInterface = object
+from hatchling.builders.config import BuilderConfig
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HEADER = '"""Made from schemas/ when ds-lint was built; tools/compact.py says why."""\n\n'
 
 
-class CompactHook(BuildHookInterface):  # type: ignore[misc,valid-type]  # hatchling is there only while building
+class CompactHook(BuildHookInterface[BuilderConfig]):
     """Put the module into the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 def judge(example: pages.Example) -> FileReport:
     """What ds-lint says about the config of an example."""
-    return linting.lint_bytes(example.config.encode(), NAME, stack=example.stack, world_size=example.world_size)
+    return linting.lint_bytes(example.data, NAME, stack=example.stack, world_size=example.world_size)
 
 
 def lines(report: FileReport) -> list[str]:
@@ -65,11 +65,12 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="rewrite what is wrong")
     write = parser.parse_args().write
     wrong = [rule for rule in engine.RULES if not _is_right(rule, write=write)]
-    sys.stdout.write(f"{len(engine.RULES)} rules, {len(wrong)} pages {'rewritten' if write else 'wrong'}\n")
-    return 1 if wrong and not write else 0
+    sys.stdout.write(f"{len(engine.RULES)} rules, {len(wrong)} wrong pages\n")
+    return 1 if wrong else 0
 
 
 def _is_right(rule: Rule, *, write: bool) -> bool:
+    """Whether the page of a rule is right, or was put right."""
     path = Path(pages.path(rule))
     try:
         text = pages.page(rule)
@@ -80,10 +81,11 @@ def _is_right(rule: Rule, *, write: bool) -> bool:
     if text == right:
         return True
     if write:
-        path.write_text(right, encoding="utf-8")
+        path.write_text(right, encoding="utf-8", newline="\n")
+        sys.stdout.write(f"rewrote {path.name}\n")
     else:
         _show(path.name, text, right)
-    return False
+    return write
 
 
 def _show(name: str, text: str, right: str) -> None:

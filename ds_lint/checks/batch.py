@@ -87,13 +87,25 @@ def _complaint(config: Config, stack: str) -> str | None:
         given[2] = 1  # Accelerate inserts it
     worlds = [config.world_size] if config.world_size else _worlds_to_try(given)
     train, micro, steps = given
-    complaints = [multiply(train, micro, steps, world) for world in worlds]
+    ranks = _sequence_parallel_ranks(config, stack)
+    complaints = [multiply(train, micro, steps, world / ranks if ranks else world) for world in worlds]
     return None if None in complaints else complaints[0]
 
 
 def _is_template(config: Config, name: str) -> bool:
     node = config.node(name)
     return node is not None and node.kind == "template"
+
+
+def _sequence_parallel_ranks(config: Config, stack: str) -> float | None:
+    """The ranks that share a sequence, by which DeepSpeed divides the world size.
+
+    Only where it is handed a dict: of a path, ``"sequence_parallel_size" in config`` asks for the letters.
+    """
+    if stack == "deepspeed" and config.from_file:
+        return None
+    size = config.value("sequence_parallel_size")
+    return size if isinstance(size, (int, float)) and size else None
 
 
 def _worlds_to_try(given: list[object]) -> list[int]:
@@ -106,7 +118,7 @@ def _worlds_to_try(given: list[object]) -> list[int]:
     return [1]
 
 
-def multiply(train: Any, micro: Any, steps: Any, world: int) -> str | None:
+def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
     """DeepSpeed's arithmetic on whatever stands there: a complaint, or None.
 
     Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``. Python's own

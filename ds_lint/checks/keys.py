@@ -241,7 +241,13 @@ def _removed_outcome(stack: str, value: Node) -> Outcome:
 
 def holds_auto(node: Node) -> bool:
     """Whether Accelerate would meet an ``"auto"`` in this value: it descends into objects, not into arrays."""
-    return node.value == AUTO or any(holds_auto(member.value) for member in node.members)
+    pending = [node]
+    while pending:  # a value of any depth
+        current = pending.pop()
+        if current.value == AUTO:
+            return True
+        pending.extend(member.value for member in current.members)
+    return False
 
 
 def _consequence(visit: Visit, outcomes: dict[str, Outcome]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.checks.problem import Problem, rejected
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_on, is_truthy, model_dtype, zero_stage
+from ds_lint.switches import bf16_section, is_on, is_truthy, model_dtype, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
 
-_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
+DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
     **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
     **dict.fromkeys(("fp32", "float32", "float", "torch.float32"), "fp32"),
     **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
@@ -43,7 +43,7 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
 def param_dtype_conflict(config: Config) -> Iterator[Problem]:
     """``data_types.param_dtype`` that is not the mode which is switched on."""
     member = config.member("data_types", "param_dtype")
-    wanted = _NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
     if member is not None and wanted is not None and wanted != dtype:
         yield Problem(
@@ -62,7 +62,7 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
 def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
     """A gradient accumulation dtype of its own without ZeRO, which only ZeRO's optimizers support."""
     member = config.member("data_types", "grad_accum_dtype")
-    wanted = _NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
     if member is not None and wanted is not None and wanted != dtype and zero_stage(config) == 0:
         if config.node("optimizer", "type") is None:
@@ -96,3 +96,43 @@ def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
                 help='Write the full name, like "torch.nn.Linear".',
                 label="no package",
             )
+
+
+@rule("DS405", "dynamic-loss-scale", severity="error", effects=("rejected",), keys=("fp16",))
+def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
+    """A window or a floor of 0 or less for a loss scale that moves."""
+    scale = config.node("fp16", "loss_scale")
+    if not is_on(config, "fp16", "enabled") or (scale is not None and scale.value != "auto" and number_of(scale)):
+        return
+    for name in ("loss_scale_window", "min_loss_scale"):
+        member = config.member("fp16", name)
+        value = number_of(member.value) if member else None
+        if member is not None and value is not None and value <= 0:
+            yield Problem(
+                ("fp16", name),
+                member.value.span,
+                f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: DeepSpeed refuses the config",
+                rejected("parse"),
+                help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
+                label="not above 0",
+            )
+
+
+@rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected",), keys=("fp16",))
+def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
+    """Inputs cast to fp16 for a model that is not."""
+    member = config.member("fp16", "auto_cast")
+    if member is None or not is_on(config, "fp16", "auto_cast") or model_dtype(config) == "fp16":
+        return
+    enabled = config.node("fp16", "enabled")
+    if enabled is not None and enabled.value == "auto" and config.stack != "deepspeed":
+        return
+    dtype = model_dtype(config)
+    yield Problem(
+        ("fp16", "auto_cast"),
+        member.value.span,
+        f"`auto_cast` casts the inputs to fp16, and the model is {dtype}: the first step raises",
+        rejected("train"),
+        help="Set `fp16.enabled` to true, or delete `auto_cast`.",
+        label=f"the model is {dtype}",
+    )

@@ -125,7 +125,8 @@ def switch_needs_key(config: Config) -> Iterator[Problem]:
         if visit.key is None or "needs" not in visit.key.facts or not is_truthy(visit.value):
             continue
         section = config.root.at(visit.path[:-1])
-        missing = [name for name in visit.key.facts["needs"] if section is not None and section.get(name) is None]
+        needs = visit.key.facts["needs"]
+        missing = [name for name in needs if section is not None and section.at(tuple(name.split("."))) is None]
         if missing:
             yield Problem(
                 visit.path,

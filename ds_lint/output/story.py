@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.finding import EFFECTS
+from ds_lint.finding import EFFECTS, NONE
 from ds_lint.output.frame import Mark, Sheet, frame, margin_for
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible, wrap
@@ -106,9 +106,10 @@ def _effect(file: FileReport, finding: Finding) -> str:
 def _by_stack(effects: dict[str, str], stage: str | None) -> str:
     """``rejected at parse with trainer and accelerate, no-effect with deepspeed``, the worst first."""
     parts = []
-    for effect in sorted(set(effects.values()), key=EFFECTS.index):
+    for effect in sorted(set(effects.values()), key=(*EFFECTS, NONE).index):
         stacks = " and ".join(stack for stack, outcome in effects.items() if outcome == effect)
-        parts.append(f"{effect}{f' at {stage}' if effect == 'rejected' and stage else ''} with {stacks}")
+        words = "fine" if effect == NONE else f"{effect}{f' at {stage}' if effect == 'rejected' and stage else ''}"
+        parts.append(f"{words} with {stacks}")
     return ", ".join(parts)
 
 

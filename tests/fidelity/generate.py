@@ -218,7 +218,11 @@ def plausible(chance: random.Random, key: Key) -> Any:
         "object": [{}],
     }
     default = key.facts.get("default")
-    return copy.deepcopy(chance.choice([*by_kind.get(kind, VALUES), *([default] if isinstance(default, (bool, int, float, str)) else [])]))
+    return copy.deepcopy(
+        chance.choice(
+            [*by_kind.get(kind, VALUES), *([default] if isinstance(default, (bool, int, float, str)) else [])]
+        )
+    )
 
 
 def _sections(config: Config) -> list[Config]:

@@ -132,7 +132,9 @@ class Oracle:
         enough), "train" (`steps` optimizer steps). world_size: above 1, rank 0 of a world that is not there (torch's fake process
         group); a config for more ranks than that is rejected. as_file: write a dict to a JSON file and let DeepSpeed read that. assume_gpu: whether fp16 is supported.
         """
-        return self.verdicts([config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu)[0]
+        return self.verdicts(
+            [config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu
+        )[0]
 
     def verdicts(
         self,
@@ -145,7 +147,9 @@ class Oracle:
         assume_gpu: bool = True,
     ) -> list[Verdict]:
         """`verdict` of each config, in `processes` processes at once."""
-        absolute = [config.absolute() if isinstance(config, Path) else config for config in configs]  # the child works elsewhere
+        absolute = [
+            config.absolute() if isinstance(config, Path) else config for config in configs
+        ]  # the child works elsewhere
         return self.run([Job(config, level, world_size, as_file, steps, assume_gpu) for config in absolute])
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
@@ -234,7 +238,9 @@ class _Worker:
 def _preload(scratch: Path) -> None:
     """Import all that the children need, so that they start warm."""
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(scratch)  # the directory is made at import
+    mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(
+        scratch
+    )  # the directory is made at import
     import deepspeed.runtime.bf16_optimizer
     import deepspeed.runtime.engine
     import deepspeed.runtime.zero.muon.muon_optimizer  # compiles for seconds at import
@@ -264,7 +270,9 @@ def _serve(connection: Connection, directory: Path, parent: int) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # pytest's lead elsewhere
     os.chdir(directory)
     os.environ.update(HOME=str(directory), TMPDIR=str(directory), MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
-    os.environ.update(RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", CROSS_RANK="0", CROSS_SIZE="1")  # as DeepSpeed's launcher sets them
+    os.environ.update(
+        RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", CROSS_RANK="0", CROSS_SIZE="1"
+    )  # as DeepSpeed's launcher sets them
     tempfile.tempdir = str(directory)
     judge = _Judge(directory)
     while True:
@@ -295,14 +303,18 @@ class _Judge:
             except (Exception, SystemExit) as error:
                 verdict.error = f"{type(error).__name__}: {error}"
                 verdict.facts["where"] = where = _where(error)
-                blame = self.missing or next((name for name, text in MACHINE.items() if re.search(text, str(error))), None)
+                blame = self.missing or next(
+                    (name for name, text in MACHINE.items() if re.search(text, str(error))), None
+                )
                 if blame := blame or (None if where else "oracle"):
                     verdict.facts["unjudged"] = blame
                 else:
                     verdict.rejected_at = self.stage
         verdict.ignored = frozenset(map(_dotted, recording.unread(self.original, self.log)))
         verdict.auto_dropped = frozenset(map(_dotted, self.log.auto_dropped))
-        verdict.warnings = list(dict.fromkeys([*self.messages, *(str(warning.message) for warning in caught if _is_deepspeeds(warning))]))
+        verdict.warnings = list(
+            dict.fromkeys([*self.messages, *(str(warning.message) for warning in caught if _is_deepspeeds(warning))])
+        )
         return verdict
 
     def _run(self, job: Job, facts: dict[str, Any]) -> None:
@@ -356,7 +368,12 @@ class _Judge:
             torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=job.world_size)
         else:
             torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-        layers = [torch.nn.Linear(HIDDEN, HIDDEN), torch.nn.ReLU(), torch.nn.LayerNorm(HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)]
+        layers = [
+            torch.nn.Linear(HIDDEN, HIDDEN),
+            torch.nn.ReLU(),
+            torch.nn.LayerNorm(HIDDEN),
+            torch.nn.Linear(HIDDEN, HIDDEN),
+        ]
         return deepspeed.initialize(model=torch.nn.Sequential(*layers), config=self._argument(job))[0]
 
     def _train(self, engine: Any, steps: int, facts: dict[str, Any]) -> None:

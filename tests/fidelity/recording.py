@@ -28,7 +28,9 @@ class Log:
     def __init__(self) -> None:
         self.read: set[KeyPath] = set()
         self.auto_dropped: set[KeyPath] = set()
-        self.candidates: list[RecDict] = []  # sections that the next model may be made from: those swept, and values in models
+        self.candidates: list[
+            RecDict
+        ] = []  # sections that the next model may be made from: those swept, and values in models
 
 
 class RecDict(dict[Any, Any]):
@@ -192,7 +194,9 @@ def watch_models(model_class: type) -> None:
 
 
 def _same(section: RecDict, data: dict[str, Any]) -> bool:
-    return dict.keys(section) == data.keys() and all(dict.__getitem__(section, key) is value for key, value in data.items())
+    return dict.keys(section) == data.keys() and all(
+        dict.__getitem__(section, key) is value for key, value in data.items()
+    )
 
 
 def start() -> Log:

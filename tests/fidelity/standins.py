@@ -20,7 +20,9 @@ import torch
 SIGNATURES = {
     "fused_adam": {"multi_tensor_adam": "int tensor tensors float float float float int int int float"},
     "fused_lion": {"multi_tensor_lion": "int tensor tensors float float float int float"},
-    "fused_lamb": {"lamb": "tensor tensor tensor tensor tensor float float float float float float float int int int float"},
+    "fused_lamb": {
+        "lamb": "tensor tensor tensor tensor tensor float float float float float float float int int int float"
+    },
     "cpu_adam": {
         "create_adam": "int float float float float float bool bool",
         "adam_update": "int size float float float float float bool tensor tensor tensor tensor",
@@ -125,7 +127,9 @@ class AioHandle(PinHandle):
         intra_op_parallelism: Any = 1,
     ) -> None:
         super().__init__()
-        function("aio_handle", "int int bool bool int")(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism)
+        function("aio_handle", "int int bool bool int")(
+            block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism
+        )
         self._pending = 0
 
     def async_pwrite(self, buffer: torch.Tensor, filename: str, file_offset: int = 0) -> int:
@@ -195,7 +199,11 @@ def _mup(impl: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimiz
     """An optimizer of mup (mup/optim.py): the torch one, whose groups need an lr and scale it. A real one needs a prepared model."""
 
     def make(params: Any, impl: type[torch.optim.Optimizer] = impl, **kwargs: Any) -> torch.optim.Optimizer:
-        group = {"params": list(params), "lr": kwargs["lr"] / 1.0, "weight_decay": kwargs.get("weight_decay", 0.0) * 1.0}
+        group = {
+            "params": list(params),
+            "lr": kwargs["lr"] / 1.0,
+            "weight_decay": kwargs.get("weight_decay", 0.0) * 1.0,
+        }
         return impl([group], **kwargs)
 
     return make

@@ -58,7 +58,11 @@ REJECTED = {
     "zero typo": (config(zero_optimization=zero(2, overlap_com=True)), "parse", "ValidationError"),
     "batch triangle": ({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 3}, "parse", "4 != 3 * 1 * 1"),
     "batch auto": ({"train_micro_batch_size_per_gpu": "auto"}, "parse", "TypeError"),
-    "fp16 and bf16": (config(fp16={"enabled": True}, bf16={"enabled": True}), "parse", "cannot be simultaneously enabled"),
+    "fp16 and bf16": (
+        config(fp16={"enabled": True}, bf16={"enabled": True}),
+        "parse",
+        "cannot be simultaneously enabled",
+    ),
     "communication_data_type": (config(communication_data_type="float32"), "parse", "Invalid communication_data_type"),
     "removed section": (config(elasticity={"enabled": False}), "parse", "DeepSpeedConfigError"),
     "cpu_offload twice": (
@@ -66,10 +70,26 @@ REJECTED = {
         "parse",
         "Cannot provide deprecated parameter",
     ),
-    "device upper case": (config(zero_optimization=zero(2, offload_optimizer={"device": "CPU"})), "parse", "ValidationError"),
-    "optimizer typo": (config(adamw(lr=1e-3, weight_decayy=0)), "initialize", "unexpected keyword argument 'weight_decayy'"),
-    "optimizer type": (config({"type": "AdamWW", "params": {}}), "initialize", "AdamWW is not a supported DeepSpeed Optimizer"),
-    "optimizer typ": (config({"typ": "AdamW"}, zero_optimization=zero(1)), "initialize", "zero stage 1 requires an optimizer"),
+    "device upper case": (
+        config(zero_optimization=zero(2, offload_optimizer={"device": "CPU"})),
+        "parse",
+        "ValidationError",
+    ),
+    "optimizer typo": (
+        config(adamw(lr=1e-3, weight_decayy=0)),
+        "initialize",
+        "unexpected keyword argument 'weight_decayy'",
+    ),
+    "optimizer type": (
+        config({"type": "AdamWW", "params": {}}),
+        "initialize",
+        "AdamWW is not a supported DeepSpeed Optimizer",
+    ),
+    "optimizer typ": (
+        config({"typ": "AdamW"}, zero_optimization=zero(1)),
+        "initialize",
+        "zero stage 1 requires an optimizer",
+    ),
     "max_grad_norm": (config(adamw(max_grad_norm=1.0)), "initialize", "'max_grad_norm' is not supported"),
     "lr torch_adam": (config(adamw(lr="3e-5", torch_adam=True)), "initialize", "TypeError"),
     "lr CPUAdam": (
@@ -77,15 +97,31 @@ REJECTED = {
         "initialize",
         "create_adam(): incompatible function arguments",
     ),
-    "scheduler typo": (config(scheduler=warmup(warmup_num_step=2)), "initialize", "unexpected keyword argument 'warmup_num_step'"),
-    "warmup 0": (config(scheduler=warmup(warmup_num_steps=0)), "initialize", "warmup_num_steps must be a positive integer"),
-    "scheduler parms": (config(scheduler={"type": "WarmupLR", "parms": {}}), "initialize", "must be a mapping, not NoneType"),
+    "scheduler typo": (
+        config(scheduler=warmup(warmup_num_step=2)),
+        "initialize",
+        "unexpected keyword argument 'warmup_num_step'",
+    ),
+    "warmup 0": (
+        config(scheduler=warmup(warmup_num_steps=0)),
+        "initialize",
+        "warmup_num_steps must be a positive integer",
+    ),
+    "scheduler parms": (
+        config(scheduler={"type": "WarmupLR", "parms": {}}),
+        "initialize",
+        "must be a mapping, not NoneType",
+    ),
     "StepLR": (
         config(scheduler={"type": "StepLR", "params": {"step_size": 1}}, bf16={"enabled": True}),
         "initialize",
         "is not an Optimizer",
     ),
-    "no optimizer": ({"train_batch_size": 1, "zero_optimization": zero(2)}, "initialize", "zero stage 2 requires an optimizer"),
+    "no optimizer": (
+        {"train_batch_size": 1, "zero_optimization": zero(2)},
+        "initialize",
+        "zero stage 2 requires an optimizer",
+    ),
     "nvme nowhere": (config(zero_optimization=zero(3, offload_param={"device": "nvme"})), "initialize", '"nvme_path"'),
     "lr FusedAdam": (config(adamw(lr="3e-5")), "train", "multi_tensor_adam(): incompatible function arguments"),
     "lr FusedLion": (config({"type": "Lion", "params": {"lr": "3e-5"}}), "train", "multi_tensor_lion(): incompatible"),
@@ -106,8 +142,14 @@ def test_rejected(oracle: Oracle, config: dict[str, Any], stage: str, error: str
 IGNORED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "nothing": (config(zero_optimization=zero(3), bf16={"enabled": True}, scheduler=warmup(warmup_num_steps=2)), set()),
     "top level": (config(gradient_cliping=1.0), {"gradient_cliping"}),
-    "topmost key": (config(zero_optimizations={"stage": 3, "offload_param": {"device": "cpu"}}), {"zero_optimizations"}),
-    "open section": (config(activation_checkpointing={"cpu_checkpointin": True}), {"activation_checkpointing.cpu_checkpointin"}),
+    "topmost key": (
+        config(zero_optimizations={"stage": 3, "offload_param": {"device": "cpu"}}),
+        {"zero_optimizations"},
+    ),
+    "open section": (
+        config(activation_checkpointing={"cpu_checkpointin": True}),
+        {"activation_checkpointing.cpu_checkpointin"},
+    ),
     "optimizer.param": (config({"type": "AdamW", "param": {"lr": 1.0}}), {"optimizer.param"}),
     "scheduler.typee": (config(scheduler={"typee": "WarmupLR", "params": {}}), {"scheduler.typee", "scheduler.params"}),
     "Muon": (
@@ -127,16 +169,25 @@ def test_ignored(oracle: Oracle, config: dict[str, Any], ignored: set[str]) -> N
 
 
 def test_auto_in_a_strict_section_is_dropped(oracle: Oracle) -> None:
-    sections = {"zero_optimization": zero(2, stagee="auto", offload_optimizer={"device": "auto"}), "fp16": {"enabled": "auto"}}
+    sections = {
+        "zero_optimization": zero(2, stagee="auto", offload_optimizer={"device": "auto"}),
+        "fp16": {"enabled": "auto"},
+    }
     verdict = oracle.verdict(config(**sections))
     assert verdict.error is None
-    assert verdict.auto_dropped == {"zero_optimization.stagee", "zero_optimization.offload_optimizer.device", "fp16.enabled"}
+    assert verdict.auto_dropped == {
+        "zero_optimization.stagee",
+        "zero_optimization.offload_optimizer.device",
+        "fp16.enabled",
+    }
     assert verdict.facts["param_dtype"] == "float32"
 
 
 def test_facts(oracle: Oracle) -> None:
     settings = zero("3", offload_optimizer={"device": "cpu"})  # type: ignore[arg-type]
-    verdict = oracle.verdict({**config(zero_optimization=settings, fp16={"enabled": True}), "gradient_accumulation_steps": 1})
+    verdict = oracle.verdict(
+        {**config(zero_optimization=settings, fp16={"enabled": True}), "gradient_accumulation_steps": 1}
+    )
     expected = {
         "stage": 3,
         "train_batch_size": 1,
@@ -303,8 +354,38 @@ class Index:
 
 # 1 and 0 are the only integers: a real op indexes arrays with some of its arguments.
 VALUES = [
-    *(1, 0, True, False, None, 0.5, -1.0, 1e300, float("nan"), 2**31, 2**64, 10**400, "3e-5", "1", "true", "", b"1", bytearray(b"1")),
-    *([], [0.9], (0.9, 0.99), {}, 1j, fractions.Fraction(1, 2), Index(), object(), torch.tensor(1.0), torch.tensor([1.0, 2.0])),
+    *(
+        1,
+        0,
+        True,
+        False,
+        None,
+        0.5,
+        -1.0,
+        1e300,
+        float("nan"),
+        2**31,
+        2**64,
+        10**400,
+        "3e-5",
+        "1",
+        "true",
+        "",
+        b"1",
+        bytearray(b"1"),
+    ),
+    *(
+        [],
+        [0.9],
+        (0.9, 0.99),
+        {},
+        1j,
+        fractions.Fraction(1, 2),
+        Index(),
+        object(),
+        torch.tensor(1.0),
+        torch.tensor([1.0, 2.0]),
+    ),
 ]
 
 
@@ -340,10 +421,12 @@ def test_stand_ins_take_what_the_real_ops_take(op: str) -> None:
             continue  # they come last, and take nothing from a config
         for position, kind in enumerate(kinds):
             for value in VALUES if kind in good else []:
-                arguments = [torch.zeros(4) if k == "tensor" else [[]] * 4 if k == "tensors" else good[k] for k in kinds]
+                arguments = [
+                    torch.zeros(4) if k == "tensor" else [[]] * 4 if k == "tensors" else good[k] for k in kinds
+                ]
                 arguments[position] = value
                 if name.endswith("_update") and position == 0:
                     continue  # the number of an optimizer that was created: the real op crashes on others
-                assert _takes(standins.function(name, signature), arguments) == _takes(getattr(real, name), arguments), (
-                    f"{name} argument {position} ({kind}): {value!r}"
-                )
+                assert _takes(standins.function(name, signature), arguments) == _takes(
+                    getattr(real, name), arguments
+                ), f"{name} argument {position} ({kind}): {value!r}"

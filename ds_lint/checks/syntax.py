@@ -1,0 +1,278 @@
+"""Rules about the file and its syntax (DS0xx): what json refuses, what hjson refuses, and what they read differently.
+
+The Trainer and Accelerate read a config with Python's json, DeepSpeed with hjson. What json refuses follows from the
+construct; what hjson does with a construct depends on the text around it, so hjson's reading is made again.
+"""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.finding import Edit, Fix, Related
+from ds_lint.rule import rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.source.document import SyntaxIssue
+    from ds_lint.tree import Node
+
+# Constructs that hjson reads as they are meant, with what a message calls them and what to do.
+_HJSON_READS = {
+    "comment": (
+        "JSON has no comments",
+        "Delete the comment, or turn it into a top-level key that starts with an underscore.",
+    ),
+    "trailing-comma": ("JSON has no trailing commas", "Delete the comma."),
+    "unquoted-key": ("JSON wants keys in double quotes", "Put the key in double quotes."),
+    "single-quotes": ("JSON has no single quotes", "Use double quotes."),
+    "triple-quotes": ("JSON has no ''' strings", "Use a string in double quotes."),
+    "bom": ("JSON has no byte order mark", 'Save the file as "UTF-8", not as "UTF-8 with BOM".'),
+    "no-braces": ("JSON wants braces around the config", "Put { and } around the config."),
+}
+# The other constructs that json refuses; what hjson does with them depends on the text.
+_BROKEN = {
+    "unquoted-value": ("a value without quotes", "Put the value in double quotes."),
+    "missing-comma": ("no comma between two members", "Add the comma."),
+    "extra-comma": ("a comma too many", "Delete it."),
+    "missing-colon": ("no colon after a key", "Add the colon."),
+    "missing-value": ("no value after a key", "Write the value, or delete the key."),
+    "number-format": (
+        "a number that JSON does not have",
+        "Write it as JSON does: no leading zero, plus or underscore.",
+    ),
+    "bad-escape": ("an escape that JSON does not have", "Write two backslashes for one."),
+    "control-character": ("a line break or tab inside a string", r"Write \n or \t."),
+    "unterminated-string": ("a string without an end", "Add the closing quote."),
+    "unclosed": ("a bracket that is never closed", "Close it."),
+    "stray-text": ("text that belongs to nothing", "Delete it."),
+}
+_OTHERS = ("not-utf8", "duplicate-key", "python-literal", "not-a-number", "template", "not-an-object", "empty")
+_MANY = "comment"  # one finding for all of them: a file with comments has many
+
+
+@rule("DS001", "not-utf8", severity="error", effects=("rejected",))
+def not_utf8(config: Config) -> Iterator[Problem]:
+    """Bytes that are no UTF-8."""
+    for issue in _of(config, "not-utf8"):
+        yield Problem(
+            None,
+            issue.span,
+            f"the file is not UTF-8 ({issue.found}): every reader of it stops here",
+            rejected("load"),
+            help="Save the file as UTF-8.",
+            label="not UTF-8",
+        )
+
+
+@rule("DS002", "hjson-only-syntax", severity="error", effects=("rejected",))
+def hjson_only_syntax(config: Config) -> Iterator[Problem]:
+    """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
+    refusing = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    seen: set[str] = set()
+    for issue in config.document.issues:
+        is_missing_comma = issue.kind == "missing-comma" and _hjson_tree(config) is not None
+        if (issue.kind not in _HJSON_READS and not is_missing_comma) or not refusing or issue.kind in seen:
+            continue
+        if issue.kind == _MANY:
+            seen.add(_MANY)
+        what, instead = _HJSON_READS.get(issue.kind) or _BROKEN[issue.kind]
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"{what}: the Trainer and Accelerate refuse the file, "
+            + ("DeepSpeed alone takes the line break for one" if is_missing_comma else "DeepSpeed alone reads it"),
+            refusing,
+            help=instead,
+            label=issue.kind.replace("-", " "),
+            severity="warning" if "deepspeed" in config.stacks else "error",
+            fix=Fix("Delete the comma", "safe", [Edit(issue.span, "")]) if issue.kind == "trailing-comma" else None,
+        )
+
+
+@rule("DS003", "duplicate-key", severity="error", effects=("rejected", "overridden"))
+def duplicate_key(config: Config) -> Iterator[Problem]:
+    """One key twice in one object."""
+    for issue in _of(config, "duplicate-key"):
+        name = issue.found.strip("\"'")
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"`{name}` stands here twice: DeepSpeed refuses the file, the Trainer and Accelerate take this one "
+            "and drop the first without a word",
+            {stack: rejected("load") if stack == "deepspeed" else OVERRIDDEN for stack in config.stacks},
+            help="Delete the one that is not meant.",
+            label="this one wins with the Trainer",
+            related=[Related(issue.related, "the first")] if issue.related else [],
+        )
+
+
+@rule("DS004", "python-literal", severity="error", effects=("rejected", "wrong-result"))
+def python_literal(config: Config) -> Iterator[Problem]:
+    """``True``, ``False`` and ``None``."""
+    for issue in _of(config, "python-literal"):
+        right = {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"`{issue.found}` is Python, not JSON: {_what_happens(config, issue)}",
+            _outcomes(config, issue),
+            help=f"Write {right}.",
+            label=f"JSON has {right}",
+            fix=Fix(f"Write {right}", "safe", [Edit(issue.span, right)]),
+        )
+
+
+@rule("DS005", "not-a-number", severity="error", effects=("rejected", "wrong-result", "risk"))
+def not_a_number(config: Config) -> Iterator[Problem]:
+    """``NaN`` and ``Infinity``, which json reads as numbers that nothing can compute with."""
+    for issue in _of(config, "not-a-number"):
+        outcomes = {stack: RISK for stack in config.stacks if stack != "deepspeed"}
+        if "deepspeed" in config.stacks:
+            outcomes["deepspeed"] = _hjson_outcome(config, issue)
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"`{issue.found}` is no JSON number: "
+            + (
+                "the Trainer and Accelerate compute with it as it stands"
+                if "deepspeed" not in config.stacks
+                else "DeepSpeed does not read it as one, the Trainer and Accelerate compute with it as it stands"
+            ),
+            outcomes,
+            help="Write a number, or delete the key.",
+            label="no number",
+        )
+
+
+@rule("DS006", "broken-syntax", severity="error", effects=("rejected", "wrong-result"))
+def broken_syntax(config: Config) -> Iterator[Problem]:
+    """Everything else that is no JSON."""
+    for issue in config.document.issues:
+        if issue.kind not in _BROKEN:
+            continue
+        if issue.kind == "missing-comma" and _hjson_tree(config) is not None:
+            continue  # hjson-only-syntax
+        what, instead = _BROKEN[issue.kind]
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"{what}: {_what_happens(config, issue)}",
+            _outcomes(config, issue),
+            help=instead,
+            label=what,
+        )
+
+
+@rule("DS007", "template", severity="info", effects=("risk",))
+def template(config: Config) -> Iterator[Problem]:
+    """A placeholder that something fills in before DeepSpeed sees the file."""
+    for issue in _of(config, "template"):
+        yield Problem(
+            _path(issue),
+            issue.span,
+            f"`{issue.found}` is a placeholder, so this file is a template: the values that are filled in are not judged",
+            RISK,
+            help="Judge the filled file as well: pipe it into `ds-lint check -`.",
+            label="placeholder",
+        )
+        return
+
+
+@rule("DS008", "not-an-object", severity="error", effects=("rejected",))
+def not_an_object(config: Config) -> Iterator[Problem]:
+    """A config that is an array, a string or a number."""
+    for issue in _of(config, "not-an-object"):
+        yield Problem(
+            None,
+            issue.span,
+            "a DeepSpeed config is an object in braces, and this file holds something else",
+            {stack: rejected("parse" if stack == "deepspeed" else "initialize") for stack in config.stacks},
+            help='Write {"train_micro_batch_size_per_gpu": 1}, and go on from there.',
+            label="no object",
+        )
+
+
+@rule("DS009", "deep-nesting", severity="error", effects=("rejected",))
+def deep_nesting(config: Config) -> Iterator[Problem]:
+    """More levels than Python's readers can follow."""
+    for issue in config.document.issues:
+        if issue.kind not in _BROKEN and issue.kind not in _HJSON_READS and issue.kind not in _OTHERS:
+            yield Problem(
+                None,
+                issue.span,
+                f"{_DEEP.get(issue.kind, issue.kind)}: the readers of the file stop here",
+                _outcomes(config, issue),
+                help="Nothing in a DeepSpeed config needs this; rewrite the value.",
+                label="too much",
+            )
+
+
+_DEEP = {
+    "deep-nesting": "objects and arrays nest deeper than Python can follow",
+    "long-integer": "a number of thousands of digits",
+}
+
+
+@rule("DS010", "empty-file", severity="error", effects=("rejected",))
+def empty_file(config: Config) -> Iterator[Problem]:
+    """Nothing in the file."""
+    for issue in _of(config, "empty"):
+        yield Problem(
+            None,
+            issue.span,
+            "the file is empty: the Trainer and Accelerate cannot read it, and DeepSpeed finds no batch size in it",
+            {stack: rejected("parse" if stack == "deepspeed" else "load") for stack in config.stacks},
+            help='Write a config, at least {"train_micro_batch_size_per_gpu": 1}.',
+            label="nothing here",
+        )
+
+
+def _of(config: Config, kind: str) -> Iterator[SyntaxIssue]:
+    return (issue for issue in config.document.issues if issue.kind == kind)
+
+
+def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
+    return tuple(issue.key.split(".")) if issue.key else None
+
+
+def _outcomes(config: Config, issue: SyntaxIssue) -> dict[str, Outcome]:
+    outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    if "deepspeed" in config.stacks:
+        outcomes["deepspeed"] = _hjson_outcome(config, issue)
+    return outcomes
+
+
+def _hjson_outcome(config: Config, issue: SyntaxIssue) -> Outcome:
+    """DeepSpeed refuses the file, or reads something else than is written."""
+    return rejected("load") if _hjson_tree(config) is None else WRONG_RESULT
+
+
+def _what_happens(config: Config, issue: SyntaxIssue) -> str:
+    if "deepspeed" not in config.stacks or _hjson_tree(config) is None:
+        return "the file cannot be read"
+    value = _hjson_value(config, issue)
+    alone = f"DeepSpeed reads the string {value!r}" if isinstance(value, str) else "DeepSpeed reads something else"
+    if config.stack == "deepspeed":
+        return alone
+    return f"the Trainer and Accelerate refuse the file, and {alone}"
+
+
+def _hjson_value(config: Config, issue: SyntaxIssue) -> object:
+    tree, path = _hjson_tree(config), _path(issue)
+    node = tree.at(path) if tree is not None and path else None
+    return node.value if node is not None else None
+
+
+def _hjson_tree(config: Config) -> Node | None:
+    """What hjson makes of the text; None where it refuses it for more than a duplicate key."""
+    if "hjson" not in config.derived:
+        from ds_lint.source import hjson
+
+        try:
+            config.derived["hjson"] = hjson.read(config.document.text)
+        except hjson.Refused as refused:
+            config.derived["hjson"] = config.root if "Duplicate keys" in refused.message else None
+    tree: Node | None = config.derived["hjson"]
+    return tree

@@ -1,0 +1,210 @@
+"""The rule pages are the rules' documentation and their tests: every example is judged, every page has one shape."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ds_lint import engine, linting, pages, resources
+from ds_lint.finding import Finding
+from ds_lint.output.report import FileReport
+from ds_lint.pages import Example
+from ds_lint.rule import RULES, Rule
+from tools.rule_pages import corrected, judge, lines
+
+RULES_BY_CODE = {rule.code: rule for rule in engine.RULES}
+PAGES = sorted(Path(resources.path("rules")).glob("*.md"))
+HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Examples", "How to fix", "Evidence"]
+FAMILIES = {  # the ranges of the design, by the module of a rule
+    "syntax": range(100),
+    "keys": range(100, 200),
+    "values": range(200, 300),
+    "zero": range(300, 400),
+    "precision": range(400, 500),
+    "optimizer": range(500, 600),
+    "batch": range(500, 600),
+    "trainer": range(600, 700),
+    "accelerate": range(600, 700),
+    "saving": range(700, 800),
+    "launch": range(800, 900),
+}
+
+
+def text_of(code: str) -> str:
+    """The page of a rule; empty where there is none, which a test of its own reports."""
+    path = Path(pages.path(RULES_BY_CODE[code]))
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def collect(kind: str) -> list[object]:
+    """The examples of a kind on all pages, each with the rule of its page."""
+    return [
+        pytest.param(rule, example, id=f"{rule.code}:{example.line}")
+        for rule in sorted(RULES, key=lambda rule: rule.code)
+        for example in pages.examples(text_of(rule.code))
+        if example.kind == kind
+    ]
+
+
+def own(rule: Rule, report: FileReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.code == rule.code]
+
+
+each_rule = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.code) for rule in engine.RULES])
+
+
+# --------------------------------------------------------------------------------------------------------- examples
+
+
+@pytest.mark.parametrize(("rule", "example"), collect("bad"))
+def test_bad_example_has_exactly_the_findings_of_its_page(rule: Rule, example: Example) -> None:
+    report = judge(example)
+    assert lines(report) == example.findings, "python -m tools.rule_pages --write corrects the page"
+    assert own(rule, report), f"nothing here is a finding of {rule.code}"
+
+
+@pytest.mark.parametrize(("rule", "example"), collect("good"))
+def test_good_example_is_clean(rule: Rule, example: Example) -> None:
+    report = judge(example)
+    assert not own(rule, report)
+    assert [line for line, finding in zip(lines(report), report.findings, strict=True) if finding.severity != "info"] == []
+
+
+@pytest.mark.parametrize(("rule", "example"), collect("bad"))
+def test_fix_removes_its_finding(rule: Rule, example: Example) -> None:
+    """The finding is gone and no other has come; a text with one finding less is what ``--fix`` promises."""
+    report = judge(example)
+    for finding in report.findings:
+        if finding.fix is not None:
+            before = [identity(one) for one in report.findings if one is not finding]
+            after = judge_text(applied(finding, report.document.text), example)
+            assert identity(finding) not in [identity(one) for one in after.findings]
+            assert {identity(one) for one in after.findings} <= set(before)
+
+
+def identity(finding: Finding) -> tuple[str, str | None, str]:
+    """A finding without its place, which moves when the text is edited."""
+    return finding.code, finding.key, finding.message
+
+
+def applied(finding: Finding, text: str) -> str:
+    assert finding.fix is not None
+    for edit in sorted(finding.fix.edits, key=lambda edit: edit.span.start, reverse=True):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text
+
+
+def judge_text(text: str, example: Example) -> FileReport:
+    return linting.lint_bytes(text.encode(), "config.json", stack=example.stack, world_size=example.world_size)
+
+
+# ----------------------------------------------------------------------------------------------- pages and registry
+
+
+@each_rule
+def test_rule_has_a_page_with_examples(rule: Rule) -> None:
+    examples = pages.examples(pages.page(rule))
+    assert any(example.kind == "bad" and own(rule, judge(example)) for example in examples)
+    assert any(example.kind == "good" for example in examples)
+
+
+def test_page_has_a_rule() -> None:
+    assert {path.stem for path in PAGES} <= {f"{rule.code}-{rule.name}" for rule in RULES}
+
+
+@each_rule
+def test_page_has_the_shape_of_all(rule: Rule) -> None:
+    text = pages.page(rule)
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert text.startswith(f"# {rule.code}: {rule.name}\n")
+    assert re.findall(r"^#+ (.*)", prose, flags=re.MULTILINE)[1:] == HEADINGS
+    assert all(section.partition("\n")[2].strip() for section in text.split("\n## ")), "a heading with nothing under it"
+
+
+@each_rule
+def test_page_is_what_the_tool_would_write(rule: Rule) -> None:
+    """The findings, and the severities and effects of the table, are those that the examples show."""
+    assert corrected(pages.page(rule), rule) == pages.page(rule)
+
+
+@each_rule
+def test_summary_is_one_sentence(rule: Rule) -> None:
+    summary = pages.summary(rule)
+    assert summary.endswith(".")
+    assert ". " not in summary
+    assert len(summary) <= 130
+
+
+@each_rule
+def test_examples_show_every_declared_effect_and_no_other(rule: Rule) -> None:
+    bad = [example for example in pages.examples(pages.page(rule)) if example.kind == "bad"]
+    shown = {finding.effect for example in bad for finding in own(rule, judge(example))}
+    assert shown == set(rule.effects)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_internal_links_resolve(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    assert [target for target in targets if "://" not in target and not (path.parent / target).exists()] == []
+
+
+def test_codes_and_names_are_unique() -> None:
+    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+
+
+@each_rule
+def test_code_and_name_are_well_formed(rule: Rule) -> None:
+    family = rule.check.__module__.rpartition(".")[2]
+    assert re.fullmatch(r"DS[0-9]{3}", rule.code)
+    assert int(rule.code[2:]) in FAMILIES[family]
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+
+
+# ------------------------------------------------------------------------------------------------------- the parser
+
+
+def page_with(block: str) -> str:
+    return f"# DS000: some-rule\n\nCatches something.\n\n{block}"
+
+
+def test_example_carries_its_options_and_its_place() -> None:
+    text = page_with("```json bad stack=trainer world-size=4\n{\n}\n```\n\n```findings\n1:1: one\n2:1: two\n```\n")
+    (example,) = pages.examples(text)
+    assert (example.kind, example.language, example.stack, example.world_size) == ("bad", "json", "trainer", 4)
+    assert example.config == "{\n}\n"
+    assert text.splitlines()[example.line - 1] == "{"
+    assert example.findings == ["1:1: one", "2:1: two"]
+    assert text[example.findings_span.start : example.findings_span.end] == "1:1: one\n2:1: two\n"
+
+
+def test_ellipsis_and_encoding_stand_for_what_a_page_cannot_hold() -> None:
+    (nested,) = pages.examples(page_with("```json good ellipsis=3\n[...]...\n```\n"))
+    assert nested.config == "[[[]]]\n"
+    (latin,) = pages.examples(page_with("```json good encoding=latin-1\nü\n```\n"))
+    assert latin.data == b"\xfc\n"
+
+
+def test_other_blocks_are_prose() -> None:
+    assert pages.examples(page_with("```json\n{}\n```\n\n```\nplain\n```\n")) == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```findings\n```\n",
+        "```json bad\n{}\n```\n",
+        "```json bad\n{}\n```\n\n```json good\n{}\n```\n",
+        "```json good colour=red\n{}\n```\n",
+        "```json good stack=megatron\n{}\n```\n",
+        "```json good\n{}\n",
+    ],
+)
+def test_malformed_page_is_refused(block: str) -> None:
+    with pytest.raises(pages.PageError, match="line"):
+        pages.examples(page_with(block))
+
+
+def test_first_paragraph_is_joined() -> None:
+    assert pages.first_paragraph("# DS000: x\n\nOne\nsentence.\n\nAnother.\n") == "One sentence."
