@@ -63,7 +63,7 @@ def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
     if kind in ("integer", "float", "boolean") and value in facts.get("numbers", ()):
         return None
     if any(_is_of(word, node, kind, value) for word in takes):
-        return _out_of_range(facts, kind, value)
+        return _out_of_range(facts, kind, value, "a number" if "float" in takes else "a whole number")
     return _wanted(facts, takes)
 
 
@@ -107,11 +107,11 @@ def _is_one_of(value: Scalar, facts: Facts) -> bool:
     return value in facts["one_of"]
 
 
-def _out_of_range(facts: Facts, kind: str, value: Scalar) -> str | None:
+def _out_of_range(facts: Facts, kind: str, value: Scalar, wanted: str) -> str | None:
     if facts.get("zero") == "refused" and kind in ("integer", "float", "boolean") and value == 0:
-        return "a number other than 0"
+        return f"{wanted} other than 0"
     if kind in ("integer", "float", "boolean"):
-        return _out_of_bounds(facts, float(value or 0) if kind == "boolean" else value, "a number")
+        return _out_of_bounds(facts, float(value or 0) if kind == "boolean" else value, wanted)
     return None
 
 

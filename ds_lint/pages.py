@@ -10,8 +10,8 @@ A page's examples are fenced blocks whose info string says what they show::
     ```
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
-alone. Every other fenced block is prose. What a page cannot hold as it is, an option writes shorter:
-``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times ``x``.
+alone. Every other fenced block is prose. Two options are for what a page cannot hold as it is: ``encoding=latin-1``
+says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times ``x``.
 """
 
 from __future__ import annotations

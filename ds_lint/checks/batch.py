@@ -87,7 +87,7 @@ def _complaint(config: Config, stack: str) -> str | None:
         given[2] = 1  # Accelerate inserts it
     worlds = [config.world_size] if config.world_size else _worlds_to_try(given)
     train, micro, steps = given
-    ranks = _sequence_parallel_ranks(config, stack)
+    ranks = _sequence_parallel_ranks(config)
     complaints = [multiply(train, micro, steps, world / ranks if ranks else world) for world in worlds]
     return None if None in complaints else complaints[0]
 
@@ -97,13 +97,8 @@ def _is_template(config: Config, name: str) -> bool:
     return node is not None and node.kind == "template"
 
 
-def _sequence_parallel_ranks(config: Config, stack: str) -> float | None:
-    """The ranks that share a sequence, by which DeepSpeed divides the world size.
-
-    Only where it is handed a dict: of a path, ``"sequence_parallel_size" in config`` asks for the letters.
-    """
-    if stack == "deepspeed" and config.from_file:
-        return None
+def _sequence_parallel_ranks(config: Config) -> float | None:
+    """The ranks that share a sequence, by which DeepSpeed divides the world size."""
     size = config.value("sequence_parallel_size")
     return size if isinstance(size, (int, float)) and size else None
 

@@ -65,7 +65,7 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
             f"`{name}` belongs {_into(home)}, not {_into(visit.section, section=True)}: "
             f"{_consequence(visit, outcomes)}",
             outcomes,
-            help=f"Move it {_into(home)}: DeepSpeed reads `{dotted(home.path)}`.",
+            help=_move(visit, home),
             label=f"belongs {_into(home)}",
         )
 
@@ -203,6 +203,13 @@ def unread_key(config: Config) -> Iterator[Problem]:
             severity="warning",
             related=[Related(new.key_span, "read instead")],
         )
+
+
+def _move(visit: Visit, home: Key) -> str:
+    if home.path[0] == "fp16" and visit.section.path[:1] in (("bf16",), ("bfloat16",)):
+        return "Delete it: bf16 has the range of fp32 and needs no loss scale."
+    section = dotted(home.path[:-1])
+    return f"Move it {f'into `{section}`' if section else 'to the top level'}: DeepSpeed reads `{dotted(home.path)}`."
 
 
 def _instead_of_removed(visit: Visit, since: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.checks.problem import IGNORED, Outcome, Problem, rejected
-from ds_lint.checks.values import shown
+from ds_lint.checks.values import shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.constructors import Constructor, optimizer_constructor, scheduler_constructor
@@ -124,9 +124,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
                     + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises"),
                     outcomes,
-                    help='Only the Trainer and Accelerate replace "auto"; write the value.'
-                    if member.value.value == AUTO
-                    else f"Write {words}.",
+                    help=_instead_of_value(member, words),
                     label=f"not {words}" if len(words) < 40 else "refused",
                 )
 
@@ -235,6 +233,25 @@ def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
         )
 
 
+@rule("DS510", "legacy-fusion", severity="error", effects=("rejected",), keys=("optimizer",))
+def legacy_fusion(config: Config) -> Iterator[Problem]:
+    """``legacy_fusion``, with which the 16-bit wrapper steps an interface that FusedAdam no longer has."""
+    member = config.member("optimizer", "legacy_fusion")
+    constructor = optimizer_constructor(config)
+    if member is None or constructor is None or constructor.name != "FusedAdam" or not is_truthy(member.value):
+        return
+    if zero_stage(config) == 0 and model_dtype(config) != "fp32":
+        yield Problem(
+            ("optimizer", "legacy_fusion"),
+            member.value.span,
+            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper step FusedAdam in a way that "
+            "FusedAdam refuses: the first step raises",
+            rejected("train"),
+            help="Delete `legacy_fusion`.",
+            label="on",
+        )
+
+
 def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
     """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
     if section == "optimizer" and model_dtype(config) != "fp32" and zero_stage(config) == 0:
@@ -301,6 +318,13 @@ def _other_type(name: str, known: list[str], usual: str) -> str:
 
 
 _SPELLED = {"adam": "Adam", "adamw": "AdamW", "lamb": "Lamb", "adagrad": "Adagrad", "lion": "Lion"}
+
+
+def _instead_of_value(member: Member, wanted: str) -> str:
+    if member.value.value == AUTO:
+        return 'Only the Trainer and Accelerate replace "auto"; write the value.'
+    plain = unquoted(str(member.value.value), wanted) if member.value.kind == "string" else None
+    return f"Write {plain} without quotes." if plain else f"Write {wanted}."
 
 
 def _instead_of(name: str, meant: str | None) -> str:

@@ -223,7 +223,7 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     if value.kind == "null":
         return "Delete the key to get DeepSpeed's default."
     if value.kind == "string":
-        unquoted = _unquoted(str(value.value), wanted)
+        unquoted = unquoted(str(value.value), wanted)
         if unquoted is not None:
             return f"Write {unquoted} without quotes."
         choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
@@ -239,7 +239,7 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     return f"Write {wanted}, or delete the key to get DeepSpeed's default."
 
 
-def _unquoted(text: str, wanted: str) -> str | None:
+def unquoted(text: str, wanted: str) -> str | None:
     """The JSON number or boolean that a quoted value stands for, if that is what is wanted."""
     if text.strip().lower() in ("true", "false"):
         return text.strip().lower() if "true" in wanted else None

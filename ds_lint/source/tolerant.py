@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.tree import Scalar
 
+_MOST_ISSUES = 100_000  # more than anybody repairs, and deeper than any reader reads: there the reader stops
+_MOST_NESTING = 10_000
+_MOST_NESTING_TO_GUESS = 100  # brackets missing at the end; with more, the indentation is no help
 _MOST_FOUND = 100  # code points of a construct that an issue repeats
 _MOST_PATH_PARTS = 64  # what is nested deeper, or has longer names than the next line says, has no key path
 _MOST_PATH = 1000
@@ -27,6 +30,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _ODD_SPACE = re.compile(r"(?:[^\S \t\n\r]|[\x00\ufeff\u200b])+")  # looks like white space or like nothing, but is text
 _EXTRA_COMMAS = re.compile(r",(?:[ \t\n\r]*,)*")
 _INDENTATION = re.compile(r"^[ \t]*", re.MULTILINE)
+_STRAY_BEFORE_VALUE = re.compile(r"[:=;](?:[ \t\n\r]*[:=;])*")
 _COLON = re.compile(r":|=>?")
 _COLON_FOLLOWS = re.compile(r"[ \t\n\r]*:")
 _COLON_OR_EQUALS_FOLLOWS = re.compile(r"[ \t\n\r]*[:=]")
@@ -60,7 +64,9 @@ _INFINITE = (float("inf"), float("-inf"))
 _NOT_A_NUMBER = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _LOOSE_HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _LOOSE_INTEGER = re.compile(r"[+-]?[0-9][0-9_]*")
-_LOOSE_REAL = re.compile(r"[+-]?(?:(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?|[Ii]nf(?:inity)?|nan)")
+_LOOSE_REAL = re.compile(
+    r"[+-]?(?:(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?|[Ii]nf(?:inity)?|nan)"
+)
 
 # Placeholders that are filled in before DeepSpeed sees the file. Without quotes a word in capitals is one, too.
 _PLACEHOLDER = r"\$\{[^{}\n]*\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|\{\{[^{}\n:]*\}\}|%\([^()\n]*\)[a-z]|<[A-Za-z][^<>{}\n]*>"
@@ -106,12 +112,16 @@ def read(text: str) -> tuple[Node | None, list[SyntaxIssue]]:
     """
     reader = _Reader(text)
     root = reader.read()
-    if reader.ends_open:
+    if 0 < reader.missing_at_end < _MOST_NESTING_TO_GUESS and "\n" in text:
         again = _Reader(text, by_indentation=True)
         root_by_indentation = again.read()
-        if not again.ends_open:
+        if not again.missing_at_end:
             return root_by_indentation, again.all_issues()
     return root, reader.all_issues()
+
+
+class _TooMuchError(Exception):
+    """This is no text to read to its end."""
 
 
 class _Frame:
@@ -148,7 +158,7 @@ class _Reader:
         self.pos = 0
         self.frames: list[_Frame] = []
         self.open = {"}": 0, "]": 0}  # how many of the frames wait for which bracket
-        self.ends_open = False
+        self.missing_at_end = 0
         self.issues: list[SyntaxIssue] = []
         self.deepest = 0
         self.deep_nesting: SyntaxIssue | None = None
@@ -170,6 +180,8 @@ class _Reader:
     def report(self, kind: str, start: int, end: int, *, found: str | None = None, related: Span | None = None) -> None:
         """Note an issue at the place that is being read."""
         self.issues.append(self.issue(kind, start, end, found=found, related=related))
+        if len(self.issues) > _MOST_ISSUES:
+            raise _TooMuchError
 
     def issue(
         self, kind: str, start: int, end: int, *, found: str | None = None, related: Span | None = None
@@ -195,6 +207,16 @@ class _Reader:
             issues.append(template)
         return sorted(issues, key=lambda issue: issue.span.start)
 
+    def retype(self, kind: str, better: str, start: int = 0) -> None:
+        """Correct the kind of the last issue of a kind, which is at ``start`` or later."""
+        for issue in reversed(self.issues):
+            if issue.kind == kind and issue.span.start >= start:
+                issue.kind = better
+                issue.key = self.path()
+                return
+            if issue.span.start < start:
+                return
+
     # The whole text
 
     def read(self) -> Node | None:
@@ -202,12 +224,17 @@ class _Reader:
         if self.text.startswith("\ufeff"):
             self.report("bom", 0, 1)
             self.pos = 1
-        root = self.root()
-        while self.frames:
-            outermost = self.frames[0]
-            self.step()
-            if not self.frames:
-                self.after_root(outermost)
+        root = None
+        try:
+            root = self.root()
+            while self.frames:
+                outermost = self.frames[0]
+                self.step()
+                if not self.frames:
+                    self.after_root(outermost)
+        except _TooMuchError:
+            for frame in self.frames:
+                frame.node.span.end = self.end
         return root
 
     def root(self) -> Node | None:
@@ -223,9 +250,8 @@ class _Reader:
                 self.report("not-an-object", start, start + 1)
             return self.open_container()
         if self.at_member():
-            frame = self.push(_Frame(Node("object", Span(start, start)), 0, braces=False))
             self.report("no-braces", start, start)
-            return frame.node
+            return self.push(_Frame(Node("object", Span(start, start)), 0, braces=False)).node
         brace = self.text.find("{", start)
         if self.text[start] not in "\"'" and brace != -1:
             self.report("stray-text", start, start + len(self.text[start:brace].rstrip()))
@@ -291,8 +317,9 @@ class _Reader:
             self.item(frame, char)
 
     def skip(self) -> None:
-        """Go past white space, and past comments and the like with a word about them."""
+        """Go past white space, and past comments and the like with a word about them; comments in a row are one."""
         text = self.text
+        comment = None
         while True:
             match = _SPACE.match(text, self.pos)
             start = self.pos = match.end() if match else self.pos
@@ -300,11 +327,14 @@ class _Reader:
             if char in '"{}[],:':  # of an empty text, too
                 if not (char == "{" and self.template_block()):
                     return
-            elif char == "#" or text.startswith("//", start):
-                self.pos = self.line_end(start)
-                self.report("comment", start, self.pos)
+            elif self.comment():
+                if comment is None:
+                    self.report("comment", start, self.pos)
+                    comment = self.issues[-1]
+                comment.span.end = self.pos
             elif text.startswith("/*", start):
-                self.block_comment()
+                self.pos = self.line_end(start)
+                self.report("unclosed", start, start + 2, related=Span(self.pos, self.pos))
             else:
                 match = _ODD_SPACE.match(text, start)
                 if match is None:
@@ -312,15 +342,14 @@ class _Reader:
                 self.pos = match.end()
                 self.report("stray-text", start, self.pos)
 
-    def block_comment(self) -> None:
-        """Skip a comment; one without an end is taken to be a line long."""
+    def comment(self) -> bool:
+        """Skip a comment if one begins here. A block comment without an end is none: it is taken to be a line long."""
         start = self.pos
-        if start + 2 <= self.last_block_comment_end:
-            self.pos = self.text.index("*/", start + 2) + 2
-            self.report("comment", start, self.pos)
-        else:
+        if self.text.startswith(("#", "//"), start):
             self.pos = self.line_end(start)
-            self.report("unclosed", start, start + 2, related=Span(self.pos, self.pos))
+        elif self.text.startswith("/*", start) and start + 2 <= self.last_block_comment_end:
+            self.pos = self.text.index("*/", start + 2) + 2
+        return self.pos > start
 
     def template_block(self) -> bool:
         """Skip what Jinja takes out of the text: ``{% if x %}``."""
@@ -371,6 +400,8 @@ class _Reader:
                 self.issues.append(self.deep_nesting)
             self.deepest = max(self.deepest, depth)
             self.deep_nesting.found = str(self.deepest)
+            if depth > _MOST_NESTING:
+                raise _TooMuchError
         return frame
 
     def pop(self, end: int) -> None:
@@ -420,6 +451,8 @@ class _Reader:
             self.trailing_comma(frame)
             self.pos += 1
             self.pop(self.pos)
+            if not frame.braces:
+                self.retype("no-braces", "unopened")
         elif self.open[bracket]:
             self.trailing_comma(frame)
             start = frame.node.span.start
@@ -454,7 +487,7 @@ class _Reader:
         """Close what is open. All the brackets that are missing at the end are one mistake."""
         missing = [frame.closer for frame in reversed(self.frames) if frame.braces]
         if missing:
-            self.ends_open = True
+            self.missing_at_end = len(missing)
             frame = self.frames[-1]
             start = frame.node.span.start
             end = max(frame.end, frame.comma + 1)
@@ -526,8 +559,7 @@ class _Reader:
             self.pos = colon.end()
             self.value(frame, Span(*colon.span()), key, span)
         elif self.pos == self.end or self.text[self.pos] in ",}]" or self.at_member():
-            if self.pos < self.end:
-                self.report("missing-value", span.start, span.end)
+            self.report_missing_value(span)
             lenient = self.at_member()
             self.add_member(frame, Member(key, span, Node("missing", Span(span.end, span.end))))
             self.element_ends(frame, span.end)
@@ -541,16 +573,16 @@ class _Reader:
         frame.key = key
         frame.colon = colon
         self.skip()
-        while self.text.startswith((":", "=", ";"), self.pos):
-            self.report("stray-text", self.pos, self.pos + 1)
-            self.pos += 1
+        stray = _STRAY_BEFORE_VALUE.match(self.text, self.pos)
+        if stray:
+            self.pos = stray.end()
+            self.report("stray-text", stray.start(), self.pos)
             self.skip()
         opens = self.at_opening_bracket()
         if opens:
             node = self.open_container(detached=key is None)
         elif self.pos == self.end or self.text[self.pos] in ",}]":
-            if self.pos < self.end:
-                self.report("missing-value", colon.start, colon.end)
+            self.report_missing_value(colon)
             node = Node("missing", Span(colon.end, colon.end))
         else:
             node = self.scalar()
@@ -558,6 +590,11 @@ class _Reader:
             self.add_member(frame, Member(key, key_span, node))
         if not opens:
             self.element_ends(frame, node.span.end)
+
+    def report_missing_value(self, span: Span) -> None:
+        """Note that a value is missing, unless the text ends too early anyway."""
+        if self.pos < self.end or not self.frames[0].braces:
+            self.report("missing-value", span.start, span.end)
 
     def item(self, frame: _Frame, char: str) -> None:
         """Read an item of an array."""
@@ -598,12 +635,7 @@ class _Reader:
             key, span = str(last.value.value), last.value.span
             last.value = Node("missing", Span(frame.colon.end, frame.colon.end))
             frame.key = key
-            for issue in reversed(self.issues):
-                if issue.span.start < span.start:
-                    break
-                if issue.kind == "unquoted-value":
-                    issue.kind = "unquoted-key"
-                    issue.key = self.path()
+            self.retype("unquoted-value", "unquoted-key", span.start)
             frame.key = last.key
             self.report("missing-value", frame.colon.start, frame.colon.end)
             self.pos += 1

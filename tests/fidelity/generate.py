@@ -138,9 +138,14 @@ def configs(seed: int, count: int, knowledge: Knowledge) -> Iterator[Config]:
     chance = random.Random(seed)
     for _ in range(count):
         config = copy.deepcopy(chance.choice(BASES))
-        for _ in range(chance.choice((0, 1, 1, 1, 2, 3))):
-            chance.choice(_MUTATIONS)(chance, config, knowledge)
+        mutate(chance, config, knowledge)
         yield config
+
+
+def mutate(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    """Break a config in none to three places."""
+    for _ in range(chance.choice((0, 1, 1, 1, 2, 3))):
+        chance.choice(_MUTATIONS)(chance, config, knowledge)
 
 
 def _mutations() -> list[Callable[[random.Random, Config, Knowledge], None]]:

@@ -1,0 +1,96 @@
+"""Which reader refuses which construct: Python's json (Trainer, Accelerate) and hjson (DeepSpeed, from a file).
+
+This is about a text that is strict JSON but for constructs of one kind. Where several kinds meet, hjson may make
+something else of them (a value without quotes swallows the rest of its line), so the functions that judge a whole
+document ask ``hjson.read``. The Trainer reads with ``json.load(open(path, encoding="utf-8"))``, hence strict JSON, in
+which Python allows NaN and duplicate keys.
+"""
+
+from __future__ import annotations
+
+from ds_lint.source.json import MOST_NESTING_JSON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.source.document import Document
+    from ds_lint.source.hjson import Refused
+
+ALWAYS = "always"
+NEVER = "never"
+DEPENDS = "depends"
+
+
+class Refusal:
+    """Whether json and hjson refuse a construct: ``always``, ``never`` or ``depends``, which means: ask them."""
+
+    __slots__ = ("hjson", "json")
+
+    def __init__(self, json: str, hjson: str) -> None:
+        self.json = json
+        self.hjson = hjson
+
+
+_REFUSALS = {
+    "bad-escape": Refusal(ALWAYS, DEPENDS),  # hjson takes \' and, for a \u escape, whatever int() takes
+    "bom": Refusal(ALWAYS, NEVER),
+    "comment": Refusal(ALWAYS, NEVER),
+    "control-character": Refusal(ALWAYS, ALWAYS),
+    "deep-nesting": Refusal(DEPENDS, ALWAYS),  # ``found`` is the depth; both depend on Python and on the caller's stack
+    "duplicate-key": Refusal(NEVER, ALWAYS),  # json keeps the last; DeepSpeed's hook raises
+    "empty": Refusal(ALWAYS, DEPENDS),  # {} for hjson, but not after a byte order mark
+    "extra-comma": Refusal(ALWAYS, ALWAYS),
+    "huge-integer": Refusal(ALWAYS, ALWAYS),  # by Python since 3.10.7
+    "infinite-number": Refusal(NEVER, ALWAYS),  # 1e400: hjson crashes when it asks whether infinity is integral
+    "missing-colon": Refusal(ALWAYS, ALWAYS),
+    "missing-comma": Refusal(ALWAYS, DEPENDS),
+    "missing-key": Refusal(ALWAYS, DEPENDS),
+    "missing-value": Refusal(ALWAYS, DEPENDS),  # with the value on the next line, hjson may read on there
+    "no-braces": Refusal(ALWAYS, NEVER),
+    "not-a-number": Refusal(NEVER, DEPENDS),  # a string for hjson
+    "not-an-object": Refusal(NEVER, NEVER),  # readable, but nothing that DeepSpeed or the Trainer can use
+    "not-utf8": Refusal(ALWAYS, ALWAYS),
+    "number-format": Refusal(ALWAYS, DEPENDS),
+    "python-literal": Refusal(ALWAYS, DEPENDS),
+    "single-quotes": Refusal(ALWAYS, NEVER),
+    "stray-text": Refusal(ALWAYS, DEPENDS),
+    "template": Refusal(DEPENDS, DEPENDS),  # json reads a placeholder if it is in quotes
+    "trailing-comma": Refusal(ALWAYS, NEVER),
+    "triple-quotes": Refusal(ALWAYS, DEPENDS),  # hjson wants a line feed somewhere in the text
+    "unclosed": Refusal(ALWAYS, ALWAYS),
+    "unopened": Refusal(ALWAYS, ALWAYS),  # the root lacks its first brace
+    "unquoted-key": Refusal(ALWAYS, DEPENDS),
+    "unquoted-value": Refusal(ALWAYS, DEPENDS),
+    "unterminated-string": Refusal(ALWAYS, ALWAYS),
+}
+KINDS = frozenset(_REFUSALS)
+
+
+def refused_by(kind: str) -> Refusal:
+    """Which readers refuse a text because of an issue of this kind."""
+    return _REFUSALS[kind]
+
+
+def json_refuses(document: Document) -> bool:
+    """Whether Python's json, and so the Trainer and Accelerate, raises when it reads a document."""
+    for issue in document.issues:
+        refusal = _REFUSALS[issue.kind].json
+        if refusal == ALWAYS:
+            return True
+        if issue.kind == "template" and not document.text.startswith(('"', "'"), issue.span.start):
+            return True
+        if issue.kind == "deep-nesting" and int(issue.found) > MOST_NESTING_JSON:
+            return True
+    return False
+
+
+def hjson_refusal(document: Document) -> Refused | None:
+    """What hjson, and so DeepSpeed, raises when it reads a document from a file; None if it reads it."""
+    if not document.issues:
+        return None
+    from ds_lint.source import hjson
+
+    try:
+        hjson.read(document.text)
+    except hjson.Refused as refused:
+        return refused
+    return None

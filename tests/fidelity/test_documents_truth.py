@@ -1,0 +1,30 @@
+"""The real DeepSpeed does with the configs of the documents what ds-lint says it does."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+from agreement import compare
+from oracle import Job, Oracle
+
+from ds_lint import linting
+
+pytestmark = pytest.mark.fidelity
+
+
+def test_deepspeed_agrees_on_every_config_of_the_documents(documents):
+    configs = [config for found in documents.values() for config in found]
+    with Oracle() as oracle:
+        verdicts = oracle.run([Job(config, as_file=isinstance(config, str)) for config in configs])
+    assert [verdict.unjudged for verdict in verdicts] == [None] * len(configs)
+    for config, verdict in zip(configs, verdicts, strict=True):
+        difference = compare(config, findings(config), verdict)
+        assert difference is None, str(difference)
+
+
+def findings(config):
+    if isinstance(config, dict):
+        return linting.lint_dict(config, stack="deepspeed", world_size=1).findings
+    return linting.lint_bytes(config.encode(), "ds_config.json", stack="deepspeed", world_size=1).findings

@@ -1,0 +1,136 @@
+"""``ds_lint.check`` for people who lint from Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import ds_lint
+from ds_lint.finding import Edit, Finding, Fix
+from ds_lint.tree import Span
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 1,
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+    "zero_optimization": {"stage": 2},
+}
+WARMUP = {**CONFIG, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100.0}}}
+
+
+def brief(findings):
+    return [(finding.code, finding.key, finding.effect, finding.stage) for finding in findings]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text(
+        '{"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},\n'
+        ' "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100.0}}}',
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_a_clean_dict_has_no_findings():
+    assert ds_lint.check(CONFIG) == []
+
+
+def test_a_finding_says_everything():
+    config = {**CONFIG, "gradient_cliping": 0.5}
+    (finding,) = ds_lint.check(config, stack="deepspeed")
+    assert type(finding) is Finding
+    assert (finding.code, finding.name, finding.severity) == ("DS101", "unknown-key", "error")
+    assert (finding.effect, finding.stage, finding.effects) == ("ignored", None, None)
+    assert (finding.key, finding.path) == ("gradient_cliping", "<dict>")
+    assert finding.message == "DeepSpeed does not know `gradient_cliping`: the key is ignored without a word"
+    assert (finding.help, finding.label) == ("Write `gradient_clipping`.", "did you mean `gradient_clipping`?")
+    assert finding.related == []
+    assert isinstance(finding.span, Span)
+    assert isinstance(finding.fix, Fix)
+    assert finding.fix.safety == "safe"
+    (edit,) = finding.fix.edits
+    assert isinstance(edit, Edit)
+    assert edit.text == "gradient_clipping"
+
+
+def test_the_floats_of_a_dict_stay_floats():
+    warmup = ("DS504", "scheduler.params.warmup_num_steps", "rejected", "initialize")
+    assert brief(ds_lint.check(WARMUP, stack="deepspeed")) == [warmup]
+
+
+def test_deepspeed_reads_the_whole_floats_of_a_file_as_integers(file):
+    assert ds_lint.check(file, stack="deepspeed") == []
+    (finding,) = ds_lint.check(file)
+    assert brief([finding]) == [("DS504", "scheduler.params.warmup_num_steps", "rejected", "initialize")]
+    assert finding.effects == {"deepspeed": "none", "trainer": "rejected", "accelerate": "rejected"}
+
+
+def test_a_path_may_be_a_string(file):
+    assert brief(ds_lint.check(str(file))) == brief(ds_lint.check(file))
+
+
+def test_tuples_are_lists():
+    params = {"lr": 1e-3, "betas": (0.9, 0.95)}
+    assert ds_lint.check({**CONFIG, "optimizer": {"type": "AdamW", "params": params}}, stack="deepspeed") == []
+
+
+def test_the_stack_decides():
+    config = {**CONFIG, "zero_optimization": {"stage": "3"}}
+    stage = "zero_optimization.stage"
+    assert brief(ds_lint.check(config, stack="deepspeed")) == [("DS202", stage, "no-effect", None)]
+    assert brief(ds_lint.check(config, stack="trainer")) == [("DS202", stage, "wrong-result", None)]
+
+
+def test_the_world_size_decides():
+    config = {**CONFIG, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2}
+    assert ds_lint.check(config) == []
+    assert ds_lint.check(config, world_size=4) == []
+    assert brief(ds_lint.check(config, world_size=3)) == [("DS512", "train_batch_size", "rejected", "parse")]
+
+
+def test_a_path_that_cannot_be_read_raises(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ds_lint.check(tmp_path / "nowhere.json")
+    with pytest.raises(IsADirectoryError):
+        ds_lint.check(tmp_path)
+
+
+def test_a_dict_is_left_as_it_is():
+    config = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"params": {"betas": (0.9, 0.95)}}}
+    ds_lint.check(config)
+    assert config == {"train_micro_batch_size_per_gpu": 1, "optimizer": {"params": {"betas": (0.9, 0.95)}}}
+
+
+def test_values_that_json_does_not_have_are_judged_too():
+    assert brief(ds_lint.check({**CONFIG, "callback": print}, stack="deepspeed")) == [
+        ("DS101", "callback", "ignored", None)
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"stack": "horovod"}, {"world_size": 0}])
+def test_a_stack_or_world_size_that_does_not_exist_raises(wrong):
+    with pytest.raises(ValueError):
+        ds_lint.check(CONFIG, **wrong)
+
+
+def test_what_is_no_config_is_not_clean():
+    for wrong in ([CONFIG], b"ds.json", None, 3):
+        with pytest.raises(TypeError):
+            ds_lint.check(wrong)
+
+
+def test_the_import_costs_a_training_script_nothing():
+    code = "import sys; before = set(sys.modules); import ds_lint; print(*sorted(set(sys.modules) - before))"
+    root = os.path.dirname(os.path.dirname(ds_lint.__file__))
+    result = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
+    )
+    assert result.stdout.split() == ["__future__", "ds_lint"]
+
+
+def test_types_are_published():
+    assert os.path.exists(os.path.join(os.path.dirname(ds_lint.__file__), "py.typed"))

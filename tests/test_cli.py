@@ -1,0 +1,479 @@
+"""The command line as people, hooks and scripts use it: what is printed where, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from jsonschema import Draft7Validator
+
+from ds_lint import __version__, resources
+from ds_lint.rule import RULES
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NOBODY = 65534
+
+CLEAN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
+TYPO = {**CLEAN, "gradient_cliping": 0.5}
+REMARK = {**CLEAN, "zero_optimization": {"stage": 2, "legacy_stage1": False, "cpu_offload": False}}
+BROKEN = '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization": {"stage": 2'
+
+NOT_CONFIGS = {
+    "package.json": {"name": "app", "scripts": {"build": "tsc"}, "dependencies": {"react": "^19.0.0"}},
+    "tsconfig.json": '{\n  // strict\n  "compilerOptions": {"strict": true, "target": "es2022",},\n}',
+    "settings.json": '{\n  // VS Code\n  "editor.tabSize": 4,\n  "files.exclude": {"**/build": true},\n}',
+    "config.json": {"model_type": "llama", "torch_dtype": "bfloat16", "hidden_size": 4096, "num_hidden_layers": 32},
+    "generation_config.json": {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "eos_token_id": [128001]},
+    "tokenizer.json": {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"optimizer": 1}}},
+    "tokenizer_config.json": {"tokenizer_class": "LlamaTokenizer", "model_max_length": 4096, "pad_token": None},
+    "training_args.json": {
+        "bf16": True,
+        "fp16": False,
+        "gradient_accumulation_steps": 4,
+        "per_device_train_batch_size": 1,
+        "optim": "adamw_torch",
+        "deepspeed": "ds.json",
+    },
+    "trainer_state.json": {"global_step": 10, "train_batch_size": 8, "log_history": [{"loss": 1.5, "step": 10}]},
+    "accelerate.json": {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "offload_optimizer_device": "cpu", "gradient_clipping": 1.0},
+    },
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs ds-lint in the test's folder, in an environment without a word about colours."""
+
+    def run(*arguments, stdin="", user=None, **environment):
+        return subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "ds_lint", *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=tmp_path,
+            env=clean_environment() | environment,
+            encoding="utf-8",
+            check=False,
+            timeout=60,
+            user=user,
+        )
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes files below the test's folder: a text as it is, anything else as JSON."""
+
+    def write(**files):
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+    return write
+
+
+def clean_environment():
+    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONIOENCODING")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return kept | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
+
+
+def found(result):
+    """The lines about findings in the format concise."""
+    return [line for line in result.stdout.splitlines() if "] " in line]
+
+
+# Exit status
+
+
+def test_a_clean_file_is_0_and_says_what_it_was_judged_for(run, write):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("clean.json: no findings. Judged for deepspeed ")
+    assert "stack unknown (give --stack)" in result.stdout
+    assert "world size (--world-size N)" in result.stdout
+
+
+def test_findings_are_1(run, write):
+    write(**{"typo.json": TYPO})
+    result = run("check", "typo.json", "--output-format", "concise")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert found(result) == [
+        "typo.json:1:73: DS101 [error] DeepSpeed does not know `gradient_cliping`: "
+        "the key is ignored without a word (ignored)"
+    ]
+
+
+def test_a_missing_path_is_2_and_the_others_are_still_reported(run, write):
+    write(**{"typo.json": TYPO, "clean.json": CLEAN})
+    result = run("check", "typo.json", "nowhere.json", "clean.json", "--output-format", "json")
+    assert result.returncode == 2
+    assert result.stderr == "ds-lint: nowhere.json: No such file or directory\n"
+    report = json.loads(result.stdout)
+    assert [file["path"] for file in report["files"]] == ["typo.json", "clean.json"]
+    assert [finding["code"] for finding in report["findings"]] == ["DS101"]
+
+
+@pytest.mark.parametrize("locked", ["locked", "locked/config.json", "open"])
+def test_a_folder_or_file_that_cannot_be_opened_is_2(run, write, tmp_path, locked):
+    write(**{"locked/config.json": CLEAN, "open/locked/config.json": CLEAN})
+    shut = tmp_path / locked / ("locked" if locked == "open" else "")
+    tmp_path.chmod(0o755)
+    shut.chmod(0)
+    try:
+        result = run("check", locked, user=NOBODY if os.geteuid() == 0 else None)  # root opens everything
+    finally:
+        shut.chmod(0o755)
+    assert result.returncode == 2
+    assert "Permission denied" in result.stderr
+
+
+def test_an_unknown_option_is_2(run, write):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json", "--fix-everything")
+    assert result.returncode == 2
+    assert "unrecognized arguments: --fix-everything" in result.stderr
+
+
+def test_an_unknown_rule_is_2_and_says_which_was_meant(run, write):
+    write(**{"clean.json": CLEAN})
+    assert_wrong_rule(run("check", "clean.json", "--select", "unknown-keys"), "unknown-keys; did you mean unknown-key?")
+    assert_wrong_rule(run("check", "clean.json", "--ignore", "DS999"), "DS999; `ds-lint rules` lists them")
+
+
+def assert_wrong_rule(result, said):
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"ds-lint: there is no rule {said}\n"
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_a_world_size_that_is_no_number_of_ranks_is_2(run, write, number):
+    write(**{"clean.json": CLEAN})
+    assert run("check", "clean.json", "--world-size", number).returncode == 2
+
+
+def test_fail_on_says_which_severities_count(run, write):
+    write(**{"info.json": REMARK, "error.json": TYPO, "warning.json": {**CLEAN, "zzz": 1}})
+    status = {
+        (name, severity): run("check", f"{name}.json", "--fail-on", severity).returncode
+        for name in ("info", "warning", "error")
+        for severity in ("info", "warning", "error")
+    }
+    assert [pair for pair, code in status.items() if code] == [
+        ("info", "info"),
+        ("warning", "info"),
+        ("warning", "warning"),
+        ("error", "info"),
+        ("error", "warning"),
+        ("error", "error"),
+    ]
+    assert run("check", "info.json").returncode == 0
+
+
+# Rules
+
+
+@pytest.mark.parametrize("rules", ["DS101", "DS1", "unknown-key", "ds101", "DS005, Unknown-Key"])
+def test_rules_are_selected_by_code_prefix_and_name(run, write, rules):
+    write(**{"both.json": {"gradient_cliping": 0.5}})
+    everything = run("check", "both.json", "--output-format", "concise")
+    assert [line.split()[1] for line in found(everything)] == ["DS511", "DS101"]
+    selected = run("check", "both.json", "--select", rules, "--output-format", "concise")
+    assert [line.split()[1] for line in found(selected)] == ["DS101"]
+    ignored = run("check", "both.json", "--ignore", rules, "--output-format", "concise")
+    assert [line.split()[1] for line in found(ignored)] == ["DS511"]
+
+
+def test_ignored_wins_over_selected(run, write):
+    write(**{"typo.json": TYPO})
+    assert run("check", "typo.json", "--select", "DS1", "--ignore", "DS101").returncode == 0
+
+
+# Standard input and output
+
+
+def test_standard_input(run):
+    result = run("check", "-", "--output-format", "concise", stdin=json.dumps(TYPO))
+    assert result.returncode == 1
+    assert found(result)[0].startswith("<stdin>:1:73: DS101 ")
+
+
+def test_standard_input_under_a_name(run):
+    result = run("check", "-", "--stdin-filename", "a.json", "--output-format", "json", stdin=json.dumps(TYPO))
+    report = json.loads(result.stdout)
+    assert [file["path"] for file in report["files"]] == ["a.json"]
+    assert [finding["path"] for finding in report["findings"]] == ["a.json"]
+
+
+def test_the_report_goes_to_a_file(run, write, tmp_path):
+    write(**{"typo.json": TYPO})
+    printed = run("check", "typo.json")
+    result = run("check", "typo.json", "--output-file", "report.txt")
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "")
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == printed.stdout
+
+
+def test_an_output_file_that_cannot_be_written_is_2(run, write):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json", "--output-file", "nowhere/report.txt")
+    assert (result.returncode, result.stderr) == (2, "ds-lint: nowhere/report.txt: No such file or directory\n")
+
+
+def test_concise_is_one_line_a_finding(run, write):
+    write(**{"a.json": {**TYPO, "zzz": 1}, "b.json": CLEAN})
+    result = run("check", "a.json", "b.json", "--output-format", "concise")
+    assert [line[:26] for line in found(result)] == ["a.json:1:73: DS101 [error]", "a.json:1:98: DS101 [warnin"]
+    assert "1 error, 1 warning in 1 of 2 files" in result.stdout
+
+
+def test_json_is_one_object_with_every_file_that_was_looked_at(run, write):
+    write(**{"a.json": CLEAN, "b.json": BROKEN, "c.json": TYPO, "d.json": "", "e.json": "[]"})
+    result = run("check", "a.json", "b.json", "c.json", "d.json", "e.json", "--output-format", "json")
+    report = json.loads(result.stdout)
+    with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as schema:
+        Draft7Validator(json.load(schema)).validate(report)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert [file["path"] for file in report["files"]] == ["a.json", "b.json", "c.json", "d.json", "e.json"]
+    assert {finding["path"] for finding in report["findings"]} == {"b.json", "c.json", "d.json", "e.json"}
+
+
+def test_bytes_that_are_no_text_are_a_finding(run, tmp_path):
+    (tmp_path / "latin.json").write_bytes(b'{"train_micro_batch_size_per_gpu": 1, "_note": "caf\xe9"}')
+    result = run("check", "latin.json", "--output-format", "concise")
+    assert result.returncode == 1
+    assert found(result)[0].startswith("latin.json:1:52: DS001 [error] ")
+
+
+# Directories
+
+
+def test_a_folder_is_searched_for_configs_by_their_content(run, write):
+    write(**NOT_CONFIGS, **{"good.json": CLEAN, "deep/er/typo.json": TYPO, "deep/broken.txt.json": BROKEN})
+    result = run("check", "--output-format", "json")
+    report = json.loads(result.stdout)
+    assert result.returncode == 1
+    assert sorted(os.path.normpath(file["path"]) for file in report["files"]) == [
+        os.path.join("deep", "broken.txt.json"),
+        os.path.join("deep", "er", "typo.json"),
+        "good.json",
+    ]
+
+
+def test_a_folder_that_is_named_is_searched_too(run, write):
+    write(**{"here/typo.json": TYPO, "there/typo.json": TYPO})
+    result = run("check", "there", "--output-format", "concise")
+    assert [line.split(":")[0] for line in found(result)] == [os.path.join("there", "typo.json")]
+
+
+def test_a_folder_without_any_config_is_0_with_a_note(run, write):
+    write(**NOT_CONFIGS)
+    result = run("check", ".")
+    assert (result.returncode, result.stdout) == (0, "No DeepSpeed config was found, so nothing was judged.\n")
+
+
+def test_hidden_and_generated_folders_are_left_out_unless_they_are_named(run, write):
+    write(**{".git/typo.json": TYPO, "node_modules/pkg/typo.json": TYPO, "a/.cache/typo.json": TYPO})
+    assert run("check").returncode == 0
+    assert run("check", "node_modules").returncode == 1
+
+
+def test_a_named_file_is_a_config_whatever_it_holds(run, write):
+    write(**NOT_CONFIGS)
+    assert run("check", "package.json").returncode == 1
+
+
+def test_detect_treats_named_files_like_found_ones(run, write):
+    write(**NOT_CONFIGS, **{"typo.json": TYPO})
+    result = run("check", "--detect", *NOT_CONFIGS, "typo.json", "--output-format", "json")
+    assert [file["path"] for file in json.loads(result.stdout)["files"]] == ["typo.json"]
+    assert run("check", "--detect", *NOT_CONFIGS).returncode == 0
+
+
+def test_a_named_pipe_in_a_folder_is_passed_over(run, write, tmp_path):
+    write(**{"clean.json": CLEAN})
+    os.mkfifo(tmp_path / "pipe.json")
+    assert run("check", ".").returncode == 0
+
+
+# Terminals
+
+
+def test_a_pipe_gets_colours_only_when_asked(run, write):
+    write(**{"typo.json": TYPO})
+    assert "\x1b[" not in run("check", "typo.json").stdout
+    assert "\x1b[" in run("check", "typo.json", FORCE_COLOR="1").stdout
+    assert "\x1b[" not in run("check", "typo.json", FORCE_COLOR="1", NO_COLOR="1").stdout
+    assert "\x1b[" not in run("check", "typo.json", "--output-format", "json", FORCE_COLOR="1").stdout
+
+
+def test_a_terminal_gets_colours_unless_it_asks_for_none(write, tmp_path):
+    write(**{"typo.json": TYPO})
+    assert "\x1b[" in on_a_terminal(tmp_path)
+    assert "\x1b[" not in on_a_terminal(tmp_path, NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal(tmp_path, TERM="dumb")
+
+
+def on_a_terminal(folder, **environment):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "ds_lint", "check", "typo.json"]
+    environment = clean_environment() | environment
+    with subprocess.Popen(command, stdout=theirs, stdin=theirs, cwd=folder, env=environment) as process:  # noqa: S603
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 65536):
+                shown += part
+        except OSError:  # Linux says so when the other end is closed
+            pass
+    os.close(ours)
+    assert process.returncode == 1
+    return shown.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "many.json"),
+        ("check", "many.json", "--output-format", "json"),
+        ("rules",),
+        ("explain", "DS101"),
+        ("check", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_goes_away_is_no_error(write, tmp_path, arguments):
+    write(**{"many.json": {**CLEAN, **{f"key{number}": number for number in range(200)}}})
+    command = [sys.executable, "-m", "ds_lint", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(  # noqa: S603
+        command, stdout=pipe, stderr=pipe, cwd=tmp_path, env=clean_environment(), text=True
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode in (0, 1)
+
+
+@pytest.mark.parametrize("output", ["full", "concise", "json"])
+def test_a_terminal_without_unicode_gets_escapes(run, write, output):
+    write(**{"梯度.json": {**CLEAN, "梯度": 1, "😀": 2}})
+    result = run("check", "梯度.json", "--output-format", output, PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert r"\u68af\u5ea6" in result.stdout
+    assert result.stdout.isascii()
+
+
+@pytest.mark.parametrize("name", ["my config.json", "配置.json", "🚀.json", "-dash.json"])
+def test_file_names_of_all_kinds(run, write, name):
+    write(**{name: TYPO})
+    result = run("check", "--output-format", "concise", "--", name)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert found(result)[0].startswith(f"{name}:1:73: ")
+
+
+def test_a_line_break_in_a_file_name_breaks_no_line(run, write):
+    write(**{"a\nb.json": TYPO})
+    assert found(run("check", "a\nb.json", "--output-format", "concise"))[0].startswith("a<U+000A>b.json:1:73: ")
+
+
+def test_a_full_disk_is_2_without_a_traceback(write, tmp_path):
+    write(**{"clean.json": CLEAN})
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "ds_lint", "check", "clean.json"]
+        result = subprocess.run(  # noqa: S603
+            command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, env=clean_environment(), text=True, check=False
+        )
+    assert result.returncode == 2
+    assert "No space left on device" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# Help and explanations
+
+
+def test_help_names_the_commands(run):
+    result = run("--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    for command in ("check", "explain", "rules"):
+        assert f"\n    {command} " in result.stdout
+
+
+def test_help_of_check_names_options_and_exit_status(run):
+    result = run("check", "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    for word in ("--stack", "--world-size", "--select", "--fail-on", "--output-format", "--detect", "exit status:"):
+        assert word in result.stdout
+
+
+def test_no_command_is_2_with_usage(run):
+    result = run()
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("usage: ds-lint ")
+
+
+def test_version(run):
+    assert run("--version").stdout == f"ds-lint {__version__}\n"
+
+
+def test_rules_lists_every_rule_in_order(run):
+    from ds_lint import engine  # noqa: F401 - registers the rules
+
+    result = run("rules")
+    assert (result.returncode, result.stderr) == (0, "")
+    listed = [line.split()[:2] for line in result.stdout.splitlines() if line.startswith("DS")]
+    assert listed == sorted([rule.code, rule.name] for rule in RULES)
+
+
+def test_explain_prints_the_page_of_a_rule(run):
+    page = run("explain", "DS101")
+    assert page.returncode == 0
+    assert page.stdout.startswith("# DS101: unknown-key\n")
+    assert run("explain", "unknown-key").stdout == page.stdout
+
+
+def test_explain_says_what_a_key_means_and_who_fills_it(run):
+    result = run("explain", "zero_optimization.stage")
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0
+    assert lines[0] == "zero_optimization.stage"
+    assert "  type      one of 0, 1, 2, 3" in lines
+    assert "  default   0" in lines
+    assert any(line.startswith("  auto      the Trainer and Accelerate fill it with ") for line in lines)
+    assert any(line.startswith("  see       https://www.deepspeed.ai/docs/config-json/") for line in lines)
+
+
+def test_explain_knows_the_parameters_of_optimizers(run):
+    lines = run("explain", "optimizer.params.lr").stdout.splitlines()
+    assert lines[0] == "optimizer.params.lr"
+    assert any(line.startswith("  auto ") and line.endswith("fill it with learning_rate") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("subject", "hint"),
+    [
+        ("nonsense", "`ds-lint rules` lists the rules"),
+        ("zero_optimization.stge", "did you mean zero_optimization.stage?"),
+    ],
+)
+def test_explain_nonsense_is_2_with_a_hint(run, subject, hint):
+    result = run("explain", subject)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"ds-lint: there is no rule and no key {subject}; {hint}\n"
+
+
+def test_the_installed_command_is_the_module(run):
+    command = shutil.which("ds-lint", path=os.path.dirname(sys.executable))
+    if command is None:
+        pytest.skip("ds-lint is not installed beside this Python")
+    result = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    assert result.stdout == run("--version").stdout

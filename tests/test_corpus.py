@@ -1,0 +1,73 @@
+"""Every real config gets an answer, and what the rules find in a thousand of them changes only in review.
+
+The corpus is data beside the project, not part of it: DS_LINT_CORPUS, or ``../shared/corpus`` beside the checkout.
+``python tests/test_corpus.py`` rewrites the table after a change that is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ds_lint import discover, linting
+from ds_lint.source import json as json_source
+
+HERE = Path(__file__).parent
+CORPUS = Path(os.environ.get("DS_LINT_CORPUS", HERE.parent.parent / "shared" / "corpus"))
+TABLE = HERE / "corpus_table.json"
+
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+
+
+def configs() -> list[Path]:
+    return sorted((CORPUS / "configs").glob("*.json"))
+
+
+def table() -> dict[str, dict[str, int]]:
+    """Files and findings by rule and effect, among the newest versions and among all."""
+    newest = {
+        entry["file"].removeprefix("configs/")
+        for line in (CORPUS / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+        if (entry := json.loads(line))["where"] == "head"
+    }
+    counts: dict[str, Counter[str]] = {}
+    for path in configs():
+        findings = linting.lint_file(str(path)).findings
+        for finding in findings:
+            row = counts.setdefault(f"{finding.code} {finding.name}, {finding.severity}, {finding.effect}", Counter())
+            row["findings"] += 1
+        for name in {f"{finding.code} {finding.name}, {finding.severity}, {finding.effect}" for finding in findings}:
+            counts[name]["files"] += 1
+            counts[name]["newest files"] += path.name in newest
+    return {name: dict(sorted(row.items())) for name, row in sorted(counts.items())}
+
+
+def test_what_the_rules_find_is_what_was_reviewed():
+    assert table() == json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def test_every_config_is_recognised_as_one():
+    missed = [
+        path.name
+        for path in configs()
+        if not (
+            discover.may_be_config(data := path.read_bytes())
+            and discover.is_config(json_source.read(json_source.decode(data)[0], path.name))
+        )
+    ]
+    assert len(missed) <= 0.03 * len(configs()), missed
+
+
+def test_no_model_or_trainer_file_is_taken_for_a_config():
+    strangers = [path for folder in ("recipes", "accelerate") for path in (CORPUS / folder).iterdir()]
+    assert [path.name for path in strangers if discover.is_config(json_source.read(path.read_text("utf-8"), ""))] == []
+
+
+if __name__ == "__main__":
+    TABLE.write_text(json.dumps(table(), indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write(f"wrote {TABLE}\n")

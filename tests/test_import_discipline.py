@@ -1,0 +1,126 @@
+"""What a clean run imports, and which module may import which."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PACKAGE = os.path.join(ROOT, "ds_lint")
+IS_BUILT = os.path.exists(os.path.join(PACKAGE, "_compact.py"))  # a wheel holds its knowledge as a module
+
+# Each costs the start of a clean run more than reading the config does.
+SLOW = {
+    "argparse", "dataclasses", "difflib", "importlib.metadata", "inspect", "logging", "pathlib", "tomllib", "typing",
+    "jsonschema", "yaml", "accelerate", "deepspeed", "pydantic", "torch", "transformers",
+} | ({"json"} if IS_BUILT else set())  # fmt: skip
+# Only files with findings, other commands and folders need these.
+OURS = {
+    "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages",
+    "ds_lint.source.tolerant", "ds_lint.suggest",
+}  # fmt: skip
+
+TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
+
+# Modules and folders of ds_lint, each layer above those that it may import; in a layer everybody may.
+LAYERS = (
+    ("cli", "__main__"),
+    ("commands",),
+    ("linting", "engine", "output", "discover", "pages"),
+    ("checks",),
+    (
+        "config", "constructors", "switches", "coercion", "suggest", "knowledge", "rule", "finding", "resources",
+    ),
+    ("source",),
+    ("tree",),
+)  # fmt: skip
+FORBIDDEN = (("output", "engine"), ("output", "linting"), ("engine", "output"))  # within a layer
+
+CLEAN_CHECK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+before = set(sys.modules)
+from ds_lint.cli import run
+status = run(["check", sys.argv[2]])
+sys.stderr.write("\\n".join(set(sys.modules) - before))
+sys.exit(status)
+"""
+
+
+def modules():
+    """Path and dotted name of every module of ds_lint."""
+    for folder, _, files in os.walk(PACKAGE):
+        for name in files:
+            path = os.path.join(folder, name)
+            parts = os.path.relpath(path, ROOT).removesuffix(".py").split(os.sep)
+            if name.endswith(".py") and name != "_compact.py" and parts[1] != "data":
+                yield path, ".".join(parts).removesuffix(".__init__")
+
+
+def imports(path, *, at_run_time=True):
+    """The dotted names that a module imports, also inside functions; those for type checkers only if asked."""
+    with open(path, encoding="utf-8") as file:
+        pending = [ast.parse(file.read())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.If) and at_run_time and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def part(module):
+    """The module or folder of ds_lint that a dotted name is in; None for the package itself and for other libraries."""
+    name = [*module.split("."), ""][1]
+    is_ours = module.startswith("ds_lint.") and any(os.path.exists(os.path.join(PACKAGE, name + end)) for end in ("", ".py"))
+    return name if is_ours else None
+
+
+def layer(name):
+    places = [place for place, names in enumerate(LAYERS) if name in names]
+    assert places, f"ds_lint.{name} has no place in LAYERS"
+    return places[0]
+
+
+def test_a_clean_check_imports_nothing_that_it_does_not_need():
+    clean = os.path.join(ROOT, "examples", "clean.json")
+    command = [sys.executable, "-I", "-S", "-c", CLEAN_CHECK, ROOT, clean]  # -S: what site imports is not ours
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert result.returncode == 0, result.stderr
+    imported = set(result.stderr.split())
+    assert "ds_lint.checks.zero" in imported
+    assert imported & (SLOW | OURS) == set()
+
+
+@pytest.mark.parametrize(("path", "module"), modules(), ids=[module for _, module in modules()])
+def test_only_smoke_imports_the_training_libraries(path, module):
+    if not module.startswith("ds_lint.smoke"):
+        assert TRAINING.isdisjoint(name.split(".")[0] for name in imports(path, at_run_time=False))
+
+
+@pytest.mark.parametrize(("path", "module"), modules(), ids=[module for _, module in modules()])
+def test_imports_point_downward(path, module):
+    importer = part(module)
+    for name in imports(path):
+        imported = part(name)
+        if importer and imported:
+            assert layer(importer) <= layer(imported), f"{module} imports {name}"
+            assert (importer, imported) not in FORBIDDEN, f"{module} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "never"), [("output", {"checks", "engine", "commands"}), ("checks", {"output", "engine", "commands"})]
+)
+def test_output_and_checks_do_not_know_each_other_even_as_types(importer, never):
+    for path, module in modules():
+        if part(module) == importer:
+            assert never.isdisjoint(part(name) for name in imports(path, at_run_time=False)), module
