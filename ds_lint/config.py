@@ -91,6 +91,11 @@ class Config:
         self.stacks = (stack,) if stack else self._possible_stacks()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the file, which hjson reads as an empty object."""
+        return self.document.root is None
+
+    @property
     def stack(self) -> str | None:
         """The stack that loads this config, or None if it is unknown."""
         return self.stacks[0] if len(self.stacks) == 1 else None
@@ -124,9 +129,10 @@ class Config:
                 return readings + ([Reading(others, node.kind, node.value)] if others else [])
         return [Reading(self.stacks, node.kind, node.value)]
 
-    def is_filled(self, path: KeyPath) -> bool:
-        """Whether ``"auto"`` at this path is replaced by the Trainer or by Accelerate."""
-        return dotted(path) in self.knowledge.trainer["fills"]
+    def filled_by(self, path: KeyPath) -> tuple[str, ...]:
+        """The stacks that replace an ``"auto"`` at this path."""
+        filled = self.knowledge.trainer["fills"].get(dotted(path))
+        return tuple(filled["by"]) if filled else ()
 
     def _possible_stacks(self) -> tuple[str, ...]:
         """Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer."""

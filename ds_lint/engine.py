@@ -47,7 +47,11 @@ def _that_can_fire(config: Config, rules: Iterable[Rule]) -> Iterable[Rule]:
         if rule.is_about_syntax:
             if config.document.issues:
                 yield rule
-        elif config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(present)):
+        elif (
+            config.root.kind == "object"
+            and not config.is_empty
+            and (not rule.keys or not rule.keys.isdisjoint(present))
+        ):
             yield rule
 
 

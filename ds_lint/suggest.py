@@ -54,12 +54,12 @@ def elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
 
 def close_elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
     """The key of another section whose name is closest, or None."""
-    best, closest = None, _CLOSER
+    found: dict[str, list[Key]] = {}
     for key in knowledge.everywhere():
-        likeness = _likeness(name, key.name)
-        if likeness > closest and key.path[:-1] != section.path:
-            best, closest = key, likeness
-    return best
+        if key.path[:-1] != section.path and _likeness(name, key.name) > _CLOSER:
+            found.setdefault(key.name, []).append(key)
+    telling = [keys[0] for keys in found.values() if len(keys) < _TOO_COMMON]
+    return max(telling, key=lambda key: _likeness(name, key.name), default=None)
 
 
 def confusion(name: str, knowledge: Knowledge) -> Key | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from ds_lint import __version__, resources
 from ds_lint.rule import RULES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-NOBODY = 65534
+DROP_CAPABILITY, READ_ANYTHING = 24, (1, 2)  # prctl.h; CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
 
 CLEAN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
 TYPO = {**CLEAN, "gradient_cliping": 0.5}
@@ -51,7 +52,7 @@ NOT_CONFIGS = {
 def run(tmp_path):
     """Runs ds-lint in the test's folder, in an environment without a word about colours."""
 
-    def run(*arguments, stdin="", user=None, **environment):
+    def run(*arguments, stdin="", prepare=None, **environment):
         return subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "ds_lint", *arguments],
             input=stdin,
@@ -60,8 +61,8 @@ def run(tmp_path):
             env=clean_environment() | environment,
             encoding="utf-8",
             check=False,
-            timeout=60,
-            user=user,
+            timeout=10,
+            preexec_fn=prepare,
         )
 
     return run
@@ -107,10 +108,11 @@ def test_findings_are_1(run, write):
     write(**{"typo.json": TYPO})
     result = run("check", "typo.json", "--output-format", "concise")
     assert (result.returncode, result.stderr) == (1, "")
-    assert found(result) == [
-        "typo.json:1:73: DS101 [error] DeepSpeed does not know `gradient_cliping`: "
+    (line,) = found(result)
+    assert line == (
+        "typo.json:1:74: DS101 [error] DeepSpeed does not know `gradient_cliping`: "
         "the key is ignored without a word (ignored)"
-    ]
+    )
 
 
 def test_a_missing_path_is_2_and_the_others_are_still_reported(run, write):
@@ -123,18 +125,26 @@ def test_a_missing_path_is_2_and_the_others_are_still_reported(run, write):
     assert [finding["code"] for finding in report["findings"]] == ["DS101"]
 
 
-@pytest.mark.parametrize("locked", ["locked", "locked/config.json", "open"])
-def test_a_folder_or_file_that_cannot_be_opened_is_2(run, write, tmp_path, locked):
-    write(**{"locked/config.json": CLEAN, "open/locked/config.json": CLEAN})
-    shut = tmp_path / locked / ("locked" if locked == "open" else "")
-    tmp_path.chmod(0o755)
-    shut.chmod(0)
+@pytest.mark.parametrize(
+    ("path", "locked"),
+    [("folder", "folder"), ("folder/ds.json", "folder"), ("folder/ds.json", "folder/ds.json"), (".", "folder")],
+)
+def test_what_cannot_be_opened_is_2(run, write, tmp_path, path, locked):
+    write(**{"clean.json": CLEAN, "folder/ds.json": CLEAN})
+    (tmp_path / locked).chmod(0)
     try:
-        result = run("check", locked, user=NOBODY if os.geteuid() == 0 else None)  # root opens everything
+        result = run("check", path, prepare=obey_permissions)
     finally:
-        shut.chmod(0o755)
+        (tmp_path / locked).chmod(0o755)
     assert result.returncode == 2
     assert "Permission denied" in result.stderr
+
+
+def obey_permissions():
+    """Even root is kept out of what is locked, once the new process has lost two of its capabilities."""
+    if os.geteuid() == 0:
+        for capability in READ_ANYTHING:
+            ctypes.CDLL(None).prctl(DROP_CAPABILITY, capability)
 
 
 def test_an_unknown_option_is_2(run, write):
@@ -204,7 +214,7 @@ def test_ignored_wins_over_selected(run, write):
 def test_standard_input(run):
     result = run("check", "-", "--output-format", "concise", stdin=json.dumps(TYPO))
     assert result.returncode == 1
-    assert found(result)[0].startswith("<stdin>:1:73: DS101 ")
+    assert found(result)[0].startswith("<stdin>:1:74: DS101 ")
 
 
 def test_standard_input_under_a_name(run):
@@ -231,7 +241,7 @@ def test_an_output_file_that_cannot_be_written_is_2(run, write):
 def test_concise_is_one_line_a_finding(run, write):
     write(**{"a.json": {**TYPO, "zzz": 1}, "b.json": CLEAN})
     result = run("check", "a.json", "b.json", "--output-format", "concise")
-    assert [line[:26] for line in found(result)] == ["a.json:1:73: DS101 [error]", "a.json:1:98: DS101 [warnin"]
+    assert [line[:26] for line in found(result)] == ["a.json:1:74: DS101 [error]", "a.json:1:99: DS101 [warnin"]
     assert "1 error, 1 warning in 1 of 2 files" in result.stdout
 
 
@@ -376,12 +386,12 @@ def test_file_names_of_all_kinds(run, write, name):
     write(**{name: TYPO})
     result = run("check", "--output-format", "concise", "--", name)
     assert (result.returncode, result.stderr) == (1, "")
-    assert found(result)[0].startswith(f"{name}:1:73: ")
+    assert found(result)[0].startswith(f"{name}:1:74: ")
 
 
 def test_a_line_break_in_a_file_name_breaks_no_line(run, write):
     write(**{"a\nb.json": TYPO})
-    assert found(run("check", "a\nb.json", "--output-format", "concise"))[0].startswith("a<U+000A>b.json:1:73: ")
+    assert found(run("check", "a\nb.json", "--output-format", "concise"))[0].startswith("a<U+000A>b.json:1:74: ")
 
 
 def test_a_full_disk_is_2_without_a_traceback(write, tmp_path):

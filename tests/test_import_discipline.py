@@ -34,6 +34,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "suggest", "knowledge", "rule", "finding", "resources",
+        "_compact",
     ),
     ("source",),
     ("tree",),
@@ -43,22 +44,23 @@ FORBIDDEN = (("output", "engine"), ("output", "linting"), ("engine", "output")) 
 CLEAN_CHECK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-before = set(sys.modules)
 from ds_lint.cli import run
 status = run(["check", sys.argv[2]])
-sys.stderr.write("\\n".join(set(sys.modules) - before))
+sys.stderr.write("\\n".join(sys.modules))
 sys.exit(status)
 """
 
 
-def modules():
-    """Path and dotted name of every module of ds_lint."""
+def _modules():
     for folder, _, files in os.walk(PACKAGE):
         for name in files:
             path = os.path.join(folder, name)
             parts = os.path.relpath(path, ROOT).removesuffix(".py").split(os.sep)
             if name.endswith(".py") and name != "_compact.py" and parts[1] != "data":
                 yield path, ".".join(parts).removesuffix(".__init__")
+
+
+MODULES = list(_modules())  # path and dotted name of each
 
 
 def imports(path, *, at_run_time=True):
@@ -81,7 +83,9 @@ def imports(path, *, at_run_time=True):
 def part(module):
     """The module or folder of ds_lint that a dotted name is in; None for the package itself and for other libraries."""
     name = [*module.split("."), ""][1]
-    is_ours = module.startswith("ds_lint.") and any(os.path.exists(os.path.join(PACKAGE, name + end)) for end in ("", ".py"))
+    is_ours = module.startswith("ds_lint.") and any(
+        os.path.exists(os.path.join(PACKAGE, name + end)) for end in ("", ".py")
+    )
     return name if is_ours else None
 
 
@@ -101,13 +105,13 @@ def test_a_clean_check_imports_nothing_that_it_does_not_need():
     assert imported & (SLOW | OURS) == set()
 
 
-@pytest.mark.parametrize(("path", "module"), modules(), ids=[module for _, module in modules()])
+@pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])
 def test_only_smoke_imports_the_training_libraries(path, module):
     if not module.startswith("ds_lint.smoke"):
         assert TRAINING.isdisjoint(name.split(".")[0] for name in imports(path, at_run_time=False))
 
 
-@pytest.mark.parametrize(("path", "module"), modules(), ids=[module for _, module in modules()])
+@pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])
 def test_imports_point_downward(path, module):
     importer = part(module)
     for name in imports(path):
@@ -121,6 +125,6 @@ def test_imports_point_downward(path, module):
     ("importer", "never"), [("output", {"checks", "engine", "commands"}), ("checks", {"output", "engine", "commands"})]
 )
 def test_output_and_checks_do_not_know_each_other_even_as_types(importer, never):
-    for path, module in modules():
+    for path, module in MODULES:
         if part(module) == importer:
             assert never.isdisjoint(part(name) for name in imports(path, at_run_time=False)), module

@@ -39,7 +39,9 @@ def source(schemas: Path) -> str:
         "overlay": json.loads((schemas / "overlay.json").read_text(encoding="utf-8")),
         "trainer": json.loads((schemas / "trainer.json").read_text(encoding="utf-8")),
     }
-    return HEADER + "".join(f"{name.upper()} = {pprint.pformat(data, width=10000, compact=True)}\n" for name, data in files.items())
+    return HEADER + "".join(
+        f"{name.upper()} = {pprint.pformat(data, width=10000, compact=True)}\n" for name, data in files.items()
+    )
 
 
 def compact(store: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +51,12 @@ def compact(store: dict[str, Any]) -> dict[str, Any]:
         section: {kind: [runs[-1]] for kind, runs in kinds.items() if runs[-1]["until"] == newest}
         for section, kinds in store["constructors"].items()
     }
-    return {"library": store["library"], "releases": [newest], "root": _key(store["root"]), "constructors": constructors}
+    return {
+        "library": store["library"],
+        "releases": [newest],
+        "root": _key(store["root"]),
+        "constructors": constructors,
+    }
 
 
 def _key(key: dict[str, Any]) -> dict[str, Any]:

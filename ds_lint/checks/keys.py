@@ -44,7 +44,9 @@ def unknown_key(config: Config) -> Iterator[Problem]:
             help=_help(visit, meant),
             label=f"did you mean `{_shown(meant, visit)}`?" if meant else "unknown key",
             severity=None if meant or visit.section.strict else "warning",
-            fix=_rename(visit, meant) if meant and meant.path[:-1] == visit.section.path else None,
+            fix=_rename(visit, meant)
+            if meant and meant.path[:-1] == visit.section.path and visit.value.value != AUTO
+            else None,
         )
 
 
@@ -88,7 +90,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS104", "deprecated-key", severity="warning", effects=("no-effect", "rejected"))
+@rule("DS104", "deprecated-key", severity="info", effects=("no-effect", "rejected"))
 def deprecated_key(config: Config) -> Iterator[Problem]:
     """Keys that still work and have a successor."""
     for visit in config.remarkable:
@@ -117,11 +119,10 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
                 NO_EFFECT,
                 help=f"Write `{successor}` instead.",
                 label=f"now `{successor}`",
-                severity="info",
             )
 
 
-@rule("DS105", "no-effect-key", severity="warning", effects=("no-effect",))
+@rule("DS105", "no-effect-key", severity="info", effects=("no-effect",))
 def no_effect_key(config: Config) -> Iterator[Problem]:
     """Keys that DeepSpeed accepts and then uses for nothing."""
     for visit in config.remarkable:
@@ -134,7 +135,6 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
             NO_EFFECT,
             help="Delete the key; the run stays the same.",
             label="without effect",
-            severity="info",
         )
 
 
@@ -165,11 +165,12 @@ def comment_in_strict_section(config: Config) -> Iterator[Problem]:
     """Comment keys in a section that refuses every key it does not know."""
     for visit in config.unknown:
         if visit.section.strict and is_comment(visit.member.key):
+            outcomes = _outcomes_of_unread(config, visit)
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{dotted(visit.section.path)}` takes no comment keys: DeepSpeed refuses `{visit.member.key}`",
-                _outcomes_of_unread(config, visit),
+                f"`{dotted(visit.section.path)}` takes no comment keys: {_consequence(visit, outcomes)}",
+                outcomes,
                 help="Move the comment to the top level of the config, where DeepSpeed does not look at it.",
                 label="refused here",
             )
@@ -262,7 +263,7 @@ def _consequence(visit: Visit, outcomes: dict[str, Outcome]) -> str:
     if effects == {"ignored"}:
         return "the key is ignored without a word"
     if effects == {"no-effect"}:
-        return 'it drops the key without a word, because its value is "auto"'
+        return 'DeepSpeed drops the key without a word, because its value is "auto"'
     if effects == {"rejected"} and not holds_auto(visit.value):
         return f"`{dotted(visit.section.path)}` refuses keys it does not know, and the run stops"
     if effects == {"rejected"}:

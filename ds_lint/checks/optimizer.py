@@ -166,7 +166,8 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("optimizer", "params", "max_grad_norm"),
         member.key_span,
-        "DeepSpeed refuses `max_grad_norm` among the optimizer's parameters",
+        "DeepSpeed refuses `max_grad_norm` among the optimizer's parameters: "
+        + ("DeepSpeedConfig raises" if broken else "deepspeed.initialize raises"),
         rejected("parse" if broken else "initialize"),
         help="Delete it, and set `gradient_clipping` at the top level.",
         label="belongs to `gradient_clipping`",
@@ -226,7 +227,7 @@ def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", "nesterov"),
             member.value.span,
-            "SGD refuses `nesterov` without a `momentum` above 0 and a `dampening` of 0",
+            "SGD refuses `nesterov` without a `momentum` above 0 and a `dampening` of 0: deepspeed.initialize raises",
             rejected("initialize"),
             help='Add "momentum": 0.9, and delete `dampening`.',
             label="needs momentum",
@@ -305,9 +306,10 @@ def _parameters(config: Config, section: str) -> list[Member]:
 
 def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:
     """The outcome by stack: an unknown parameter that says "auto" stops Accelerate's prepare, unless it is filled."""
-    if member.value.value != AUTO or config.is_filled(path):
+    if member.value.value != AUTO:
         return dict.fromkeys(config.stacks, outcome)
-    return {stack: outcome if stack == "deepspeed" else rejected("initialize") for stack in config.stacks}
+    filling = (*config.filled_by(path), "deepspeed")
+    return {stack: outcome if stack in filling else rejected("initialize") for stack in config.stacks}
 
 
 def _other_type(name: str, known: list[str], usual: str) -> str:

@@ -99,8 +99,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             _path(issue),
             issue.span,
-            f"`{name}` stands here twice: DeepSpeed refuses the file, the Trainer and Accelerate take this one "
-            "and drop the first without a word",
+            f"`{name}` stands here twice: {_DUPLICATE[config.stack == 'deepspeed', 'deepspeed' in config.stacks]}",
             {stack: rejected("load") if stack == "deepspeed" else OVERRIDDEN for stack in config.stacks},
             help="Delete the one that is not meant.",
             label="this one wins with the Trainer",
@@ -134,12 +133,7 @@ def not_a_number(config: Config) -> Iterator[Problem]:
         yield Problem(
             _path(issue),
             issue.span,
-            f"`{issue.found}` is no JSON number: "
-            + (
-                "the Trainer and Accelerate compute with it as it stands"
-                if "deepspeed" not in config.stacks
-                else "DeepSpeed does not read it as one, the Trainer and Accelerate compute with it as it stands"
-            ),
+            f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[config.stack == 'deepspeed', 'deepspeed' in config.stacks]}",
             outcomes,
             help="Write a number, or delete the key.",
             label="no number",
@@ -229,6 +223,22 @@ def empty_file(config: Config) -> Iterator[Problem]:
         )
 
 
+# By whether DeepSpeed alone loads the file, and whether it may.
+_DUPLICATE = {
+    (True, True): "DeepSpeed refuses the file",
+    (
+        False,
+        True,
+    ): "DeepSpeed refuses the file, the Trainer and Accelerate take this one and drop the first without a word",
+    (False, False): "this one is taken, and the first is dropped without a word",
+}
+_NOT_A_NUMBER = {
+    (True, True): "DeepSpeed does not read it as one",
+    (False, True): "DeepSpeed does not read it as one, the Trainer and Accelerate compute with it as it stands",
+    (False, False): "the run computes with it as it stands",
+}
+
+
 def _of(config: Config, kind: str) -> Iterator[SyntaxIssue]:
     return (issue for issue in config.document.issues if issue.kind == kind)
 
@@ -239,7 +249,7 @@ def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
 
 def _outcomes(config: Config, issue: SyntaxIssue) -> dict[str, Outcome]:
     outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
-    if "deepspeed" in config.stacks:
+    if "deepspeed" in config.stacks and not _hjson_reads_what_is_meant(config, issue):
         outcomes["deepspeed"] = _hjson_outcome(config, issue)
     return outcomes
 
@@ -252,11 +262,21 @@ def _hjson_outcome(config: Config, issue: SyntaxIssue) -> Outcome:
 def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     if "deepspeed" not in config.stacks or _hjson_tree(config) is None:
         return "the file cannot be read"
+    if _hjson_reads_what_is_meant(config, issue):
+        return "the Trainer and Accelerate refuse the file, DeepSpeed alone reads it"
     value = _hjson_value(config, issue)
     alone = f"DeepSpeed reads the string {value!r}" if isinstance(value, str) else "DeepSpeed reads something else"
     if config.stack == "deepspeed":
         return alone
     return f"the Trainer and Accelerate refuse the file, and {alone}"
+
+
+def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
+    path = _path(issue)
+    meant = config.document.root.at(path) if path and config.document.root is not None else None
+    tree = _hjson_tree(config)
+    read = tree.at(path) if tree is not None and path else None
+    return meant is not None and read is not None and (meant.kind, meant.value) == (read.kind, read.value)
 
 
 def _hjson_value(config: Config, issue: SyntaxIssue) -> object:

@@ -80,21 +80,22 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
 def auto_nobody_fills(config: Config) -> Iterator[Problem]:
     """The word "auto" in a place that neither the Trainer nor Accelerate fills."""
     for path, member, visit in _autos(config):
-        if config.is_filled(path) or (visit is not None and _is_a_choice(visit.key) and config.stack == "deepspeed"):
-            continue
-        outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
-        plain = "DeepSpeed alone would not see a value that it can use"
-        if "deepspeed" in config.stacks and visit is not None and not _is_a_choice(visit.key):
+        filling = config.filled_by(path)
+        outcomes = {stack: rejected("initialize") for stack in config.stacks if stack not in (*filling, "deepspeed")}
+        plain = ""
+        if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
         if outcomes:
-            stops = f"`{dotted(path)}` is not among the keys that the Trainer and Accelerate fill: prepare stops at it"
+            others = [_NAMES[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
+            stops = f"{' and '.join(others)} {'stop' if len(others) > 1 else 'stops'} at it" if others else ""
             yield Problem(
                 path,
                 member.value.span,
-                stops if "deepspeed" not in outcomes else f'nobody fills "auto" at `{dotted(path)}`: {plain}',
+                f'nobody fills "auto" at `{dotted(path)}`: {", ".join(part for part in (stops, plain) if part)}',
                 outcomes,
                 help="Write the value, or delete the key to get DeepSpeed's default.",
                 label="not filled",
+                severity="warning" if all(one.effect == "no-effect" for one in outcomes.values()) else None,
             )
 
 
@@ -104,7 +105,7 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
     if config.stack != "deepspeed":
         return
     for path, member, visit in _autos(config):
-        if visit is None or not config.is_filled(path):
+        if visit is None or not config.filled_by(path):
             continue
         outcome, plain = _what_deepspeed_does(config, visit)
         yield Problem(
@@ -195,6 +196,7 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
     return WRONG_RESULT, "DeepSpeed takes the word itself, which counts as true"
 
 
+_NAMES = {"trainer": "the Trainer", "accelerate": "Accelerate"}
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
@@ -223,9 +225,9 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     if value.kind == "null":
         return "Delete the key to get DeepSpeed's default."
     if value.kind == "string":
-        unquoted = unquoted(str(value.value), wanted)
-        if unquoted is not None:
-            return f"Write {unquoted} without quotes."
+        plain = unquoted(str(value.value), wanted)
+        if plain is not None:
+            return f"Write {plain} without quotes."
         choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
         if choices:
             from ds_lint import suggest

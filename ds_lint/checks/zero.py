@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 
 
-@rule("DS301", "zero-as-boolean", severity="warning", effects=("no-effect",), keys=(ZERO,))
+@rule("DS301", "zero-as-boolean", severity="warning", effects=("no-effect", "rejected"), keys=(ZERO,))
 def zero_as_boolean(config: Config) -> Iterator[Problem]:
     """``zero_optimization: true``, the form of DeepSpeed's first releases."""
     member = config.member(ZERO)
@@ -29,10 +29,12 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.value.span,
-        f"`zero_optimization` as a boolean is deprecated: DeepSpeed takes it for stage {stage}",
+        f"`zero_optimization` as a boolean is deprecated: DeepSpeed takes it for stage {stage}"
+        + ("" if config.stack == "deepspeed" else ", the Trainer and Accelerate raise"),
         outcomes,
         help=f'Write {{"stage": {stage}}}, or the stage that is meant.',
         label=f"means stage {stage}",
+        severity=None if "deepspeed" in config.stacks else "error",
     )
 
 

@@ -39,8 +39,8 @@ _REFUSALS = {
     "duplicate-key": Refusal(NEVER, ALWAYS),  # json keeps the last; DeepSpeed's hook raises
     "empty": Refusal(ALWAYS, DEPENDS),  # {} for hjson, but not after a byte order mark
     "extra-comma": Refusal(ALWAYS, ALWAYS),
-    "huge-integer": Refusal(ALWAYS, ALWAYS),  # by Python since 3.10.7
     "infinite-number": Refusal(NEVER, ALWAYS),  # 1e400: hjson crashes when it asks whether infinity is integral
+    "long-integer": Refusal(ALWAYS, ALWAYS),  # thousands of digits, refused by Python itself since 3.10.7
     "missing-colon": Refusal(ALWAYS, ALWAYS),
     "missing-comma": Refusal(ALWAYS, DEPENDS),
     "missing-key": Refusal(ALWAYS, DEPENDS),

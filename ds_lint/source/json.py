@@ -14,9 +14,9 @@ from ds_lint.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 
-# json stands the nesting of 991 objects and arrays, and hjson, which calls two functions a level, that of 494: measured
-# with Python's limit of 1000 calls where DeepSpeedConfig and HfDeepSpeedConfig open the file. Scripts that call them
-# from deeper have less.
+# How deep objects and arrays may nest for hjson, which makes two Python calls a level, and for json: measured where
+# DeepSpeedConfig and HfDeepSpeedConfig open the file, with Python 3.10 and 3.11 (json reads deeper from 3.12 on), and
+# with nothing but them on the stack. Under a script with a stack of its own it is less.
 MOST_NESTING_HJSON = 494
 MOST_NESTING_JSON = 991
 MOST_DIGITS = 4300  # of an integer: with more, int() raises, in json and in hjson
@@ -25,17 +25,20 @@ _SPACE = r"[ \t\n\r]*"
 _STRING = r'"([^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*)"'
 _INTEGER = r"-?(?:0|[1-9][0-9]*)"
 _REAL = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_NUMBER_ENDS = r"(?=[ \t\n\r,}\]])"
-_SCALAR = rf"(?:{_STRING}|({_INTEGER}){_NUMBER_ENDS}|({_REAL}){_NUMBER_ENDS}|(true|false|null))"
-_VALUE = rf"(?:{_SCALAR}{_SPACE}[,}}\]]|([{{\[]))"  # a scalar and the delimiter after it, or an opening bracket
-_KEY, _TEXT, _WHOLE, _REAL_NUMBER, _LITERAL, _OPENING = range(1, 7)  # the groups of _MEMBER and _ITEM
-
-_MEMBER = re.compile(rf"{_SPACE}{_STRING}{_SPACE}:{_SPACE}{_VALUE}").match
-_ITEM = re.compile(rf"{_SPACE}(){_VALUE}").match  # the empty group stands where a member has its key
-_DELIMITER = re.compile(rf"{_SPACE}[,}}\]]").match
+_DELIMITED = rf"{_SPACE}[,}}\]]"
+_NAME = re.compile(rf"{_SPACE}{_STRING}{_SPACE}:").match
+_VALUE = re.compile(rf"{_SPACE}(?:(?:{_STRING}|({_INTEGER})|({_REAL})|(true|false|null)){_DELIMITED}|([{{\[]))").match
+_TEXT, _WHOLE_NUMBER, _REAL_NUMBER, _LITERAL, _OPENING = range(1, 6)  # the groups of _VALUE
+_DELIMITER = re.compile(_DELIMITED).match
 
 _LITERALS = {"true": True, "false": False, "null": None}
 _INFINITE = (float("inf"), float("-inf"))
+_WIDE_ENCODINGS: dict[tuple[bool, ...], str] = {  # by which of the first four bytes are zero
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # What a placeholder inside quotes begins with. A text with none of them holds no template.
 _TEMPLATE_HINTS = ("$", "{{", "{%", "%(", '"<', '"CONFIG_', '"__')
@@ -60,7 +63,7 @@ def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
     """
     encoding = _wide_encoding(data)
     if encoding:
-        text = data.decode(encoding, "replace").removeprefix("\ufeff")
+        text = data.decode(encoding, "replace")
         return text, SyntaxIssue("not-utf8", Span(0, min(1, len(text))), encoding[:6].upper())
     try:
         return data.decode(), None
@@ -94,13 +97,7 @@ def _wide_encoding(data: bytes) -> str | None:
         return "utf-32"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    nulls = tuple(byte == 0 for byte in data[:4])
-    return {
-        (False, True, False, True): "utf-16-le",
-        (True, False, True, False): "utf-16-be",
-        (False, True, True, True): "utf-32-le",
-        (True, True, True, False): "utf-32-be",
-    }.get(nulls)
+    return _WIDE_ENCODINGS.get(tuple(byte == 0 for byte in data[:4]))
 
 
 class _NotCleanError(Exception):
@@ -115,15 +112,15 @@ def _read_clean(text: str) -> Node:
     pos = start + 1
     container = Node("object", Span(start, pos))
     outer: list[Node] = []  # the open containers around ``container``
-    pattern = _MEMBER
     while True:
-        match = pattern(text, pos)
-        if match:
-            pos = match.end()
+        name = _NAME(text, pos) if container.kind == "object" else None
+        match = _VALUE(text, name.end() if name else pos)
+        if match and (name or container.kind == "array"):
             node = _value(match)
-            if pattern is _MEMBER:
-                key_start, key_end = match.span(_KEY)
-                container.members.append(Member(unescape(match[_KEY]), Span(key_start - 1, key_end + 1), node))
+            pos = match.end()
+            if name:
+                start, end = name.span(1)
+                container.members.append(Member(unescape(name[1]), Span(start - 1, end + 1), node))
             else:
                 container.items.append(node)
             if match.lastindex == _OPENING:
@@ -131,7 +128,6 @@ def _read_clean(text: str) -> Node:
                 if len(outer) == MOST_NESTING_HJSON:
                     raise _NotCleanError
                 container = node
-                pattern = _MEMBER if node.kind == "object" else _ITEM
                 continue
         else:  # only the end of an empty container is left to hope for
             pos = _after_delimiter(text, pos)
@@ -145,7 +141,6 @@ def _read_clean(text: str) -> Node:
                 return container
             container = outer.pop()
             pos = _after_delimiter(text, pos)
-            pattern = _MEMBER if container.kind == "object" else _ITEM
 
 
 def _value(match: re.Match[str]) -> Node:
@@ -157,15 +152,15 @@ def _value(match: re.Match[str]) -> Node:
     span = Span(start, end)
     if group == _OPENING:
         return Node("object" if match[group] == "{" else "array", span)
-    if group == _WHOLE and end - start < MOST_DIGITS:
-        return Node("integer", span, int(match[group]))
     if group == _LITERAL:
         value = _LITERALS[match[group]]
         return Node("null" if value is None else "boolean", span, value)
+    if group == _WHOLE_NUMBER and end - start <= MOST_DIGITS:
+        return Node("integer", span, int(match[group]))
     number = float(match[group])
-    if group == _WHOLE or number in _INFINITE:
-        raise _NotCleanError
-    return Node("float", span, number)
+    if group == _REAL_NUMBER and number not in _INFINITE:
+        return Node("float", span, number)
+    raise _NotCleanError
 
 
 def _after_delimiter(text: str, pos: int) -> int:

@@ -94,7 +94,8 @@ _CAPITAL_WORDS = frozenset(
     ]
 )
 _TEMPLATE_BLOCK = re.compile(r"\{%[^{}\n]*%\}|\{#[^{}\n]*#\}")
-# In quotes a placeholder has to be unmistakable: nothing expands it, but "auto", a path and a regular expression are none.
+# In quotes a placeholder has to be unmistakable, because most strings mean themselves. DeepSpeed expands none of them,
+# not even ${HOME}.
 _QUOTED_TEMPLATE = re.compile(
     r"\$\{[^{}]+\}|\{\{[^{}]*\}\}|\{%[^{}]*%\}|%\([A-Za-z_]\w*\)[a-z]|(?:\A|/)\$[A-Za-z_]\w*"
     r"|\A(?:<[A-Za-z][^<>]*>|CONFIG_\w+|__[A-Za-z]\w*__)\Z"
@@ -121,7 +122,7 @@ def read(text: str) -> tuple[Node | None, list[SyntaxIssue]]:
 
 
 class _TooMuchError(Exception):
-    """This is no text to read to its end."""
+    """The text is not worth reading to its end."""
 
 
 class _Frame:
@@ -628,7 +629,7 @@ class _Reader:
             self.stray(frame, match.end() if match else self.pos + 1)
 
     def late_colon(self, frame: _Frame) -> None:
-        """A colon follows an element. If that was a string, it is the key of the next member, and a value is missing."""
+        """A colon follows an element. A string before it is the key of the next member, and a value is missing."""
         colon = Span(self.pos, self.pos + 1)
         last = frame.node.members[-1] if frame.node.members else None
         if last and last.value.kind == "string" and last.value.span.end == frame.end:
@@ -701,7 +702,7 @@ class _Reader:
     def integer(self, start: int, digits: str) -> Node:
         """An integer that has been read. The largest that can be printed stands for all that cannot."""
         if len(digits.lstrip("+-")) > MOST_DIGITS:
-            self.report("huge-integer", start, self.pos)
+            self.report("long-integer", start, self.pos)
             digits = digits[0].strip("+0123456789") + "9" * MOST_DIGITS
         return Node("integer", Span(start, self.pos), int(digits))
 

@@ -59,11 +59,7 @@ def test_real_configs_mutated():
     found = [
         difference
         for config, verdict in zip(configs, verdicts, strict=True)
-        if (
-            difference := compare(
-                config, linting.lint_dict(config, stack="deepspeed", world_size=1).findings, verdict
-            )
-        )
+        if (difference := compare(config, linting.lint_dict(config, stack="deepspeed", world_size=1).findings, verdict))
     ]
     assert_agreement(found, MUTATED)
 

@@ -68,7 +68,10 @@ def test_dtype_names():
     from ds_lint.checks.precision import DTYPE_NAMES
 
     spellings = {
-        spelling: dtype.name for dtype in deepspeed_config.DtypeEnum for spelling in dtype._all_values if isinstance(spelling, str)
+        spelling: dtype.name
+        for dtype in deepspeed_config.DtypeEnum
+        for spelling in dtype._all_values
+        if isinstance(spelling, str)
     }
     assert spellings == DTYPE_NAMES
 
@@ -102,7 +105,13 @@ def plain(default):
         return str(default)  # torch.float16, which JSON cannot write
     if hasattr(default, "value"):
         return default.value
-    return float(default) if isinstance(default, float) else int(default) if isinstance(default, int) and not isinstance(default, bool) else default
+    return (
+        float(default)
+        if isinstance(default, float)
+        else int(default)
+        if isinstance(default, int) and not isinstance(default, bool)
+        else default
+    )
 
 
 def vars_of(bound):

@@ -295,7 +295,7 @@ def test_summary_counts_and_names_the_next_step(report, file, finding):
     assert summary(*files, report=report) == (
         "2 errors, 1 warning in 2 of 3 files\n"
         "Judged for deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
-        "For the page of a rule: ds-lint explain DS101. Fixable: 1 with --fix, 2 with --fix --unsafe-fixes\n"
+        "For the page of a rule: ds-lint explain DS101\n"
     )
 
 
