@@ -22,6 +22,10 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader of our output has gone: nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"ds-lint: {place}{error.strerror or error}\n")
+        status = 2
     except Exception:  # noqa: BLE001 - whatever it is, it must not look like a verdict
         from traceback import format_exc
 

@@ -7,7 +7,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ds_lint.source.document import Document
     from ds_lint.tree import Node
@@ -48,13 +48,17 @@ _SHARED = {
 }
 
 
-def json_files(directory: str) -> Iterator[str]:
-    """The JSON files below a directory, in a stable order, hidden and generated folders left out."""
-    for here, folders, files in os.walk(directory):
+def json_files(directory: str, on_error: Callable[[OSError], None]) -> Iterator[str]:
+    """The JSON files below a directory, in a stable order, hidden and generated folders left out.
+
+    ``on_error`` hears of the folders that cannot be opened.
+    """
+    for here, folders, files in os.walk(directory, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(files):
-            if name.endswith((".json", ".hjson")):
-                yield os.path.join(here, name)
+            path = os.path.join(here, name)
+            if name.endswith((".json", ".hjson")) and os.path.isfile(path):
+                yield path
 
 
 def may_be_config(data: bytes) -> bool:

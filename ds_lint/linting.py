@@ -61,7 +61,8 @@ def lint_dict(config: Mapping[str, Any], *, stack: str | None = None, world_size
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
     from json import dumps
 
-    document = json_source.read(dumps(config, indent=2, default=repr), "<dict>")
+    text = dumps(dict(config), indent=2, default=lambda value: type(value).__name__)
+    document = json_source.read(text, "<dict>")
     document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
     return lint_document(document, stack=stack, world_size=world_size, from_file=False)
 

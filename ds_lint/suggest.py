@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _CLOSE = 0.8  # of difflib's ratio, in the same section
 _CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by chance
+_TELLING = 6  # letters of a name below which closeness in another section is chance
 _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
 
 
@@ -54,6 +55,8 @@ def elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
 
 def close_elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
     """The key of another section whose name is closest, or None."""
+    if len(name) < _TELLING:
+        return None
     found: dict[str, list[Key]] = {}
     for key in knowledge.everywhere():
         if key.path[:-1] != section.path and _likeness(name, key.name) > _CLOSER:

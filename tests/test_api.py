@@ -126,7 +126,7 @@ def test_what_is_no_config_is_not_clean():
 def test_the_import_costs_a_training_script_nothing():
     code = "import sys; before = set(sys.modules); import ds_lint; print(*sorted(set(sys.modules) - before))"
     root = os.path.dirname(os.path.dirname(ds_lint.__file__))
-    result = subprocess.run(  # noqa: S603 - our own command
+    result = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
     )
     assert result.stdout.split() == ["__future__", "ds_lint"]

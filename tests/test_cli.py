@@ -53,7 +53,7 @@ def run(tmp_path):
     """Runs ds-lint in the test's folder, in an environment without a word about colours."""
 
     def run(*arguments, stdin="", prepare=None, **environment):
-        return subprocess.run(  # noqa: S603 - our own command
+        return subprocess.run(
             [sys.executable, "-m", "ds_lint", *arguments],
             input=stdin,
             capture_output=True,
@@ -336,7 +336,7 @@ def on_a_terminal(folder, **environment):
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "ds_lint", "check", "typo.json"]
     environment = clean_environment() | environment
-    with subprocess.Popen(command, stdout=theirs, stdin=theirs, cwd=folder, env=environment) as process:  # noqa: S603
+    with subprocess.Popen(command, stdout=theirs, stdin=theirs, cwd=folder, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -364,7 +364,7 @@ def test_a_reader_that_goes_away_is_no_error(write, tmp_path, arguments):
     write(**{"many.json": {**CLEAN, **{f"key{number}": number for number in range(200)}}})
     command = [sys.executable, "-m", "ds_lint", *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         command, stdout=pipe, stderr=pipe, cwd=tmp_path, env=clean_environment(), text=True
     ) as process:
         process.stdout.close()
@@ -400,7 +400,7 @@ def test_a_full_disk_is_2_without_a_traceback(write, tmp_path):
         pytest.skip("no /dev/full")
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "ds_lint", "check", "clean.json"]
-        result = subprocess.run(  # noqa: S603
+        result = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, env=clean_environment(), text=True, check=False
         )
     assert result.returncode == 2
@@ -485,5 +485,5 @@ def test_the_installed_command_is_the_module(run):
     command = shutil.which("ds-lint", path=os.path.dirname(sys.executable))
     if command is None:
         pytest.skip("ds-lint is not installed beside this Python")
-    result = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    result = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
     assert result.stdout == run("--version").stdout

@@ -1,7 +1,7 @@
 """Build hook: the newest release's share of ``schemas/`` as a Python module, which loads three times as fast.
 
-A checkout reads the JSON; an installed ds-lint finds ``ds_lint/_compact.py``, which Python keeps compiled. Both hold the
-same facts: tests/test_compact.py compares them.
+A checkout reads the JSON; an installed ds-lint finds ``ds_lint/_compact.py``, which Python keeps compiled. Both hold
+the same facts: tests/test_compact.py compares them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.config import BuilderConfig
-
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HEADER = '"""Made from schemas/ when ds-lint was built; tools/compact.py says why."""\n\n'

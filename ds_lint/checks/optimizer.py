@@ -245,8 +245,8 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "legacy_fusion"),
             member.value.span,
-            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper step FusedAdam in a way that "
-            "FusedAdam refuses: the first step raises",
+            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper step FusedAdam in a way "
+            "that FusedAdam refuses: the first step raises",
             rejected("train"),
             help="Delete `legacy_fusion`.",
             label="on",

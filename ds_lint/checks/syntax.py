@@ -99,7 +99,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             _path(issue),
             issue.span,
-            f"`{name}` stands here twice: {_DUPLICATE[config.stack == 'deepspeed', 'deepspeed' in config.stacks]}",
+            f"`{name}` stands here twice: {_DUPLICATE[_who_loads(config)]}",
             {stack: rejected("load") if stack == "deepspeed" else OVERRIDDEN for stack in config.stacks},
             help="Delete the one that is not meant.",
             label="this one wins with the Trainer",
@@ -133,7 +133,7 @@ def not_a_number(config: Config) -> Iterator[Problem]:
         yield Problem(
             _path(issue),
             issue.span,
-            f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[config.stack == 'deepspeed', 'deepspeed' in config.stacks]}",
+            f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[_who_loads(config)]}",
             outcomes,
             help="Write a number, or delete the key.",
             label="no number",
@@ -166,7 +166,8 @@ def template(config: Config) -> Iterator[Problem]:
         yield Problem(
             _path(issue),
             issue.span,
-            f"`{issue.found}` is a placeholder, so this file is a template: the values that are filled in are not judged",
+            f"`{issue.found}` is a placeholder, so this file is a template: "
+            "the values that are filled in are not judged",
             RISK,
             help="Judge the filled file as well: pipe it into `ds-lint check -`.",
             label="placeholder",
@@ -223,7 +224,11 @@ def empty_file(config: Config) -> Iterator[Problem]:
         )
 
 
-# By whether DeepSpeed alone loads the file, and whether it may.
+def _who_loads(config: Config) -> tuple[bool, bool]:
+    """Whether DeepSpeed alone loads the file, and whether it may."""
+    return config.stack == "deepspeed", "deepspeed" in config.stacks
+
+
 _DUPLICATE = {
     (True, True): "DeepSpeed refuses the file",
     (

@@ -76,7 +76,8 @@ def check(options: Options) -> int:
     reports = list(_reports(options, rules, unreadable))
     for complaint in unreadable:
         sys.stderr.write(f"ds-lint: {complaint}\n")
-    _write(Report(reports, __version__), options)
+    if reports or not unreadable or options.output_format == "json":
+        _write(Report(reports, __version__), options)
     if unreadable:
         return 2
     return 1 if _fails(reports, options.fail_on) else 0
@@ -90,7 +91,7 @@ def _reports(options: Options, rules: list[Rule] | None, unreadable: list[str]) 
         elif os.path.isdir(path):
             from ds_lint.discover import json_files
 
-            for found in json_files(path):
+            for found in json_files(path, lambda error: unreadable.append(f"{error.filename}: {error.strerror}")):
                 yield from _report(found, options, rules, unreadable, detect=True)
         else:
             yield from _report(path, options, rules, unreadable, detect=options.detect)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from json import dumps, load
 
 from ds_lint import linting, resources
@@ -112,7 +113,7 @@ def _releases(runs: list[dict[str, Any]], knowledge: Knowledge) -> str:
     last = runs[-1].get("until")
     if last:
         text += f", until {last}"
-    changes = [f"{_change(before, after)} in {after['since']}" for before, after in zip(runs, runs[1:], strict=False)]
+    changes = [f"{_change(before, after)} in {after['since']}" for before, after in pairwise(runs)]
     return text + "".join(f"; {change}" for change in changes if not change.startswith("nothing"))
 
 

@@ -35,9 +35,6 @@ def parse(arguments: list[str]) -> int:
     except UnknownRule as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
-    except OSError as error:
-        sys.stderr.write(f"ds-lint: {error.filename}: {error.strerror}\n")
-        return 2
     return status
 
 

@@ -27,7 +27,7 @@ class SyntaxIssue:
 
 
 class Document:
-    """A parsed text. Lines end at ``\\n``; a carriage return before it counts as a column."""
+    r"""A parsed text. Lines end at ``\n``; a carriage return before it counts as a column."""
 
     __slots__ = ("_line_starts", "issues", "path", "root", "text")
 

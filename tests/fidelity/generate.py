@@ -127,8 +127,8 @@ BASES: list[Config] = [
 ]
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, 2.0, 5e8, 1e10, "", "3", "5e8", "true", "auto", "abc", "cpu", "fp16",
-    "3e-5", [], [1], ["a"], [0.9, 0.99], {}, {"enabled": True},
+    None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, 2.0, 5e8, 1e10, "", "3", "5e8", "true", "auto", "abc", "cpu",
+    "fp16", "3e-5", [], [1], ["a"], [0.9, 0.99], {}, {"enabled": True},
 ]  # fmt: skip
 STRANGERS = ["_note", "//", "comment", "fp8", "monitor_config", "logging", "foo_bar", "lr_scheduler", "per_gpu_batch"]
 

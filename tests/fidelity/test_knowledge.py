@@ -41,7 +41,7 @@ def test_fields_aliases_defaults_and_bounds_of_strict_sections(section):
         assert known.child(name) is key, f"{name} is read under its plain name too"
         if field.default is not PydanticUndefined and not key.is_section:
             assert key.facts.get("default") == plain(field.default), name
-        bounds = {type(bound).__name__: list(vars_of(bound).values())[0] for bound in field.metadata}
+        bounds = {type(bound).__name__: next(iter(vars_of(bound).values())) for bound in field.metadata}
         named = {"Ge": "minimum", "Gt": "exclusiveMinimum", "Le": "maximum", "Lt": "exclusiveMaximum"}
         for kind, bound in bounds.items():
             assert key.facts.get(named[kind]) == bound, name

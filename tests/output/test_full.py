@@ -320,7 +320,7 @@ def test_many_clean_files_take_one_line(report, file):
     files.append(file("{}", path="c.json", target={"deepspeed": "0.14.0"}))
     assert summary(*files, report=report) == (
         "3 files: no findings. Judged for deepspeed 0.19.8 and 0.14.0, transformers 5.23.0, accelerate 1.15.0; "
-        "stack trainer for 2 files, unknown (give --stack) for 1 file; not known for some files: model (--model NAME)\n"
+        "stack trainer for 2 files, unknown (give --stack) for 1 file; not known for some files: model\n"
     )
 
 
