@@ -39,7 +39,8 @@ def source(schemas: Path) -> str:
         "trainer": json.loads((schemas / "trainer.json").read_text(encoding="utf-8")),
     }
     return HEADER + "".join(
-        f"{name.upper()} = {pprint.pformat(data, width=10000, compact=True)}\n" for name, data in files.items()
+        f"{name.upper()} = {pprint.pformat(data, width=10000, compact=True, sort_dicts=False)}\n"
+        for name, data in files.items()
     )
 
 
