@@ -9,6 +9,8 @@ from __future__ import annotations
 from ds_lint.checks.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
+from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
+from ds_lint.source.json import MOST_NESTING_JSON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,38 +20,37 @@ if TYPE_CHECKING:
     from ds_lint.source.document import SyntaxIssue
     from ds_lint.tree import Node
 
-# Constructs that hjson reads as they are meant, with what a message calls them and what to do.
-_HJSON_READS = {
+# What a message calls a construct that is no JSON, and what to do.
+_WORDS = {
     "comment": (
         "JSON has no comments",
-        "Delete the comment, or turn it into a top-level key that starts with an underscore.",
+        "Delete the comment, or make it a top-level key that starts with an underscore.",
     ),
     "trailing-comma": ("JSON has no trailing commas", "Delete the comma."),
     "unquoted-key": ("JSON wants keys in double quotes", "Put the key in double quotes."),
+    "unquoted-value": ("JSON wants strings in double quotes", "Put the value in double quotes."),
     "single-quotes": ("JSON has no single quotes", "Use double quotes."),
     "triple-quotes": ("JSON has no ''' strings", "Use a string in double quotes."),
     "bom": ("JSON has no byte order mark", 'Save the file as "UTF-8", not as "UTF-8 with BOM".'),
     "no-braces": ("JSON wants braces around the config", "Put { and } around the config."),
+    "missing-comma": ("there is no comma between two members", "Add the comma."),
+    "extra-comma": ("there is a comma too many", "Delete it."),
+    "missing-key": ("there is a value without a key", "Write the key, or delete the value."),
+    "missing-colon": ("there is no colon after a key", "Add the colon."),
+    "missing-value": ("there is no value after a key", "Write the value, or delete the key."),
+    "number-format": ("JSON has no such number", "Write it as JSON does: no leading zero, plus or underscore."),
+    "bad-escape": ("JSON has no such escape", "Write two backslashes for one."),
+    "control-character": ("there is a line break or tab inside a string", r"Write \n or \t."),
+    "unterminated-string": ("a string has no end", "Add the closing quote."),
+    "unclosed": ("a bracket is never closed", "Close it."),
+    "unopened": ("the first brace is missing", "Put { before the config."),
+    "stray-text": ("this text belongs to nothing", "Delete it."),
 }
-# The other constructs that json refuses; what hjson does with them depends on the text.
-_BROKEN = {
-    "unquoted-value": ("a value without quotes", "Put the value in double quotes."),
-    "missing-comma": ("no comma between two members", "Add the comma."),
-    "extra-comma": ("a comma too many", "Delete it."),
-    "missing-colon": ("no colon after a key", "Add the colon."),
-    "missing-value": ("no value after a key", "Write the value, or delete the key."),
-    "number-format": (
-        "a number that JSON does not have",
-        "Write it as JSON does: no leading zero, plus or underscore.",
-    ),
-    "bad-escape": ("an escape that JSON does not have", "Write two backslashes for one."),
-    "control-character": ("a line break or tab inside a string", r"Write \n or \t."),
-    "unterminated-string": ("a string without an end", "Add the closing quote."),
-    "unclosed": ("a bracket that is never closed", "Close it."),
-    "stray-text": ("text that belongs to nothing", "Delete it."),
+_LIMITS = {
+    "deep-nesting": "objects and arrays nest deeper than Python can follow",
+    "long-integer": "Python reads no integer of thousands of digits",
 }
-_OTHERS = ("not-utf8", "duplicate-key", "python-literal", "not-a-number", "template", "not-an-object", "empty")
-_MANY = "comment"  # one finding for all of them: a file with comments has many
+_ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 
 @rule("DS001", "not-utf8", severity="error", effects=("rejected",))
@@ -69,21 +70,18 @@ def not_utf8(config: Config) -> Iterator[Problem]:
 @rule("DS002", "hjson-only-syntax", severity="error", effects=("rejected",))
 def hjson_only_syntax(config: Config) -> Iterator[Problem]:
     """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
-    refusing = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
     seen: set[str] = set()
     for issue in config.document.issues:
-        is_missing_comma = issue.kind == "missing-comma" and _hjson_tree(config) is not None
-        if (issue.kind not in _HJSON_READS and not is_missing_comma) or not refusing or issue.kind in seen:
+        if issue.kind not in _WORDS or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
             continue
-        if issue.kind == _MANY:
-            seen.add(_MANY)
-        what, instead = _HJSON_READS.get(issue.kind) or _BROKEN[issue.kind]
+        if issue.kind == _ONCE:
+            seen.add(_ONCE)
+        what, instead = _WORDS[issue.kind]
         yield Problem(
             _path(issue),
             issue.span,
-            f"{what}: the Trainer and Accelerate refuse the file, "
-            + ("DeepSpeed alone takes the line break for one" if is_missing_comma else "DeepSpeed alone reads it"),
-            refusing,
+            f"{what}: the Trainer and Accelerate refuse the file, DeepSpeed alone reads it",
+            {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
             help=instead,
             label=issue.kind.replace("-", " "),
             severity="warning" if "deepspeed" in config.stacks else "error",
@@ -125,16 +123,15 @@ def python_literal(config: Config) -> Iterator[Problem]:
 
 @rule("DS005", "not-a-number", severity="error", effects=("rejected", "wrong-result", "risk"))
 def not_a_number(config: Config) -> Iterator[Problem]:
-    """``NaN`` and ``Infinity``, which json reads as numbers that nothing can compute with."""
-    for issue in _of(config, "not-a-number"):
-        outcomes = {stack: RISK for stack in config.stacks if stack != "deepspeed"}
-        if "deepspeed" in config.stacks:
-            outcomes["deepspeed"] = _hjson_outcome(config, issue)
+    """``NaN``, ``Infinity`` and ``1e400``, which json reads as numbers that nothing can compute with."""
+    for issue in config.document.issues:
+        if issue.kind not in ("not-a-number", "infinite-number"):
+            continue
         yield Problem(
             _path(issue),
             issue.span,
             f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[_who_loads(config)]}",
-            outcomes,
+            dict.fromkeys(config.stacks, RISK) | _outcomes(config, issue),
             help="Write a number, or delete the key.",
             label="no number",
         )
@@ -144,18 +141,16 @@ def not_a_number(config: Config) -> Iterator[Problem]:
 def broken_syntax(config: Config) -> Iterator[Problem]:
     """Everything else that is no JSON."""
     for issue in config.document.issues:
-        if issue.kind not in _BROKEN:
+        if issue.kind not in _WORDS or _hjson_reads_what_is_meant(config, issue):
             continue
-        if issue.kind == "missing-comma" and _hjson_tree(config) is not None:
-            continue  # hjson-only-syntax
-        what, instead = _BROKEN[issue.kind]
+        what, instead = _WORDS[issue.kind]
         yield Problem(
             _path(issue),
             issue.span,
             f"{what}: {_what_happens(config, issue)}",
             _outcomes(config, issue),
             help=instead,
-            label=what,
+            label=issue.kind.replace("-", " "),
         )
 
 
@@ -191,23 +186,17 @@ def not_an_object(config: Config) -> Iterator[Problem]:
 
 @rule("DS009", "deep-nesting", severity="error", effects=("rejected",))
 def deep_nesting(config: Config) -> Iterator[Problem]:
-    """More levels than Python's readers can follow."""
+    """More levels, or more digits, than Python's readers can follow."""
     for issue in config.document.issues:
-        if issue.kind not in _BROKEN and issue.kind not in _HJSON_READS and issue.kind not in _OTHERS:
+        if issue.kind in _LIMITS:
             yield Problem(
                 None,
                 issue.span,
-                f"{_DEEP.get(issue.kind, issue.kind)}: the readers of the file stop here",
+                f"{_LIMITS[issue.kind]}: whoever reads the file stops here",
                 _outcomes(config, issue),
                 help="Nothing in a DeepSpeed config needs this; rewrite the value.",
                 label="too much",
             )
-
-
-_DEEP = {
-    "deep-nesting": "objects and arrays nest deeper than Python can follow",
-    "long-integer": "a number of thousands of digits",
-}
 
 
 @rule("DS010", "empty-file", severity="error", effects=("rejected",))
@@ -253,22 +242,24 @@ def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
 
 
 def _outcomes(config: Config, issue: SyntaxIssue) -> dict[str, Outcome]:
-    outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    """What each stack makes of a construct; a stack that reads what is meant is missing."""
+    outcomes: dict[str, Outcome] = {}
+    if _json_refuses(issue):
+        outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
     if "deepspeed" in config.stacks and not _hjson_reads_what_is_meant(config, issue):
-        outcomes["deepspeed"] = _hjson_outcome(config, issue)
+        outcomes["deepspeed"] = rejected("load") if _hjson_tree(config) is None else WRONG_RESULT
     return outcomes
 
 
-def _hjson_outcome(config: Config, issue: SyntaxIssue) -> Outcome:
-    """DeepSpeed refuses the file, or reads something else than is written."""
-    return rejected("load") if _hjson_tree(config) is None else WRONG_RESULT
+def _json_refuses(issue: SyntaxIssue) -> bool:
+    if issue.kind == "deep-nesting":
+        return int(issue.found) > MOST_NESTING_JSON
+    return refused_by(issue.kind).json == ALWAYS
 
 
 def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     if "deepspeed" not in config.stacks or _hjson_tree(config) is None:
         return "the file cannot be read"
-    if _hjson_reads_what_is_meant(config, issue):
-        return "the Trainer and Accelerate refuse the file, DeepSpeed alone reads it"
     value = _hjson_value(config, issue)
     alone = f"DeepSpeed reads the string {value!r}" if isinstance(value, str) else "DeepSpeed reads something else"
     if config.stack == "deepspeed":
@@ -277,10 +268,17 @@ def _what_happens(config: Config, issue: SyntaxIssue) -> str:
 
 
 def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
-    path = _path(issue)
-    meant = config.document.root.at(path) if path and config.document.root is not None else None
-    tree = _hjson_tree(config)
-    read = tree.at(path) if tree is not None and path else None
+    """Whether DeepSpeed gets from this construct what a person sees in it."""
+    refusal = refused_by(issue.kind).hjson
+    if refusal != DEPENDS:
+        return refusal == NEVER
+    tree, path = _hjson_tree(config), _path(issue)
+    if tree is None:
+        return False
+    if path is None:
+        return issue.kind == "missing-comma"
+    meant = config.document.root.at(path) if config.document.root is not None else None
+    read = tree.at(path)
     return meant is not None and read is not None and (meant.kind, meant.value) == (read.kind, read.value)
 
 

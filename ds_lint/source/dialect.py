@@ -53,10 +53,10 @@ _REFUSALS = {
     "python-literal": Refusal(ALWAYS, DEPENDS),
     "single-quotes": Refusal(ALWAYS, NEVER),
     "stray-text": Refusal(ALWAYS, DEPENDS),
-    "template": Refusal(DEPENDS, DEPENDS),  # json reads a placeholder if it is in quotes
+    "template": Refusal(DEPENDS, DEPENDS),  # json reads one in quotes; the issue is at the first without
     "trailing-comma": Refusal(ALWAYS, NEVER),
     "triple-quotes": Refusal(ALWAYS, DEPENDS),  # hjson wants a line feed somewhere in the text
-    "unclosed": Refusal(ALWAYS, ALWAYS),
+    "unclosed": Refusal(ALWAYS, ALWAYS),  # ``found`` is the missing brackets, ``related`` where they belong; or "/*"
     "unopened": Refusal(ALWAYS, ALWAYS),  # the root lacks its first brace
     "unquoted-key": Refusal(ALWAYS, DEPENDS),
     "unquoted-value": Refusal(ALWAYS, DEPENDS),

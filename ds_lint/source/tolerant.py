@@ -1,7 +1,8 @@
 """The JSON reader for a text with something wrong in it: every broken construct is one issue, and reading goes on.
 
 Whatever the text, each value that a person would see in it ends up in the tree, so that the rules about keys and values
-can do their work before the syntax is repaired. The kinds of issue are listed in ``dialect.py``.
+can do their work before the syntax is repaired. The kinds of issue are listed in ``dialect.py``; one with an empty span
+is at the place where something is missing.
 
 ``_Reader.step`` looks at one token at a time; the open objects and arrays are on a stack of its own. Nothing in here
 may look further ahead than it consumes, or else it remembers what it saw: a hostile text must not take hours.

@@ -3,11 +3,12 @@
     with Oracle() as oracle:
         oracle.verdict({"train_batch_size": 1, "gradient_cliping": 1.0}).ignored   # {"gradient_cliping"}
 
-The process of an `Oracle` imports DeepSpeed once and forks a child for every config, or, at level "parse", for many. The child
-patches the libraries to be watched, trains a tiny model on one CPU rank (gloo) and sends back what happened.
+The process of an `Oracle` imports DeepSpeed once and forks a child for every config, or, at level "parse", for many.
+The child patches the libraries to be watched, trains a tiny model on one CPU rank (gloo) and sends back what happened.
 
-The machine that a config is judged for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (design.md); where a CPU shows
-something else, `standins.py` takes the place of what is missing. What cannot be had is `Verdict.unjudged`, never a rejection.
+The machine that a config is judged for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (README.md);
+where a CPU shows something else, `standins.py` takes the place of what is missing. What cannot be had is
+`Verdict.unjudged`, never a rejection.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ MACHINE = {
 class Verdict:
     """What happened.
 
-    `ignored` are the topmost keys that nothing read up to the end of the run; a rejected config was not run to the end, and a key
-    may be read by a feature that this run did not use (resuming, a pipeline model): the caller decides what that means.
+    `ignored` are the topmost keys that nothing read up to the end of the run; a rejected config was not run to the
+    end, and a key may be read by a feature that this run did not use (resuming, a pipeline model): the caller decides
+    what that means.
     `facts` may hold: unjudged, where (innermost library frame of the error), stage, train_batch_size,
-    train_micro_batch_size_per_gpu, gradient_accumulation_steps, gradient_clipping, optimizer, zero_optimizer, scheduler,
-    param_dtype, steps (optimizer steps done), lr.
+    train_micro_batch_size_per_gpu, gradient_accumulation_steps, gradient_clipping, optimizer, zero_optimizer,
+    scheduler, param_dtype, steps (optimizer steps done), lr.
     """
 
     rejected_at: Stage | None = None
@@ -75,7 +77,7 @@ class Verdict:
 
     @property
     def unjudged(self) -> str | None:
-        """Why nothing can be said about the point where the run ended: a key of `MACHINE`, an op ("gpu_op"), a time limit."""
+        """Why nothing can be said about the end of the run: a key of `MACHINE`, an op ("gpu_op"), a time limit."""
         return self.facts.get("unjudged")
 
 
@@ -91,7 +93,7 @@ class Job:
     assume_gpu: bool = True
 
 
-# ---------------------------------------------------------------------------------------------------------------- in the parent
+# -------------------------------------------------------------------------------------------------------- in the parent
 
 
 class Oracle:
@@ -105,7 +107,7 @@ class Oracle:
         self._idle: list[_Worker] = []  # workers that may judge another config at level "parse"
         _preload(self.directory)
 
-    def __enter__(self) -> Oracle:
+    def __enter__(self) -> Oracle:  # noqa: PYI034 - typing.Self is Python 3.11's
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -128,9 +130,10 @@ class Oracle:
     ) -> Verdict:
         """What happens to `config`: a dict, the text of a file, or the path of one.
 
-        level: how far to go: "parse" (DeepSpeedConfig), "initialize" (deepspeed.initialize; "construct" is the same, it is fast
-        enough), "train" (`steps` optimizer steps). world_size: above 1, rank 0 of a world that is not there (torch's fake process
-        group); a config for more ranks than that is rejected. as_file: write a dict to a JSON file and let DeepSpeed read that. assume_gpu: whether fp16 is supported.
+        level: how far to go: "parse" (DeepSpeedConfig), "initialize" (deepspeed.initialize; "construct" is the same, it
+        is fast enough), "train" (`steps` optimizer steps). world_size: above 1, rank 0 of a world that is not there
+        (torch's fake process group); a config for more ranks than that is rejected. as_file: write a dict to a JSON
+        file and let DeepSpeed read that. assume_gpu: whether fp16 is supported.
         """
         return self.verdicts(
             [config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu
@@ -147,9 +150,8 @@ class Oracle:
         assume_gpu: bool = True,
     ) -> list[Verdict]:
         """`verdict` of each config, in `processes` processes at once."""
-        absolute = [
-            config.absolute() if isinstance(config, Path) else config for config in configs
-        ]  # the child works elsewhere
+        # The child works elsewhere.
+        absolute = [config.absolute() if isinstance(config, Path) else config for config in configs]
         return self.run([Job(config, level, world_size, as_file, steps, assume_gpu) for config in absolute])
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
@@ -238,9 +240,8 @@ class _Worker:
 def _preload(scratch: Path) -> None:
     """Import all that the children need, so that they start warm."""
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(
-        scratch
-    )  # the directory is made at import
+    # The directory is made at import.
+    mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(scratch)
     import deepspeed.runtime.bf16_optimizer
     import deepspeed.runtime.engine
     import deepspeed.runtime.zero.muon.muon_optimizer  # compiles for seconds at import
@@ -254,7 +255,7 @@ def _preload(scratch: Path) -> None:
     gc.freeze()  # the children's collections leave the shared pages alone
 
 
-# ----------------------------------------------------------------------------------------------------------------- in the child
+# --------------------------------------------------------------------------------------------------------- in the child
 
 
 def _serve(connection: Connection, directory: Path, parent: int) -> None:
@@ -267,12 +268,11 @@ def _serve(connection: Connection, directory: Path, parent: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # pytest's lead elsewhere
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - pytest's lead elsewhere; open for good
     os.chdir(directory)
     os.environ.update(HOME=str(directory), TMPDIR=str(directory), MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
-    os.environ.update(
-        RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", CROSS_RANK="0", CROSS_SIZE="1"
-    )  # as DeepSpeed's launcher sets them
+    # As DeepSpeed's launcher sets them.
+    os.environ.update(RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", CROSS_RANK="0", CROSS_SIZE="1")
     tempfile.tempdir = str(directory)
     judge = _Judge(directory)
     while True:
@@ -412,7 +412,7 @@ class _Judge:
     def _recording_result(self, function: Callable[[Any], Any], section: str) -> Callable[[Any], Any]:
         return lambda config: recording.wrap(function(config), (section,), self.log)
 
-    # -------------------------------------------------------------------------------------------------------------- the patches
+    # ------------------------------------------------------------------------------------------------------ the patches
 
     def _patch(self) -> None:
         import cpuinfo
@@ -473,7 +473,8 @@ class _Judge:
         multiprocessing.set_start_method("fork", force=True)
         torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # needs a GPU
         torch._dynamo.config.disable = True  # Muon's kernels are compiled when they are first used
-        deepspeed.ops.__compatible_ops__ = {}  # finding out starts compilers; none means no shared memory communication either
+        # Finding out starts compilers; none means no shared memory communication either.
+        deepspeed.ops.__compatible_ops__ = {}
         cpuinfo.get_cpu_info = lambda: {"vendor_id_raw": "GenuineIntel"}  # starts processes, for one warning about AMD
         standins.install_packages()
 
@@ -487,7 +488,10 @@ class _Judge:
 
 
 def _inside(value: Any, directory: Path) -> Any:
-    """`value` with every path that leads out of the working directory moved into `directory`, so that nothing is written elsewhere."""
+    """`value` with every path that leads out of the working directory moved into `directory`.
+
+    So nothing is written elsewhere.
+    """
     if isinstance(value, dict):
         return {key: _inside(item, directory) for key, item in value.items()}
     if isinstance(value, list):
@@ -506,7 +510,7 @@ def _dotted(path: recording.KeyPath) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """The innermost frame of the error that is not ours, as `deepspeed/runtime/engine.py:2482 _configure_basic_optimizer`."""
+    """The innermost frame of the error that is not ours, as `deepspeed/runtime/engine.py:2482 _configure`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(HERE):
             return f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"

@@ -1,11 +1,12 @@
 """A config dict that records which of its keys the libraries read.
 
-A key is *read* when a library asks for it by name (`d["k"]`, `d.get("k")`, `"k" in d`, `d.pop("k")`) or passes it on by name, as an
-argument of a call (`f(**d)`): a constructor takes the argument or raises. It is not read when the whole dict is swept: `.items()`,
-`dict(d)`, `copy.copy(d)`, `json.dumps(d)`. Copies made by the sweeps that DeepSpeed does go on recording.
+A key is *read* when a library asks for it by name (`d["k"]`, `d.get("k")`, `"k" in d`, `d.pop("k")`) or passes it on
+by name, as an argument of a call (`f(**d)`): a constructor takes the argument or raises. It is not read when the whole
+dict is swept: `.items()`, `dict(d)`, `copy.copy(d)`, `json.dumps(d)`. Copies made by the sweeps that DeepSpeed does go
+on recording.
 
-A section that becomes a `DeepSpeedConfigModel` is consumed whole: its fields are read, except those whose value is "auto", which that
-class deletes before it validates (`DeepSpeedConfigModel.__init__`).
+A section that becomes a `DeepSpeedConfigModel` is consumed whole: its fields are read, except those whose value is
+"auto", which that class deletes before it validates (`DeepSpeedConfigModel.__init__`).
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ class Log:
     def __init__(self) -> None:
         self.read: set[KeyPath] = set()
         self.auto_dropped: set[KeyPath] = set()
-        self.candidates: list[
-            RecDict
-        ] = []  # sections that the next model may be made from: those swept, and values in models
+        # Sections that the next model may be made from: those swept, and values in models.
+        self.candidates: list[RecDict] = []
 
 
 class RecDict(dict[Any, Any]):
@@ -57,8 +57,8 @@ class RecDict(dict[Any, Any]):
         if not dict.__contains__(self, key):
             return
         frame = sys._getframe(2)
-        # `f(**d)`, `{**d}` and `dict(d)` are C code that calls `d.keys()` and then `d[k]` for every key, all within one instruction
-        # of the caller. Python code that loops over the keys does it in two instructions.
+        # `f(**d)`, `{**d}` and `dict(d)` are C code that calls `d.keys()` and then `d[k]` for every key, all within one
+        # instruction of the caller. Python code that loops over the keys does it in two instructions.
         swept = self._sweep == (frame.f_code, frame.f_lasti)
         if not swept or dis.opname[frame.f_code.co_code[frame.f_lasti]] == "DICT_MERGE":
             self._log.read.add((*self._path, key))
@@ -170,12 +170,12 @@ def unread(config: Any, log: Log) -> set[KeyPath]:
 def watch_models(model_class: type) -> None:
     """Make `DeepSpeedConfigModel` tell the log of the section it is made from which fields it takes.
 
-    Its `__init__(**data)` gets a plain dict, for a section in a section from pydantic's compiled core; the section is recognised by
-    having the same keys with the same values.
+    Its `__init__(**data)` gets a plain dict, for a section in a section from pydantic's compiled core; the section is
+    recognised by having the same keys with the same values.
     """
     original: Callable[..., None] = model_class.__init__  # type: ignore[misc]
 
-    def __init__(self: Any, strict: bool = False, **data: Any) -> None:
+    def watched(self: Any, strict: bool = False, **data: Any) -> None:
         log = _current
         index = next((i for i, section in enumerate(log.candidates) if _same(section, data)), None)
         if index is not None:
@@ -190,7 +190,7 @@ def watch_models(model_class: type) -> None:
             if isinstance(value, RecDict) and type(self.__dict__.get(key)) is dict:
                 self.__dict__[key] = value
 
-    model_class.__init__ = __init__  # type: ignore[misc]
+    model_class.__init__ = watched  # type: ignore[misc]
 
 
 def _same(section: RecDict, data: dict[str, Any]) -> bool:
@@ -201,7 +201,7 @@ def _same(section: RecDict, data: dict[str, Any]) -> bool:
 
 def start() -> Log:
     """A new log, and the one that watched models write to."""
-    global _current
+    global _current  # noqa: PLW0603 - the models are watched for one log at a time
     _current = Log()
     return _current
 

@@ -1,8 +1,8 @@
 """Python stand-ins for what DeepSpeed needs beside itself: compiled ops and optional packages.
 
-No compiler is ever started for a verdict: an op that is not built takes minutes, and the GPU ops cannot be built without a GPU. The
-stand-ins compute nothing, they only take and refuse the arguments that the real functions take and refuse (pybind11's conversions);
-`test_oracle.py` holds them against the ops that are built.
+No compiler is ever started for a verdict: an op that is not built takes minutes, and the GPU ops cannot be built
+without a GPU. The stand-ins compute nothing, they only take and refuse the arguments that the real functions take and
+refuse (pybind11's conversions); `test_oracle.py` holds them against the ops that are built.
 """
 
 from __future__ import annotations
@@ -196,7 +196,10 @@ class _Anything:
 
 
 def _mup(impl: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    """An optimizer of mup (mup/optim.py): the torch one, whose groups need an lr and scale it. A real one needs a prepared model."""
+    """An optimizer of mup (mup/optim.py): the torch one, whose groups need an lr and scale it.
+
+    A real one needs a prepared model.
+    """
 
     def make(params: Any, impl: type[torch.optim.Optimizer] = impl, **kwargs: Any) -> torch.optim.Optimizer:
         group = {

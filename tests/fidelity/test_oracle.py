@@ -1,4 +1,4 @@
-"""The oracle says what was measured by hand: facts about DeepSpeed 0.19.8 that are written down in the documentation of this project."""
+"""The oracle says what was measured by hand: facts about DeepSpeed 0.19.8 that this project's documentation states."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_nvme_is_written_nowhere_else(oracle: Oracle, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-# ------------------------------------------------------------------------------------------------------------ nothing is left over
+# ------------------------------------------------------------------------------------------------- nothing is left over
 
 
 def test_silence_and_order(oracle: Oracle, capfd: pytest.CaptureFixture[str]) -> None:
@@ -322,7 +322,7 @@ def test_shared_memory(oracle: Oracle) -> None:
     assert set(os.listdir("/dev/shm")) <= before
 
 
-# -------------------------------------------------------------------------------------------------------------- the recording dict
+# --------------------------------------------------------------------------------------------------- the recording dict
 
 
 def test_recording() -> None:
@@ -344,7 +344,7 @@ def test_recording() -> None:
     assert recording.unread(plain, log) == {("swept",), ("list", 0, "d")}
 
 
-# ------------------------------------------------------------------------------------------------------------------- the stand-ins
+# -------------------------------------------------------------------------------------------------------- the stand-ins
 
 
 class Index:

@@ -273,8 +273,10 @@ def test_control_characters_reach_no_terminal_from_anywhere(story, finding):
                 "effects": {"deepspeed": "no-effect", "trainer": "rejected", "accelerate": "rejected"},
             },
             None,
-            "rejected at parse with trainer and accelerate, no-effect with deepspeed; "
-            "which one loads this file is not known (--stack)",
+            (
+                "rejected at parse with trainer and accelerate, no-effect with deepspeed; "
+                "which one loads this file is not known (--stack)"
+            ),
         ),
     ],
 )

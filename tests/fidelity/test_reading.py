@@ -1,0 +1,58 @@
+"""Broken texts: ds-lint says which of the two readers refuses them, json for the Trainer and hjson for DeepSpeed."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+
+import pytest
+
+pytest.importorskip("deepspeed")
+hjson = pytest.importorskip("hjson")
+
+from deepspeed.runtime.config_utils import dict_raise_error_on_duplicate_keys
+from generate import BASES
+
+from ds_lint import linting
+
+pytestmark = pytest.mark.fidelity
+
+LETTERS = ",}{[]\"':#/ \nTrueNone01-."
+READERS = {
+    "deepspeed": lambda text: hjson.load(io.StringIO(text), object_pairs_hook=dict_raise_error_on_duplicate_keys),
+    "trainer": json.loads,
+}
+
+
+def texts(count: int) -> list[str]:
+    chance = random.Random(5)
+    made = []
+    for _ in range(count):
+        text = json.dumps(chance.choice(BASES), indent=2)
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            at = chance.randrange(len(text))
+            text = chance.choice(
+                (text[:at] + text[at + 1 :], text[:at] + chance.choice(LETTERS) + text[at:], text[: at + 1])
+            )
+        made.append(text)
+    return made
+
+
+def is_read(stack: str, text: str) -> bool:
+    try:
+        READERS[stack](text)
+    except Exception:  # whatever it raises, the run is over
+        return False
+    return True
+
+
+@pytest.mark.parametrize("stack", READERS)
+def test_broken_texts(stack):
+    wrong = [
+        text
+        for text in texts(3000)
+        if is_read(stack, text)
+        == any(finding.stage == "load" for finding in linting.lint_bytes(text.encode(), "x", stack=stack).findings)
+    ]
+    assert wrong == []
