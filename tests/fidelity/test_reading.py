@@ -9,8 +9,9 @@ import random
 import pytest
 
 pytest.importorskip("deepspeed")
-hjson = pytest.importorskip("hjson")
 
+
+import hjson
 from deepspeed.runtime.config_utils import dict_raise_error_on_duplicate_keys
 from generate import BASES
 
@@ -31,7 +32,7 @@ def texts(count: int) -> list[str]:
     for _ in range(count):
         text = json.dumps(chance.choice(BASES), indent=2)
         for _ in range(chance.choice((1, 1, 2, 3))):
-            at = chance.randrange(len(text))
+            at = chance.randrange(max(1, len(text)))
             text = chance.choice(
                 (text[:at] + text[at + 1 :], text[:at] + chance.choice(LETTERS) + text[at:], text[: at + 1])
             )
@@ -49,10 +50,11 @@ def is_read(stack: str, text: str) -> bool:
 
 @pytest.mark.parametrize("stack", READERS)
 def test_broken_texts(stack):
-    wrong = [
-        text
-        for text in texts(3000)
-        if is_read(stack, text)
-        == any(finding.stage == "load" for finding in linting.lint_bytes(text.encode(), "x", stack=stack).findings)
-    ]
+    wrong = []
+    for text in texts(3000):
+        findings = linting.lint_bytes(text.encode(), "x", stack=stack).findings
+        if any(finding.name == "template" for finding in findings):
+            continue  # T2 for 2 may be a placeholder: such a file is judged as it will be once filled in
+        if is_read(stack, text) == any(finding.stage == "load" for finding in findings):
+            wrong.append(text)
     assert wrong == []
