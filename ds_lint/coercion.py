@@ -20,7 +20,7 @@ _BOOLEAN_TEXTS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t",
 _INTEGER_TEXT = r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?"
 _DIGITS = r"[0-9]+(_[0-9]+)*"
 _FLOAT_TEXT = rf"[+-]?(({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})(e[+-]?{_DIGITS})?|inf(inity)?|nan)"
-_LARGEST_INTEGER_FROM_FLOAT = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
+LARGEST = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
 
 # Words for the kinds of ``takes``, in the order in which a message lists them.
 _TAKES_WORDS = {
@@ -198,7 +198,7 @@ def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
     number: Scalar = None
     if kind in ("integer", "boolean"):
         number = int(value or 0)
-    elif kind == "float" and isinstance(value, float) and abs(value) < _LARGEST_INTEGER_FROM_FLOAT:
+    elif kind == "float" and isinstance(value, float) and abs(value) < LARGEST:
         number = int(value) if value.is_integer() else None
     elif kind == "string" and not (facts.get("text") == "digits" and "." in str(value)):
         number = _integer_of_text(value)
@@ -295,6 +295,15 @@ def kinds_taken(facts: Facts, strict: bool) -> frozenset[str]:
         return frozenset()
     types = [facts["type"]] if isinstance(facts["type"], str) else facts["type"]
     return frozenset(kind for name in types for kind in _KINDS_OF_TYPES[name])
+
+
+def takes_counts(facts: Facts, strict: bool) -> bool:
+    """Whether a number of things (elements, bytes, steps) is taken, however large: whole and above 0."""
+    if not strict or "takes" in facts or facts.get("type") != "integer":
+        return False
+    return not any(limit in facts for limit in ("maximum", "exclusiveMaximum", "enum")) and all(
+        facts.get(bound, 0) <= 0 for bound in ("minimum", "exclusiveMinimum")
+    )
 
 
 _KINDS_OF_TYPES = {

@@ -8,7 +8,7 @@ A key is resolved for the target when a config first names it: a config names fo
 from __future__ import annotations
 
 from ds_lint import resources
-from ds_lint.coercion import kinds_taken
+from ds_lint.coercion import LARGEST, kinds_taken, takes_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from ds_lint.tree import KeyPath
+    from ds_lint.tree import KeyPath, Scalar
 
     Facts = dict[str, Any]
 
@@ -37,6 +37,7 @@ class Key:
         "_overlay",
         "_store",
         "_taken",
+        "_takes_counts",
         "facts",
         "is_remarkable",
         "is_section",
@@ -54,6 +55,7 @@ class Key:
         self.strict = facts.get("unknown") == "rejected"
         self.is_section = any(part in side for side in (store, overlay) for part in ("keys", "any_key", "items_are"))
         self._taken: frozenset[str] | None = None
+        self._takes_counts = False
         self.is_remarkable = any(remark in facts for remark in _REMARKS)
 
     @property
@@ -79,16 +81,14 @@ class Key:
         known += [name for name in self._overlay.get("keys", ()) if name not in known]
         return [name for name in known if (key := self.child(name)) is not None and key.name == name]
 
-    def takes_any(self, kind: str, in_strict: bool) -> bool:
-        """Whether every value of this kind is taken, so that no value needs a closer look."""
+    def takes(self, kind: str, value: Scalar, in_strict: bool) -> bool:
+        """Whether this value is taken beyond doubt, so that it needs no closer look; most values of a config are."""
         if self._taken is None:
             self._taken = kinds_taken(self.facts, in_strict)
-        return kind in self._taken
-
-    @property
-    def is_free(self) -> bool:
-        """Whether any key may stand below this one (``curriculum_metrics``, whose keys are the user's own names)."""
-        return "any_key" in self._store or "any_key" in self._overlay
+            self._takes_counts = takes_counts(self.facts, in_strict)
+        if kind in self._taken:
+            return True
+        return self._takes_counts and isinstance(value, (int, float)) and 0 < value < LARGEST and value == int(value)
 
     def _resolve(self, name: str) -> Key | None:
         store = self._store.get("keys", {}).get(name)
@@ -265,11 +265,9 @@ class Knowledge:
 def _compact() -> ModuleType | None:
     """The newest release's facts as a module, which the build makes; None in a checkout."""
     try:
-        from ds_lint import _compact as compact  # type: ignore[attr-defined]  # not in a checkout
+        return __import__("ds_lint._compact", fromlist=["DEEPSPEED"])
     except ImportError:
         return None
-    module: ModuleType = compact
-    return module
 
 
 def _read(name: str) -> Facts:

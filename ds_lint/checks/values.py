@@ -24,7 +24,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
     """Values that DeepSpeed's own checks, or the code that uses them, refuse."""
     for visit in config.visits:
         key, value = visit.key, visit.member.value
-        if key is None or key.takes_any(value.kind, visit.section.strict):
+        if key is None or key.takes(value.kind, value.value, visit.section.strict):
             continue
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
