@@ -86,6 +86,8 @@ class Config:
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.visits: list[Visit] = []
         _visit(root, knowledge.root, self.visits)
+        if (new := root.get("bf16")) is not None and new.kind != "null":
+            self.visits = [visit for visit in self.visits if visit.path[0] != "bfloat16"]  # nothing looks at it
         self.unknown = [visit for visit in self.visits if visit.key is None]
         self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
         self.stacks = (stack,) if stack else self._possible_stacks()

@@ -88,7 +88,9 @@ class Key:
             self._takes_counts = takes_counts(self.facts, in_strict)
         if kind in self._taken:
             return True
-        return self._takes_counts and isinstance(value, (int, float)) and 0 < value < LARGEST and value == int(value)
+        if not self._takes_counts or kind not in ("integer", "float") or not isinstance(value, (int, float)):
+            return False
+        return 0 < value < LARGEST and value == int(value)
 
     def _resolve(self, name: str) -> Key | None:
         store = self._store.get("keys", {}).get(name)

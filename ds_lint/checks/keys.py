@@ -6,6 +6,7 @@ from ds_lint.checks.problem import IGNORED, NO_EFFECT, Outcome, Problem, rejecte
 from ds_lint.config import AUTO
 from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
+from ds_lint.spelling import holds_auto, is_comment
 from ds_lint.tree import Span, dotted
 
 TYPE_CHECKING = False
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from ds_lint.config import Config, Visit
     from ds_lint.knowledge import Key
     from ds_lint.tree import Member, Node
-
-
-def is_comment(name: str) -> bool:
-    """Whether people mean a key of this name as a comment."""
-    return name.startswith(("_", "//", "#", "$")) or name.lower() in ("comment", "comments")
 
 
 @rule("DS101", "unknown-key", severity="error", effects=("ignored", "rejected", "no-effect"))
@@ -245,17 +241,6 @@ def _unread_outcome(stack: str, visit: Visit) -> Outcome:
 
 def _removed_outcome(stack: str, value: Node) -> Outcome:
     return rejected("initialize" if stack != "deepspeed" and holds_auto(value) else "parse")
-
-
-def holds_auto(node: Node) -> bool:
-    """Whether Accelerate would meet an ``"auto"`` in this value: it descends into objects, not into arrays."""
-    pending = [node]
-    while pending:  # a value of any depth
-        current = pending.pop()
-        if current.value == AUTO:
-            return True
-        pending.extend(member.value for member in current.members)
-    return False
 
 
 def _consequence(visit: Visit, outcomes: dict[str, Outcome]) -> str:

@@ -7,6 +7,7 @@ from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.finding import Edit, Fix
 from ds_lint.rule import rule
+from ds_lint.spelling import holds_auto, is_comment
 from ds_lint.switches import bf16_section, is_truthy, model_dtype
 from ds_lint.tree import dotted
 
@@ -96,6 +97,24 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
                 help="Write the value, or delete the key to get DeepSpeed's default.",
                 label="not filled",
                 severity="warning" if all(one.effect == "no-effect" for one in outcomes.values()) else None,
+            )
+
+    yield from _autos_in_comments(config)
+
+
+def _autos_in_comments(config: Config) -> Iterator[Problem]:
+    """Accelerate does not know comments: it stops at an "auto" inside one."""
+    outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
+    for visit in config.unknown:
+        if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f'`{dotted(visit.path)}` holds an "auto": the Trainer and Accelerate look into comment keys too, '
+                'and stop at an "auto" that they do not fill',
+                outcomes,
+                help='Delete the key, or write something other than "auto" in it.',
+                label='holds an "auto"',
             )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from oracle import Verdict
 
 from ds_lint import linting
-from ds_lint.checks.keys import is_comment
 from ds_lint.finding import STAGES, Finding
+from ds_lint.spelling import is_comment
 
 # A config without an optimizer is no error: the script may bring its own. The oracle's script does not.
 NO_OPTIMIZER = (

@@ -1,0 +1,25 @@
+"""How people write what is no setting: comment keys, and "auto" for "fill this in"."""
+
+from __future__ import annotations
+
+from ds_lint.config import AUTO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.tree import Node
+
+
+def is_comment(name: str) -> bool:
+    """Whether people mean a key of this name as a comment."""
+    return name.startswith(("_", "//", "#", "$")) or name.lower() in ("comment", "comments")
+
+
+def holds_auto(node: Node) -> bool:
+    """Whether Accelerate would meet an ``"auto"`` in this value: it descends into objects, not into arrays."""
+    pending = [node]
+    while pending:  # a value of any depth
+        current = pending.pop()
+        if current.value == AUTO:
+            return True
+        pending.extend(member.value for member in current.members)
+    return False
