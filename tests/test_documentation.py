@@ -23,8 +23,8 @@ def paths(key):
     below = [child for name in key.names() if (child := key.child(name)) is not None and "removed" not in child.facts]
     if (item := key.item()) is not None:
         below.append(item)
-    if key.is_free:
-        below.append(key.child("*"))
+    if (free := key.child("*")) is not None:
+        below.append(free)
     for child in below:
         yield dotted(child.path)
         yield from paths(child)

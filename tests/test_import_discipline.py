@@ -33,7 +33,7 @@ LAYERS = (
     ("linting", "engine", "output", "discover", "pages"),
     ("checks",),
     (
-        "config", "constructors", "switches", "coercion", "suggest", "knowledge", "rule", "finding", "resources",
+        "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding", "resources",
         "_compact",
     ),
     ("source",),
