@@ -96,6 +96,7 @@ def test_spans_count_carriage_returns():
 @pytest.mark.parametrize("change", [-20, +20])
 def test_hjson_nests_as_deep_as_the_constant_says(change):
     """Give or take the calls around it, hence in a thread, where there are few."""
+    pytest.importorskip("hjson")
     depth = MOST_NESTING_HJSON + change
     found = []
     thread = threading.Thread(target=lambda: found.append(by_the_package("[" * depth + "]" * depth)[0]))
