@@ -33,7 +33,7 @@ _TAKES_WORDS = {
     "array-of-str": "an array of strings",
     "object": "an object",
     "truthy": "a value that is not empty",
-    "falsy": "an empty value",
+    "falsy": "false",
     "auto": '"auto"',
     "false": "false",
     "numbers": "an array of numbers, one for each parameter group",
@@ -119,8 +119,8 @@ def _wanted(facts: Facts, takes: list[str]) -> str:
     words = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
     if "int" in takes and "float" in takes:
         words.remove("a whole number")
-        if "bool" in takes:  # True is 1 to Python; nobody needs to be told
-            words.remove("true or false")
+    if "int" in takes and "bool" in takes:  # True is 1 to Python; nobody needs to be told
+        words.remove("a whole number" if facts.get("type") == "boolean" else "true or false")
     choices = facts.get("one_of")
     if choices:
         words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))

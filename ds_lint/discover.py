@@ -21,6 +21,8 @@ _MARKS = re.compile(
     rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
 )
 
+_ZERO = re.compile(r"zero.?optimi[sz]", re.IGNORECASE)  # also where it is misspelled
+
 # Top-level keys that are DeepSpeed's alone, each with the kinds of value that it has in a config.
 _OWN = {
     "zero_optimization": ("object", "boolean"),
@@ -71,6 +73,8 @@ def is_config(document: Document) -> bool:
     root = document.root
     if root is None or root.kind != "object":
         return False
+    if any(_ZERO.search(member.key) and member.value.kind in _OWN["zero_optimization"] for member in root.members):
+        return True
     return _count(root, _OWN) >= 1 or _count(root, _SHARED) >= 2
 
 

@@ -12,7 +12,6 @@ from ds_lint.coercion import LARGEST, kinds_taken, takes_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
     from typing import Any
 
@@ -34,6 +33,7 @@ class Key:
     __slots__ = (
         "_children",
         "_knowledge",
+        "_names",
         "_overlay",
         "_store",
         "_taken",
@@ -56,6 +56,7 @@ class Key:
         self.is_section = any(part in side for side in (store, overlay) for part in ("keys", "any_key", "items_are"))
         self._taken: frozenset[str] | None = None
         self._takes_counts = False
+        self._names: list[str] | None = None
         self.is_remarkable = any(remark in facts for remark in _REMARKS)
 
     @property
@@ -77,6 +78,11 @@ class Key:
 
     def names(self) -> list[str]:
         """Every name the target knows in this section, without aliases."""
+        if self._names is None:
+            self._names = self._known_names()
+        return self._names
+
+    def _known_names(self) -> list[str]:
         known = list(self._store.get("keys", ()))
         known += [name for name in self._overlay.get("keys", ()) if name not in known]
         return [name for name in known if (key := self.child(name)) is not None and key.name == name]
@@ -121,6 +127,7 @@ class Knowledge:
         self._history: Facts | None = None
         self._torch: Facts | None = None
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
+        self._everywhere: list[Key] = []
         self.deepspeed = deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
@@ -171,6 +178,12 @@ class Knowledge:
         confusions: Facts = self._overlay["confusions"]
         return confusions
 
+    @property
+    def common_names(self) -> list[str]:
+        """Names that other tools use as well, so that one of them at the top level does not tell what was meant."""
+        names: list[str] = self._overlay["common_names"]
+        return names
+
     def parameters(self, callable_name: str) -> Facts:
         """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
         known: Facts = self._overlay["constructors"].get(callable_name, {})
@@ -204,16 +217,15 @@ class Knowledge:
             key = key.item() if name.isdigit() and key.item() else key.child(name)
         return key
 
-    def everywhere(self) -> Iterator[Key]:
+    def everywhere(self) -> list[Key]:
         """Every key that the target reads, sections before what they hold."""
-        pending = [self.root]
-        while pending:
-            section = pending.pop(0)
-            for name in section.names():
-                key = section.child(name)
-                if key is not None and "removed" not in key.facts:
-                    yield key
-                    pending.append(key)
+        if not self._everywhere:
+            pending = [self.root]
+            for section in pending:
+                below = [key for name in section.names() if (key := section.child(name)) is not None]
+                pending += [key for key in below if "removed" not in key.facts]
+            self._everywhere = pending[1:]
+        return self._everywhere
 
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release that read a key which the target does not know, or None if no release ever did."""

@@ -86,6 +86,7 @@ def lint_document(
         document.path,
         document,
         stack=config.stack,
+        stacks=config.stacks,
         target=config.knowledge.target,
         missing=[] if world_size else ["world size"],
         findings=findings,

@@ -16,6 +16,8 @@ _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says not
 
 def meant(name: str, section: Key, knowledge: Knowledge) -> tuple[Key | None, bool]:
     """The key that was most likely meant, and whether it is this very name, which only stands in the wrong section."""
+    if name in knowledge.common_names:
+        return sibling(name, section), False
     confused = confusion(name, knowledge)
     if confused is not None and confused.path[:-1] == section.path:
         return confused, False

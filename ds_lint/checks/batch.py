@@ -76,11 +76,15 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
+def _usable(size: object) -> bool:
+    return size is None or (_is_number(size) and size != 0)
+
+
 def _complaint(config: Config, stack: str) -> str | None:
     """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
     given = [_given(config, name) for name in (TRAIN, MICRO, STEPS)]
-    if any(value == AUTO for value in given) and stack != "deepspeed":
-        return None  # filled from the TrainingArguments
+    if any(value == AUTO for value in given):
+        return None  # filled from the TrainingArguments, or auto-without-trainer
     if any(_is_template(config, name) for name in (TRAIN, MICRO, STEPS)):
         return None
     if stack != "deepspeed" and given[2] is None:
@@ -119,6 +123,7 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
     Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``. Python's own
     operators decide what is a number (``true`` and ``1.5`` are), so they decide here too.
     """
+    given = (train, micro, steps)
     try:
         if train is not None and micro is not None and steps is not None:
             pass
@@ -138,5 +143,6 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
         if train != micro * steps * world:
             return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {world} ranks"
     except (TypeError, ZeroDivisionError, ValueError):
-        return "DeepSpeed multiplies and divides the batch sizes, and one of them is not a number that it can use"
+        wrong = [name for name, size in ((TRAIN, given[0]), (MICRO, given[1]), (STEPS, given[2])) if not _usable(size)]
+        return f"DeepSpeed computes with `{'` and `'.join(wrong)}`, and it is no number that it can compute with"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import IGNORED, NO_EFFECT, Outcome, Problem, rejected
+from ds_lint.checks.problem import ADVICE, IGNORED, NO_EFFECT, Outcome, Problem, rejected
 from ds_lint.config import AUTO
 from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def unknown_key(config: Config) -> Iterator[Problem]:
     """Keys that no section of this name reads, with the key that was meant where one is close."""
     for visit in _unknown(config):
-        from ds_lint import suggest  # difflib costs start-up
-
-        meant, is_misplaced = suggest.meant(visit.member.key, visit.section, config.knowledge)
+        meant, is_misplaced = _meant(config, visit)
         if is_misplaced:
             continue  # misplaced-key
         outcomes = _outcomes_of_unread(config, visit)
@@ -50,10 +48,8 @@ def unknown_key(config: Config) -> Iterator[Problem]:
 def misplaced_key(config: Config) -> Iterator[Problem]:
     """Keys that another section reads, and this one does not."""
     for visit in _unknown(config):
-        from ds_lint import suggest
-
         name = visit.member.key
-        home, is_misplaced = suggest.meant(name, visit.section, config.knowledge)
+        home, is_misplaced = _meant(config, visit)
         if home is None or not is_misplaced:
             continue
         outcomes = _outcomes_of_unread(config, visit)
@@ -86,7 +82,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS104", "deprecated-key", severity="info", effects=("no-effect", "rejected"))
+@rule("DS104", "deprecated-key", severity="info", effects=("advice", "rejected"))
 def deprecated_key(config: Config) -> Iterator[Problem]:
     """Keys that still work and have a successor."""
     for visit in config.remarkable:
@@ -95,6 +91,8 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
         if "no_effect" in visit.key.facts:
             continue  # no-effect-key
         successor = visit.key.facts["replaced_by"]
+        known = visit.section.child(successor)
+        name = known.name if known else successor
         both = _successor(config, visit, successor)
         if both is not None and both.value.value != AUTO:
             yield Problem(
@@ -111,10 +109,10 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` is deprecated: DeepSpeed warns and takes it over into `{successor}`",
-                NO_EFFECT,
-                help=f"Write `{successor}` instead.",
-                label=f"now `{successor}`",
+                f"`{visit.member.key}` is deprecated: DeepSpeed warns and takes it over into `{name}`",
+                ADVICE,
+                help=_written_anew(visit, name),
+                label=f"now `{name}`",
             )
 
 
@@ -202,6 +200,15 @@ def unread_key(config: Config) -> Iterator[Problem]:
         )
 
 
+def _written_anew(visit: Visit, name: str) -> str:
+    """The successor with the value that says the same; the offload switches became sections."""
+    if not name.startswith("offload_"):
+        return f"Write `{name}` instead."
+    if visit.value.value is True:
+        return f'Write "{name}": {{"device": "cpu"}} instead.'
+    return "Delete it: nothing is offloaded without it either."
+
+
 def _move(visit: Visit, home: Key) -> str:
     if home.path[0] == "fp16" and visit.section.path[:1] in (("bf16",), ("bfloat16",)):
         return "Delete it: bf16 has the range of fp32 and needs no loss scale."
@@ -218,6 +225,22 @@ def _instead_of_removed(visit: Visit, since: str) -> str:
 
 def _is_missing(node: Node | None) -> bool:
     return node is None or node.kind == "null"
+
+
+_MOST_GUESSES = 100  # a file with more unknown keys is no config with typing errors
+
+
+def _meant(config: Config, visit: Visit) -> tuple[Key | None, bool]:
+    """The key that was most likely meant, and whether it is this one in the wrong section."""
+    guesses = config.derived.setdefault("guesses", {})
+    if visit.path not in guesses:
+        if len(guesses) >= _MOST_GUESSES:
+            return None, False
+        from ds_lint.suggest import meant  # difflib costs start-up
+
+        guesses[visit.path] = meant(visit.member.key, visit.section, config.knowledge)
+    guess: tuple[Key | None, bool] = guesses[visit.path]
+    return guess
 
 
 def _unknown(config: Config) -> Iterator[Visit]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import IGNORED, Outcome, Problem, rejected
+from ds_lint.checks.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.checks.values import shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
@@ -250,6 +250,40 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
             rejected("train"),
             help="Delete `legacy_fusion`.",
             label="on",
+        )
+
+
+@rule("DS513", "unknown-warmup-type", severity="warning", effects=("wrong-result",), keys=("scheduler",))
+def unknown_warmup_type(config: Config) -> Iterator[Problem]:
+    """A ``warmup_type`` that DeepSpeed does not know, for which it takes ``log``."""
+    constructor = scheduler_constructor(config)
+    member = config.member("scheduler", "params", "warmup_type")
+    if constructor is None or constructor.is_torch or member is None or not constructor.knows("warmup_type"):
+        return
+    if member.value.kind == "string" and member.value.value not in ("log", "linear", AUTO):
+        yield Problem(
+            ("scheduler", "params", "warmup_type"),
+            member.value.span,
+            f"{constructor.name} knows no warm-up {shown(config, member.value)}: it warns and warms up logarithmically",
+            WRONG_RESULT,
+            help='Write "linear" or "log".',
+            label="taken for log",
+        )
+
+
+@rule("DS514", "negative-clipping", severity="warning", effects=("wrong-result",), keys=("gradient_clipping",))
+def negative_clipping(config: Config) -> Iterator[Problem]:
+    """A limit below 0, which clips nothing."""
+    member = config.member("gradient_clipping")
+    limit = number(member.value.value) if member else None
+    if member is not None and limit is not None and limit < 0:
+        yield Problem(
+            ("gradient_clipping",),
+            member.value.span,
+            f"a `gradient_clipping` of {limit:g} clips nothing: DeepSpeed clips where the limit is above 0",
+            WRONG_RESULT,
+            help="Write the largest gradient norm that is meant, or 0 to say that nothing is clipped.",
+            label="clips nothing",
         )
 
 

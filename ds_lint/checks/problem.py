@@ -25,6 +25,7 @@ OVERRIDDEN = Outcome("overridden")
 NO_EFFECT = Outcome("no-effect")
 WRONG_RESULT = Outcome("wrong-result")
 RISK = Outcome("risk")
+ADVICE = Outcome("advice")
 
 
 def rejected(stage: str) -> Outcome:

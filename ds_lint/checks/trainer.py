@@ -28,3 +28,21 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
         help='Add "zero_optimization": {"stage": 0}, or the stage that the run is meant to have.',
         label="no `zero_optimization`",
     )
+
+
+@rule("DS602", "offload-null", severity="error", effects=("rejected",), keys=("zero_optimization",))
+def offload_null(config: Config) -> Iterator[Problem]:
+    """``offload_optimizer: null``, into which Accelerate looks without asking whether it is there."""
+    member = config.member("zero_optimization", "offload_optimizer")
+    stacks = [stack for stack in config.stacks if stack != "deepspeed"]
+    if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not stacks:
+        return
+    yield Problem(
+        ("zero_optimization", "offload_optimizer"),
+        member.value.span,
+        "Accelerate looks for a device in `offload_optimizer` where the script brings the optimizer, "
+        "and raises at null",
+        dict.fromkeys(stacks, rejected("initialize")),
+        help="Delete `offload_optimizer`.",
+        label="null",
+    )

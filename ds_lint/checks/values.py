@@ -243,6 +243,8 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     value = visit.value
     if value.kind == "null":
         return "Delete the key to get DeepSpeed's default."
+    if value.kind == "string" and str(value.value).strip().lower() == AUTO:
+        return 'Write "auto" in lower case if the Trainer or Accelerate loads the file, else the value.'
     if value.kind == "string":
         plain = unquoted(str(value.value), wanted)
         if plain is not None:
@@ -254,7 +256,8 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
             meant = suggest.choice(str(value.value), choices)
             return f'Write "{meant}".' if meant else f"Write {wanted}."
     if value.kind == "float" and "whole number" in wanted and value.value is not None:
-        return f"Write a whole number: {int(value.value)}." if abs(float(value.value)) < 1e18 else f"Write {wanted}."
+        near = int(value.value) if abs(float(value.value)) < 1e18 else 0
+        return f"Write a whole number: {near}." if near else f"Write {wanted}."
     if key.is_section and value.kind == "string" and key.child("device"):
         return f'Write {{"device": "{value.value}"}}.'
     return f"Write {wanted}, or delete the key to get DeepSpeed's default."

@@ -54,10 +54,12 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.key_span,
-        f"ZeRO stage {stage} needs an optimizer, and this config has none: deepspeed.initialize raises unless the "
-        "script passes one",
+        f"ZeRO stage {stage} needs an optimizer, and this config has none: "
+        f"{'the first step' if stage == 3 else 'deepspeed.initialize'} raises unless the script passes one",
         RISK,
-        help='Add "optimizer", or pass `optimizer=` to deepspeed.initialize.',
+        help='Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=`: with offload, others are refused.'
+        if offloads_optimizer(config)
+        else 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize.',
         label=f"stage {stage}, no optimizer",
     )
 
@@ -250,6 +252,80 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help='Set "reduce_scatter": false in `zero_optimization`, or use stage 2.',
             label="not with reduce-scatter",
+            related=_related(config, "stage"),
+        )
+
+
+@rule("DS311", "nvme-path-missing", severity="error", effects=("rejected",), keys=(ZERO,))
+def nvme_path_missing(config: Config) -> Iterator[Problem]:
+    """Offload to NVMe at stage 3 without saying where; below stage 3 it is offload to the CPU."""
+    if zero_stage(config) != 3:
+        return
+    for name in ("offload_param", "offload_optimizer"):
+        section = config.section(ZERO, name)
+        device = section.member("device") if section else None
+        path = section.get("nvme_path") if section else None
+        if device is None or device.value.value != "nvme" or (path is not None and path.kind != "null"):
+            continue
+        if name == "offload_optimizer" and optimizer_constructor(config) is None:
+            continue  # looked up only once there is an optimizer
+        yield Problem(
+            (ZERO, name, "device"),
+            device.value.span,
+            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises",
+            rejected("initialize"),
+            help='Add "nvme_path", a folder on the NVMe drive of every node.',
+            label="where to?",
+        )
+
+
+@rule("DS312", "offload-param-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
+    """Parameters to be offloaded that are not partitioned."""
+    member = config.member(ZERO, "offload_param", "device")
+    stage = zero_stage(config)
+    if member is None or member.value.value not in ("cpu", "nvme") or stage is None or stage == 3:
+        return
+    yield Problem(
+        (ZERO, "offload_param"),
+        member.value.span,
+        f"`offload_param` is for stage 3, and this is stage {stage}: the parameters stay on the GPU",
+        NO_EFFECT,
+        help="Set `stage` to 3, or delete `offload_param`.",
+        label="nothing is offloaded",
+        related=_related(config, "stage"),
+    )
+
+
+@rule("DS313", "offload-without-device", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def offload_without_device(config: Config) -> Iterator[Problem]:
+    """An offload section that does not say where to."""
+    for name in ("offload_param", "offload_optimizer"):
+        member = config.member(ZERO, name)
+        if member is not None and member.value.members and member.value.get("device") is None:
+            yield Problem(
+                (ZERO, name),
+                member.key_span,
+                f"`{name}` has no `device`, and its default is none: nothing is offloaded",
+                NO_EFFECT,
+                help='Add "device": "cpu".',
+                label="no device",
+            )
+
+
+@rule("DS314", "elastic-checkpoint-at-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
+    """``elastic_checkpoint``, which stage 3 no longer supports."""
+    member = config.member(ZERO, "elastic_checkpoint")
+    if member is not None and is_on(config, ZERO, "elastic_checkpoint") and zero_stage(config) == 3:
+        yield Problem(
+            (ZERO, "elastic_checkpoint"),
+            member.value.span,
+            "stage 3 has no elastic checkpoints any more: DeepSpeed warns, and the checkpoint loads at the same "
+            "world size only",
+            NO_EFFECT,
+            help="Delete the key, and convert with ds_to_universal to change the world size.",
+            label="without effect",
             related=_related(config, "stage"),
         )
 

@@ -134,7 +134,8 @@ def _shown_lines(document: Document, marks: list[Mark]) -> list[int]:
         first, last = _ends(document, mark.span)
         wanted |= {first, last}
         if mark.primary:
-            around = {first - 1, last + 1} & set(range(1, len(document.line_starts()) + 1))
+            lines = len(document.line_starts())
+            around = [number for number in (first - 1, last + 1) if 1 <= number <= lines]
             wanted |= {number for number in around if not Line(document, number).is_blank()}
     return sorted(wanted | {number + 1 for number in wanted if number + 2 in wanted})
 

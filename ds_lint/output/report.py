@@ -13,10 +13,11 @@ DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
 class FileReport:
     """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
 
-    ``missing`` names the facts that were not known: ``world size``, ``training arguments``, ``model``, ``GPU``.
+    ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
+    known: ``world size``, ``training arguments``, ``model``, ``GPU``.
     """
 
-    __slots__ = ("document", "findings", "missing", "path", "stack", "target")
+    __slots__ = ("document", "findings", "missing", "path", "stack", "stacks", "target")
 
     def __init__(
         self,
@@ -27,10 +28,12 @@ class FileReport:
         target: dict[str, str],
         missing: list[str],
         findings: list[Finding],
+        stacks: tuple[str, ...] = (),
     ) -> None:
         self.path = path
         self.document = document
         self.stack = stack  # None if nobody knows who loads the file
+        self.stacks = stacks
         self.target = target  # version by library, in the order in which they are named to the reader
         self.missing = missing
         self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))

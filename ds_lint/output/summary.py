@@ -77,11 +77,20 @@ def _targets(files: list[FileReport]) -> str:
 
 
 def _stacks(files: list[FileReport]) -> str:
-    numbers = {stack: sum(file.stack == stack for file in files) for stack in (*STACKS, None)}
-    named = {stack or "unknown (give --stack)": number for stack, number in numbers.items() if number}
-    if len(named) == 1:
-        return f"stack {next(iter(named))}"
-    return "stack " + ", ".join(f"{stack} for {counted(number, 'file')}" for stack, number in named.items())
+    numbers: dict[str, int] = {}
+    for file in files:
+        numbers[_stack(file)] = numbers.get(_stack(file), 0) + 1
+    if len(numbers) == 1:
+        return f"stack {next(iter(numbers))}"
+    return "stack " + ", ".join(f"{stack} for {counted(number, 'file')}" for stack, number in sorted(numbers.items()))
+
+
+def _stack(file: FileReport) -> str:
+    if file.stack:
+        return file.stack
+    if 0 < len(file.stacks) < len(STACKS):  # an "auto" that somebody must fill
+        return f"{' or '.join(file.stacks)} (give --stack)"
+    return "unknown (give --stack)"
 
 
 def _missing(files: list[FileReport]) -> str:
