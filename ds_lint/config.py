@@ -98,6 +98,15 @@ class Config:
         return self.document.root is None
 
     @property
+    def is_yaml(self) -> bool:
+        """Whether the file is YAML: no braces around it, and sections by indentation."""
+        if not any(issue.kind == "no-braces" for issue in self.document.issues):
+            return False
+        from re import MULTILINE, search
+
+        return search(r"^\w+:[ \t]*(#.*)?\r?\n[ \t]+[\w-]+", self.document.text, MULTILINE) is not None
+
+    @property
     def stack(self) -> str | None:
         """The stack that loads this config, or None if it is unknown."""
         return self.stacks[0] if len(self.stacks) == 1 else None

@@ -42,6 +42,9 @@ def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
 
 def _that_can_fire(config: Config, rules: Iterable[Rule]) -> Iterable[Rule]:
     """The rules that have something to look at: those about syntax a file with issues, the others an object."""
+    if config.is_yaml:
+        yield from (rule for rule in rules if rule.name == "yaml")
+        return
     present = {member.key for member in config.root.members}
     for rule in rules:
         if rule.is_about_syntax:

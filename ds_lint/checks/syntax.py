@@ -11,6 +11,7 @@ from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
 from ds_lint.source.json import MOST_NESTING_JSON
+from ds_lint.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
     from ds_lint.source.document import SyntaxIssue
-    from ds_lint.tree import Node
+    from ds_lint.tree import Member, Node
 
 # What a message calls a construct that is no JSON, and what to do.
 _WORDS = {
@@ -211,6 +212,38 @@ def empty_file(config: Config) -> Iterator[Problem]:
             help='Write a config, at least {"train_micro_batch_size_per_gpu": 1}.',
             label="nothing here",
         )
+
+
+@rule("DS011", "yaml", severity="error", effects=("rejected", "wrong-result"))
+def yaml(config: Config) -> Iterator[Problem]:
+    """A config in YAML, of which hjson makes something that nobody meant."""
+    if not config.is_yaml:
+        return
+    tree = _hjson_tree(config)
+    broken = tree is None
+    texts = [] if tree is None else [member.key for member in tree.members if _is_section_as_text(config, member)]
+    outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    if "deepspeed" in config.stacks:
+        outcomes["deepspeed"] = rejected("load") if broken else rejected("parse") if texts else WRONG_RESULT
+    start = config.root.span.start
+    yield Problem(
+        None,
+        Span(start, config.document.text.find("\n", start) if "\n" in config.document.text[start:] else start),
+        "this is YAML, and DeepSpeed configs are JSON: "
+        + (
+            f"DeepSpeed reads `{texts[0]}` as a string and stops"
+            if texts and config.stack == "deepspeed"
+            else "sections by indentation are lost on DeepSpeed, and the Trainer and Accelerate cannot read the file"
+        ),
+        outcomes,
+        help="Write it as JSON: every section in braces, every key in double quotes.",
+        label="YAML",
+    )
+
+
+def _is_section_as_text(config: Config, member: Member) -> bool:
+    key = config.knowledge.root.child(member.key)
+    return key is not None and key.is_section and member.value.kind == "string"
 
 
 def _who_loads(config: Config) -> tuple[bool, bool]:
