@@ -30,11 +30,11 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands",),
-    ("linting", "engine", "output", "discover", "pages"),
+    ("linting", "engine", "output", "discover", "pages", "published"),
     ("checks",),
     (
-        "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding", "resources",
-        "_compact",
+        "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
+        "resources", "_compact",
     ),
     ("source",),
     ("tree",),
