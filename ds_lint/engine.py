@@ -9,7 +9,6 @@ from ds_lint.checks import (  # noqa: F401 - importing a family registers its ru
     optimizer,
     precision,
     saving,
-    syntax,
     trainer,
     values,
     zero,
@@ -27,9 +26,18 @@ if TYPE_CHECKING:
     from ds_lint.rule import Rule
 
 
+def every_rule() -> list[Rule]:
+    """All rules by code; a clean file does without those about syntax, so they are imported here."""
+    from ds_lint.checks import syntax  # noqa: F401 - registers them
+
+    return sorted(RULES, key=lambda rule: rule.code)
+
+
 def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything the rules find, in the order of the text."""
-    chosen = _that_can_fire(config, RULES if rules is None else rules)
+    if rules is None:
+        rules = every_rule() if config.document.issues else RULES
+    chosen = _that_can_fire(config, rules)
     findings = [
         finding
         for rule in chosen

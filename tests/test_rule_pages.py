@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ds_lint import engine, linting, pages, resources  # noqa: F401 - the engine registers the rules
-from ds_lint.rule import RULES
+from ds_lint.engine import every_rule
 from tools.rule_pages import corrected, judge, lines
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def collect(kind: str) -> list[object]:
     """The examples of a kind on all pages, each with the rule of its page."""
     return [
         pytest.param(rule, example, id=f"{rule.code}:{example.line}")
-        for rule in sorted(RULES, key=lambda rule: rule.code)
+        for rule in every_rule()
         for example in pages.examples(text_of(rule))
         if example.kind == kind
     ]
@@ -54,7 +54,7 @@ def own(rule: Rule, report: FileReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.code == rule.code]
 
 
-each_rule = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.code) for rule in RULES])
+each_rule = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.code) for rule in every_rule()])
 
 
 # --------------------------------------------------------------------------------------------------------- examples
@@ -110,7 +110,7 @@ def test_rule_has_a_page_with_examples(rule: Rule) -> None:
 
 
 def test_page_has_a_rule() -> None:
-    assert {path.stem for path in PAGES} <= {f"{rule.code}-{rule.name}" for rule in RULES}
+    assert {path.stem for path in PAGES} <= {f"{rule.code}-{rule.name}" for rule in every_rule()}
 
 
 @each_rule
@@ -150,7 +150,7 @@ def test_internal_links_resolve(path: Path) -> None:
 
 
 def test_codes_and_names_are_unique() -> None:
-    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+    assert len({rule.code for rule in every_rule()}) == len({rule.name for rule in every_rule()}) == len(every_rule())
 
 
 @each_rule

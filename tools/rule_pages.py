@@ -12,13 +12,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ds_lint import __version__, engine, linting, pages  # noqa: F401 - the engine registers the rules
+from ds_lint import __version__, linting, pages
+from ds_lint.engine import every_rule
 from ds_lint.finding import EFFECTS, SEVERITIES
 from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
-from ds_lint.rule import RULES, Rule
+
+if TYPE_CHECKING:
+    from ds_lint.rule import Rule
 
 NAME = "config.json"  # what an example is called while it is judged
 TABLE = "| severity | effect | since |\n|---|---|---|\n"
@@ -64,8 +68,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="rewrite what is wrong")
     write = parser.parse_args().write
-    wrong = [rule for rule in RULES if not _is_right(rule, write=write)]
-    sys.stdout.write(f"{len(RULES)} rules, {len(wrong)} wrong pages\n")
+    wrong = [rule for rule in every_rule() if not _is_right(rule, write=write)]
+    sys.stdout.write(f"{len(every_rule())} rules, {len(wrong)} wrong pages\n")
     return 1 if wrong else 0
 
 

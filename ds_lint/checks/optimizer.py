@@ -300,7 +300,7 @@ _SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")
 
 def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: dict[str, Any]) -> bool:
     """Whether the scheduler of the config replaces a bad learning rate before the first step looks at it."""
-    if path[0] != "optimizer" or path[-1] != "lr" or facts["stage"] != "train":
+    if path[0] != "optimizer" or path[-1] != "lr" or _stage(config, "optimizer", facts) != "train":
         return False
     scheduler = scheduler_constructor(config)
     if scheduler is None:

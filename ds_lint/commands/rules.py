@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint import engine, pages  # noqa: F401 - importing the engine registers the rules
+from ds_lint import pages
+from ds_lint.engine import every_rule
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, terminal_of
 from ds_lint.output.text import wrap
-from ds_lint.rule import RULES
 
 
 def rules() -> int:
     """Code, name, severity and one sentence each."""
     terminal = terminal_of(sys.stdout)
-    for rule in sorted(RULES, key=lambda rule: rule.code):
+    known = every_rule()
+    for rule in known:
         severity = terminal.paint(rule.severity, SEVERITY[rule.severity])
         sys.stdout.write(f"{terminal.paint(rule.code, STRONG)} {rule.name} ({severity})\n")
         for line in wrap(pages.summary(rule), terminal.width, taken=6, indent=6):
             sys.stdout.write(f"      {line.strip()}\n")
-    count = terminal.paint(f"{len(RULES)} rules; ds-lint explain CODE prints the page of one", QUIET)
+    count = terminal.paint(f"{len(known)} rules; ds-lint explain CODE prints the page of one", QUIET)
     sys.stdout.write(f"{count}\n")
     return 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint import engine  # noqa: F401 - importing it registers the rules
-from ds_lint.rule import RULES
+from ds_lint.engine import every_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,16 +15,16 @@ class UnknownRule(Exception):  # noqa: N818 - it is the user's word that is unkn
 
 def select(selected: list[str] | None, ignored: list[str] | None) -> list[Rule]:
     """The rules that remain: codes, prefixes of codes (``DS1``) and names are accepted."""
-    chosen = [rule for rule in RULES if not selected or any(_matches(rule, word) for word in selected)]
+    chosen = [rule for rule in every_rule() if not selected or any(_matches(rule, word) for word in selected)]
     for word in [*(selected or ()), *(ignored or ())]:
-        if not any(_matches(rule, word) for rule in RULES):
+        if not any(_matches(rule, word) for rule in every_rule()):
             raise UnknownRule(_unknown(word))
     return [rule for rule in chosen if not any(_matches(rule, word) for word in ignored or ())]
 
 
 def find(word: str) -> Rule | None:
     """The rule of this code or name, or None."""
-    return next((rule for rule in RULES if word.lower() in (rule.code.lower(), rule.name)), None)
+    return next((rule for rule in every_rule() if word.lower() in (rule.code.lower(), rule.name)), None)
 
 
 def _matches(rule: Rule, word: str) -> bool:
@@ -35,6 +34,6 @@ def _matches(rule: Rule, word: str) -> bool:
 def _unknown(word: str) -> str:
     from ds_lint.suggest import choice
 
-    meant = choice(word, [name for rule in RULES for name in (rule.code, rule.name)])
+    meant = choice(word, [name for rule in every_rule() for name in (rule.code, rule.name)])
     hint = f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists them"
     return f"there is no rule {word}{hint}"

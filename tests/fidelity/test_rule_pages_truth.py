@@ -17,8 +17,8 @@ pytest.importorskip("deepspeed")
 from oracle import Oracle
 
 from ds_lint import engine, pages  # noqa: F401 - the engine registers the rules
+from ds_lint.engine import every_rule
 from ds_lint.finding import STAGES
-from ds_lint.rule import RULES
 from tools.rule_pages import judge
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def collect() -> dict[str, Example]:
     """The examples that DeepSpeed alone may load, by the code of the page and the line."""
     return {
         f"{rule.code}:{example.line}": example
-        for rule in sorted(RULES, key=lambda rule: rule.code)
+        for rule in every_rule()
         if Path(pages.path(rule)).exists()
         for example in pages.examples(pages.page(rule))
         if example.stack in (None, "deepspeed")
