@@ -333,9 +333,8 @@ def _parameters(config: Config, section: str) -> list[Member]:
     params = config.section(section, "params")
     if params is None:
         return []
-    return [
-        member for member in params.members if params.member(member.key) is member and member.key != "max_grad_norm"
-    ]
+    elsewhere = "max_grad_norm" if section == "optimizer" else None  # clipping_in_optimizer says more of it
+    return [member for member in params.members if params.member(member.key) is member and member.key != elsewhere]
 
 
 def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:
