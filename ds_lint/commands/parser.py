@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_explain(commands)
     _add_rules(commands)
+    _add_schema(commands)
     return parser
 
 
@@ -58,8 +59,8 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     check = commands.add_parser(
         "check",
         help="judge configs",
-        description="Judge DeepSpeed configs. A named file is judged as a config whatever it is called; a directory "
-        "is searched for JSON files that hold one; no PATH means this directory, - standard input.",
+        description="Judge DeepSpeed configs. A named file is judged as a config whatever it is called; a\n"
+        "directory is searched for JSON files that hold one; no PATH means this directory,\n- standard input.",
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -109,6 +110,19 @@ def _add_rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     rules.set_defaults(run=_run_rules)
 
 
+def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    schema = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of a config, for editors",
+        description="Print the JSON Schema (draft-07) of a config for one release of DeepSpeed.",
+    )
+    schema.add_argument(
+        "--deepspeed-version", metavar="V", help="a release, or a line such as 0.16 (default: the newest known)"
+    )
+    schema.add_argument("--output", metavar="FILE", help="write it there instead of to standard output")
+    schema.set_defaults(run=_run_schema)
+
+
 def _run_check(options: argparse.Namespace) -> int:
     from ds_lint.commands.check import Options, check
 
@@ -138,6 +152,12 @@ def _run_rules(_options: argparse.Namespace) -> int:
     from ds_lint.commands.rules import rules
 
     return rules()
+
+
+def _run_schema(options: argparse.Namespace) -> int:
+    from ds_lint.commands.schema import schema
+
+    return schema(options.deepspeed_version, options.output)
 
 
 def _positive(text: str) -> int:

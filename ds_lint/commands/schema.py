@@ -1,0 +1,30 @@
+"""``ds-lint schema``: the JSON Schema of a config, for editors."""
+
+from __future__ import annotations
+
+import sys
+
+from ds_lint import linting, published
+from ds_lint.knowledge import Knowledge
+
+
+def schema(version: str | None, output: str | None) -> int:
+    """Print the schema of a release or of the newest patch of a line, or write it; 2 where neither can be done."""
+    knowledge = linting.knowledge()
+    if version is not None:
+        try:
+            knowledge = Knowledge(published.release(version, knowledge.releases))
+        except published.UnknownRelease as error:
+            sys.stderr.write(f"ds-lint: {error}\n")
+            return 2
+    text = published.text(published.schema(knowledge))
+    if output is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        with open(output, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        sys.stderr.write(f"ds-lint: {output}: {error.strerror or error}\n")
+        return 2
+    return 0

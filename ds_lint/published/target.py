@@ -1,0 +1,71 @@
+"""The release that a schema is made for, as the projection asks for it."""
+
+from __future__ import annotations
+
+from ds_lint import resources
+from ds_lint.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.tree import KeyPath
+
+    Facts = dict[str, Any]
+
+_PYDANTIC_2_SINCE = "0.15.0"
+
+
+class Target:
+    """One release: its keys, what was extracted from it, what is documented of a key, and who fills it.
+
+    ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.
+    ``is_lax``: this release has pydantic 1, which cuts fractions off and writes numbers as strings where it must.
+    """
+
+    __slots__ = ("_documentation", "_order", "is_lax", "is_newest", "knowledge")
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        self._documentation = _documentation()
+        self._order = {release: place for place, release in enumerate(knowledge.releases)}
+        self.is_newest = knowledge.deepspeed == knowledge.releases[-1]
+        self.is_lax = self._order[knowledge.deepspeed] < self._order[_PYDANTIC_2_SINCE]
+
+    def extracted(self, key: Key) -> Facts:
+        """What was extracted from this release about a key, without the overlay."""
+        place = self._order[self.knowledge.deepspeed]
+        for run in self.knowledge.runs(key.path):
+            since, until = run.get("since"), run.get("until")
+            if (since is None or self._order[since] <= place) and (until is None or place <= self._order[until]):
+                return run
+        return {}
+
+    def knows_every_key_of(self, key: Key) -> bool:
+        """Whether a key that is not known in this section is surely not read.
+
+        What an open section of an older release holds may be read where no extractor sees it, and nobody measured it.
+        """
+        sections = (self.knowledge.find(key.path[:depth]) for depth in range(len(key.path) + 1))
+        return self.is_newest or not any(one is not None and one.facts.get("unknown") == "open" for one in sections)
+
+    def documentation(self, path: KeyPath) -> dict[str, str]:
+        """``text`` and ``url`` of a key; nothing for keys that only older releases read."""
+        return self._documentation.get(dotted(path), {})
+
+    def filling(self, path: KeyPath) -> str | None:
+        """Who fills an ``"auto"`` at this path and with what, or None if nobody does."""
+        filled = self.knowledge.trainer["fills"].get(dotted(path))
+        if filled is None:
+            return None
+        who = "the Trainer and Accelerate fill" if len(filled["by"]) > 1 else "the Trainer fills"
+        return f'{who} `"auto"` with {filled["with"]}'
+
+
+def _documentation() -> dict[str, dict[str, str]]:
+    from json import load
+
+    with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
+        keys: dict[str, dict[str, str]] = load(file)["keys"]
+    return keys
