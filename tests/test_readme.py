@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,11 +18,17 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_shown_output(block: str):
     command, _, shown = block.partition("\n")
     words = command.removeprefix("$ ds-lint ").split()
+    # readline, which pytest imports, exports COLUMNS behind the back of os.environ.
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "ds_lint", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "ds_lint", *words],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    for line in shown.splitlines():
-        assert line in done.stdout.splitlines()
+    assert done.stdout == shown
 
 
 def test_the_formats_and_stacks_it_names_exist():

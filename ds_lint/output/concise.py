@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(report: Report, terminal: Terminal) -> str:
-    """The findings of all files, then the summary. Never wrapped: a line is a record."""
+    """The findings of all files, never wrapped because a line is a record; then the summary."""
     lines = [_line(file, finding, terminal) for file in report.files for finding in file.findings]
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"
 
