@@ -116,19 +116,37 @@ class Key:
         return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
 
 
-class Knowledge:
-    """Everything ds-lint knows about one DeepSpeed release."""
+class Target:
+    """The releases that a config is judged by; None stands for the newest known."""
 
-    def __init__(self, deepspeed: str | None = None) -> None:
-        self._compact = None if deepspeed else _compact()
-        self._store = self._compact.DEEPSPEED if self._compact else _read("deepspeed.json")
-        self._overlay = self._compact.OVERLAY if self._compact else _read("overlay.json")
-        self._trainer: Facts | None = self._compact.TRAINER if self._compact else None
-        self._history: Facts | None = None
+    __slots__ = ("accelerate", "deepspeed", "transformers")
+
+    def __init__(
+        self, deepspeed: str | None = None, transformers: str | None = None, accelerate: str | None = None
+    ) -> None:
+        self.deepspeed = deepspeed
+        self.transformers = transformers
+        self.accelerate = accelerate
+
+    @property
+    def key(self) -> tuple[str | None, ...]:
+        """What tells one target from another."""
+        return (self.deepspeed, self.transformers, self.accelerate)
+
+
+class Knowledge:
+    """Everything ds-lint knows about the libraries of one target."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        target = target or Target()
+        built = _built()
+        self._store: Facts = built.DEEPSPEED if built else _read("deepspeed.json")
+        self._overlay: Facts = built.OVERLAY if built else _read("overlay.json")
+        self._trainer: Facts | None = built.TRAINER if built else None
         self._torch: Facts | None = None
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._everywhere: list[Key] = []
-        self.deepspeed = deepspeed or self._store["releases"][-1]
+        self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
         root = self.resolve((), self._store["root"], self._overlay["root"])
@@ -146,17 +164,19 @@ class Knowledge:
         }
 
     @property
-    def history(self) -> Facts:
-        """The store with the facts of every release, for what only older releases know."""
-        if self._history is None:
-            self._history = _read("deepspeed.json") if self._compact else self._store
-        return self._history
-
-    @property
     def releases(self) -> list[str]:
         """Every known release, oldest first."""
-        releases: list[str] = self.history["releases"]
+        releases: list[str] = self._store["releases"]
         return releases
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the target is the newest known release, which the overlay was measured with."""
+        return self._place == len(self._order) - 1
+
+    def since(self, release: str) -> bool:
+        """Whether the target is this release or a newer one."""
+        return self._place >= self._order[release]
 
     @property
     def trainer(self) -> Facts:
@@ -205,7 +225,7 @@ class Knowledge:
 
     def last_release_of_type(self, section: str, kind: str) -> str | None:
         """The last release that knew a type which the target does not, or None."""
-        runs = self.history["constructors"][section].get(kind)
+        runs = self._store["constructors"][section].get(kind)
         return runs[-1]["until"] if runs else None
 
     def find(self, path: KeyPath) -> Key | None:
@@ -229,7 +249,7 @@ class Knowledge:
 
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release that read a key which the target does not know, or None if no release ever did."""
-        store = self.history["root"]
+        store = self._store["root"]
         for name in path:
             store = store.get("keys", {}).get(name)
             if store is None:
@@ -239,13 +259,7 @@ class Knowledge:
 
     def facts_of(self, store: Facts) -> Facts | None:
         """The facts of one stored key at the target, or None where the key does not exist there."""
-        if "runs" not in store:
-            return store
-        for run in store["runs"]:
-            if self._holds(run):
-                facts: Facts = run
-                return facts
-        return None
+        return self._run_of(store) if "runs" in store else store
 
     def resolve(self, path: KeyPath, store: Facts, overlay: Facts) -> Key | None:
         """The key of these two sides at the target: what was extracted, with the overlay on top."""
@@ -257,29 +271,35 @@ class Knowledge:
             own = {} if store.get("group") or not store else self.facts_of(store)
         if own is None:
             return None
-        return Key(self, path, store, overlay, {**own, **overlay} if overlay else own)
+        measured = {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
+        return Key(self, path, store, overlay, {**own, **measured} if overlay else own)
 
     def runs(self, path: KeyPath) -> list[Facts]:
         """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
-        store, overlay = self.history["root"], self._overlay["root"]
+        store, overlay = self._store["root"], self._overlay["root"]
         for name in path:
             below = store.get("keys", {}).get(name) or store.get("items_are" if name.isdigit() else "any_key", {})
             store, overlay = below, overlay.get("keys", {}).get(name, {})
         return store.get("runs") or [store or overlay]
 
+    def _run_of(self, facts: Facts) -> Facts | None:
+        for run in facts["runs"]:
+            if self._holds(run):
+                held: Facts = run
+                return held
+        return None
+
     def _holds(self, run: Facts) -> bool:
-        if self._compact:
-            return True  # nothing but the newest release is in there
         since, until = run.get("since"), run.get("until")
         return (since is None or self._order[since] <= self._place) and (
             until is None or self._place <= self._order[until]
         )
 
 
-def _compact() -> ModuleType | None:
-    """The newest release's facts as a module, which the build makes; None in a checkout."""
+def _built() -> ModuleType | None:
+    """The files of ``schemas/`` as a module, which the build makes; None in a checkout."""
     try:
-        return __import__("ds_lint._compact", fromlist=["DEEPSPEED"])
+        return __import__("ds_lint._built", fromlist=["DEEPSPEED"])
     except ImportError:
         return None
 

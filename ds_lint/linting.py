@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint import engine
 from ds_lint.config import Config
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge import Knowledge, Target
 from ds_lint.output.report import FileReport
 from ds_lint.source import json as json_source
 from ds_lint.tree import Node, Span
@@ -17,35 +17,41 @@ if TYPE_CHECKING:
     from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
-_knowledge: Knowledge | None = None
+_known: dict[tuple[str | None, ...], Knowledge] = {}
 
 
-def knowledge() -> Knowledge:
-    """What the newest known releases know, read once a process."""
-    global _knowledge  # noqa: PLW0603 - one cache, filled once
-    if _knowledge is None:
-        _knowledge = Knowledge()
-    return _knowledge
+def knowledge(target: Target | None = None) -> Knowledge:
+    """What the libraries of a target know, read once a process; without a target, the newest known releases."""
+    target = target or Target()
+    if target.key not in _known:
+        _known[target.key] = Knowledge(target)
+    return _known[target.key]
 
 
 def lint_file(
-    path: str, *, stack: str | None = None, world_size: int | None = None, rules: Iterable[Rule] | None = None
+    path: str,
+    *,
+    target: Target | None = None,
+    stack: str | None = None,
+    world_size: int | None = None,
+    rules: Iterable[Rule] | None = None,
 ) -> FileReport:
     """Findings for a file; raises OSError where it cannot be read."""
     with open(path, "rb") as file:
-        return lint_bytes(file.read(), path, stack=stack, world_size=world_size, rules=rules)
+        return lint_bytes(file.read(), path, target=target, stack=stack, world_size=world_size, rules=rules)
 
 
 def lint_bytes(
     data: bytes,
     path: str,
     *,
+    target: Target | None = None,
     stack: str | None = None,
     world_size: int | None = None,
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
     """Findings for the content of a file."""
-    return lint_document(read(data, path), stack=stack, world_size=world_size, rules=rules)
+    return lint_document(read(data, path), target=target, stack=stack, world_size=world_size, rules=rules)
 
 
 def read(data: bytes, path: str) -> Document:
@@ -57,19 +63,26 @@ def read(data: bytes, path: str) -> Document:
     return document
 
 
-def lint_dict(config: Mapping[str, Any], *, stack: str | None = None, world_size: int | None = None) -> FileReport:
+def lint_dict(
+    config: Mapping[str, Any],
+    *,
+    target: Target | None = None,
+    stack: str | None = None,
+    world_size: int | None = None,
+) -> FileReport:
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
     from json import dumps
 
     text = dumps(dict(config), indent=2, default=lambda value: type(value).__name__)
     document = json_source.read(text, "<dict>")
     document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
-    return lint_document(document, stack=stack, world_size=world_size, from_file=False)
+    return lint_document(document, target=target, stack=stack, world_size=world_size, from_file=False)
 
 
 def lint_document(
     document: Document,
     *,
+    target: Target | None = None,
     stack: str | None = None,
     world_size: int | None = None,
     from_file: bool = True,
@@ -80,7 +93,7 @@ def lint_document(
     is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
     if document.issues and stack == "deepspeed" and not is_template:
         root = _as_deepspeed_reads(document) or root
-    config = Config(document, root, knowledge(), stack=stack, world_size=world_size, from_file=from_file)
+    config = Config(document, root, knowledge(target), stack=stack, world_size=world_size, from_file=from_file)
     findings = engine.check(config) if rules is None else engine.check(config, rules)
     return FileReport(
         document.path,

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGE = os.path.join(ROOT, "ds_lint")
-IS_BUILT = os.path.exists(os.path.join(PACKAGE, "_compact.py"))  # a wheel holds its knowledge as a module
+IS_BUILT = os.path.exists(os.path.join(PACKAGE, "_built.py"))  # a wheel holds its knowledge as a module
 
 # Each costs the start of a clean run more than reading the config does.
 SLOW = {
@@ -34,7 +34,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "_compact",
+        "resources", "_built",
     ),
     ("source",),
     ("tree",),
@@ -56,7 +56,7 @@ def _modules():
         for name in files:
             path = os.path.join(folder, name)
             parts = os.path.relpath(path, ROOT).removesuffix(".py").split(os.sep)
-            if name.endswith(".py") and name != "_compact.py" and parts[1] != "data":
+            if name.endswith(".py") and name != "_built.py" and parts[1] != "data":
                 yield path, ".".join(parts).removesuffix(".__init__")
 
 

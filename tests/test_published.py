@@ -14,7 +14,7 @@ import pytest
 from ds_lint import linting, published
 from ds_lint.cli import run
 from ds_lint.finding import Finding
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge import Knowledge, Target
 from ds_lint.published.snippets import SNIPPETS, WHOLE_CONFIGS
 from ds_lint.published.values import COMMENTS, TEMPLATE, in_any_case
 from ds_lint.source import tolerant
@@ -89,7 +89,7 @@ def test_references_lead_somewhere(name):
 
 def test_every_release_has_a_schema():
     for release in Knowledge().releases[::8]:
-        made = published.schema(Knowledge(release))
+        made = published.schema(Knowledge(Target(release)))
         jsonschema.Draft7Validator.check_schema(made)
         assert not errors({"train_batch_size": 8, "fp16": {"enabled": True}}, jsonschema.Draft7Validator(made))
 

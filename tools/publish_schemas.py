@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ds_lint import published
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge import Knowledge, Target
 
 FOLDER = Path(__file__).parent.parent / "schemas" / "published"
 ADDRESS = "https://raw.githubusercontent.com/ds-lint/ds-lint/main/schemas/published/"
@@ -70,7 +70,7 @@ def _name(line: str) -> str:
 
 
 def _text(release: str, name: str) -> str:
-    return published.text(published.schema(Knowledge(release), identity=ADDRESS + name))
+    return published.text(published.schema(Knowledge(Target(release)), identity=ADDRESS + name))
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ds_lint import linting, published
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge import Target
 
 
 def schema(version: str | None, output: str | None) -> int:
@@ -13,7 +13,7 @@ def schema(version: str | None, output: str | None) -> int:
     knowledge = linting.knowledge()
     if version is not None:
         try:
-            knowledge = Knowledge(published.release(version, knowledge.releases))
+            knowledge = linting.knowledge(Target(published.release(version, knowledge.releases)))
         except published.UnknownRelease as error:
             sys.stderr.write(f"ds-lint: {error}\n")
             return 2

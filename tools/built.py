@@ -1,0 +1,42 @@
+"""Build hook: the files of ``schemas/`` that a check needs as a Python module, which loads without ``json``.
+
+A checkout reads the JSON; an installed ds-lint finds ``ds_lint/_built.py``, which Python keeps compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import pprint
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.config import BuilderConfig
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+HEADER = '"""Made from schemas/ when ds-lint was built; tools/built.py says why."""\n\n'
+FILES = ("deepspeed", "overlay", "trainer")
+
+
+class BuiltHook(BuildHookInterface[BuilderConfig]):
+    """Put the module into the wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write the module beside the build's other temporary files and add it to the wheel."""
+        if version == "editable":
+            return
+        target = Path(self.directory) / "_built.py"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source(Path(self.root) / "schemas"), encoding="utf-8")
+        build_data["force_include"][str(target)] = "ds_lint/_built.py"
+
+
+def source(schemas: Path) -> str:
+    """The text of the module."""
+    return HEADER + "".join(
+        f"{name.upper()} = {pprint.pformat(_read(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
+        for name in FILES
+    )
+
+
+def _read(schemas: Path, name: str) -> Any:
+    return json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
