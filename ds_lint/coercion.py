@@ -1,6 +1,8 @@
 """Which values the libraries take: pydantic's lax coercions for strict sections, plain Python for the others.
 
 Everything here answers one question: what would have been taken instead, or None if this value is taken.
+Facts that say ``lax`` are of a release with pydantic 1 (below 0.15.0), which cuts fractions off and makes a string of
+a number, and takes no text for a number of an enum.
 Source: pydantic's conversion table (lax mode, Python input), held to the installed pydantic by
 ``tests/fidelity/test_coercion.py``; ``takes`` in ``schemas/overlay.json`` says what later code does with a raw value.
 """
@@ -135,7 +137,7 @@ def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> 
     if kind == "string" and "one_of" in facts:
         return None if value in facts["one_of"] else _wanted(facts, [])
     if "enum" in facts:
-        return _refused_enum(facts["enum"], kind, value)
+        return _refused_enum(facts["enum"], kind, value, facts.get("lax", False))
     types = facts.get("type")
     if types is None:
         return None  # annotated ``object``: anything is taken
@@ -162,14 +164,14 @@ def _pydantic_words(types: list[str], facts: Facts) -> str:
     return _either([words[name] for name in types])
 
 
-def _refused_enum(choices: list[Scalar], kind: str, value: Scalar) -> str | None:
+def _refused_enum(choices: list[Scalar], kind: str, value: Scalar, lax: bool) -> str | None:
     """An enum takes its values; an enum of integers also what turns into one (``"3"``, ``3.0``, ``true``)."""
     wanted = "one of " + ", ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
     if isinstance(choices[0], str):
         return None if kind == "string" and value in choices else wanted
     if kind in ("integer", "float", "boolean"):
         return None if value in choices else wanted
-    number = _integer_of_text(value) if kind == "string" else None
+    number = _integer_of_text(value) if kind == "string" and not lax else None
     return None if number is not None and number in choices else wanted
 
 
@@ -198,9 +200,11 @@ def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
     number: Scalar = None
     if kind in ("integer", "boolean"):
         number = int(value or 0)
+    elif kind == "float" and isinstance(value, float) and facts.get("lax"):
+        number = int(value) if value - value == 0 else None  # the fraction is cut off
     elif kind == "float" and isinstance(value, float) and abs(value) < LARGEST:
         number = int(value) if value.is_integer() else None
-    elif kind == "string" and not (facts.get("text") == "digits" and "." in str(value)):
+    elif kind == "string" and not ((facts.get("text") == "digits" or facts.get("lax")) and "." in str(value)):
         number = _integer_of_text(value)
     return wanted if number is None else _out_of_bounds(facts, number, wanted)
 
@@ -243,20 +247,24 @@ def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
 
 
 def _refused_string(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    return None if kind in ("string", "template") else "a string"
+    taken = ("string", "template", "integer", "float", "boolean") if facts.get("lax") else ("string", "template")
+    return None if kind in taken else "a string"
 
 
 def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
     items = facts.get("items")
     if kind != "array":
         return "an array of strings" if items and items.get("type") == "string" else "an array"
+    if items and facts.get("lax"):
+        items = {**items, "lax": True}
     if items and any(_refused_by_pydantic(items, item, item.kind, item.value) for item in node.items):
         return "an array of " + ("strings" if "type" in items else ", ".join(f'"{choice}"' for choice in items["enum"]))
     return None
 
 
 def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    return None if kind == "object" else "an object"
+    is_made_one = facts.get("lax") and (kind in ("array", "string") and not node.items and not value)  # dict([]) is {}
+    return None if kind == "object" or is_made_one else "an object"
 
 
 _CHECKS = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 
-_REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs")  # facts that a rule about keys asks for
+_REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs", "requires")  # facts that a rule about keys asks for
 
 
 class Key:
@@ -145,10 +145,12 @@ class Knowledge:
         self._trainer: Facts | None = built.TRAINER if built else None
         self._torch: Facts | None = None
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
+        self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
+        self.is_lax = self.does("validates-with-pydantic-1")
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
         self.root = root
@@ -204,10 +206,16 @@ class Knowledge:
         names: list[str] = self._overlay["common_names"]
         return names
 
+    def does(self, behaviour: str) -> bool:
+        """Whether the target behaves in this way, which only some releases do; see ``behaviours`` in the overlay."""
+        return self._holds(self._overlay["behaviours"][behaviour])
+
     def parameters(self, callable_name: str) -> Facts:
         """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
-        known: Facts = self._overlay["constructors"].get(callable_name, {})
-        return known
+        if callable_name not in self._parameters:
+            stored: Facts = self._overlay["constructors"].get(callable_name, {})
+            self._parameters[callable_name] = {name: self._measured(facts) for name, facts in stored.items()}
+        return self._parameters[callable_name]
 
     def constructors(self, section: str, kind: str) -> list[Facts]:
         """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
@@ -224,9 +232,14 @@ class Knowledge:
         ]
 
     def last_release_of_type(self, section: str, kind: str) -> str | None:
-        """The last release that knew a type which the target does not, or None."""
-        runs = self._store["constructors"][section].get(kind)
-        return runs[-1]["until"] if runs else None
+        """The last release before the target that knew a type which the target does not, or None."""
+        ended = [run["until"] for run in self._store["constructors"][section].get(kind, ()) if "until" in run]
+        return max((until for until in ended if self._order[until] < self._place), key=self._order.get, default=None)
+
+    def next_release_of_type(self, section: str, kind: str) -> str | None:
+        """The first release after the target that knows a type which the target does not, or None."""
+        begun = [run["since"] for run in self._store["constructors"][section].get(kind, ()) if "since" in run]
+        return min((since for since in begun if self._order[since] > self._place), key=self._order.get, default=None)
 
     def find(self, path: KeyPath) -> Key | None:
         """The key at a path, or None if the target does not know it."""
@@ -248,14 +261,30 @@ class Knowledge:
         return self._everywhere
 
     def last_release_of(self, path: KeyPath) -> str | None:
-        """The last release that read a key which the target does not know, or None if no release ever did."""
-        store = self._store["root"]
+        """The last release before the target that read a key which the target does not know, or None."""
+        ended = [run["until"] for run in self._runs_of(path) if "until" in run and "removed" not in run]
+        return max((until for until in ended if self._order[until] < self._place), key=self._order.get, default=None)
+
+    def next_release_of(self, path: KeyPath) -> str | None:
+        """The first release after the target that reads a key which the target does not know, or None."""
+        begun = [run["since"] for run in self._runs_of(path) if "since" in run and "removed" not in run]
+        return min((since for since in begun if self._order[since] > self._place), key=self._order.get, default=None)
+
+    def new_name(self, path: KeyPath) -> Facts | None:
+        """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value is written anew too."""
+        side: Facts = self._overlay["root"]
         for name in path:
-            store = store.get("keys", {}).get(name)
-            if store is None:
-                return None
-        until = [run["until"] for run in store.get("runs", ()) if "until" in run]
-        return until[-1] if until else None
+            side = _below(side, name)
+        renamed: Facts | None = side.get("renamed")
+        return renamed
+
+    def old_name(self, path: KeyPath) -> str | None:
+        """What a key that is newer than the target is called there, or None."""
+        side: Facts = self._overlay["root"]
+        for name in path[:-1]:
+            side = _below(side, name)
+        renamed = (old for old, own in side.get("keys", {}).items() if own.get("renamed", {}).get("to") == path[-1])
+        return next((old for old in renamed if self.find((*path[:-1], old))), None)
 
     def facts_of(self, store: Facts) -> Facts | None:
         """The facts of one stored key at the target, or None where the key does not exist there."""
@@ -271,16 +300,26 @@ class Knowledge:
             own = {} if store.get("group") or not store else self.facts_of(store)
         if own is None:
             return None
-        measured = {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
-        return Key(self, path, store, overlay, {**own, **measured} if overlay else own)
+        facts = {**own, **self._measured(overlay)} if overlay else own
+        return Key(self, path, store, overlay, {**facts, "lax": True} if self.is_lax else facts)
 
     def runs(self, path: KeyPath) -> list[Facts]:
         """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
-        store, overlay = self._store["root"], self._overlay["root"]
+        return self._runs_of(path) or [{}]
+
+    def _runs_of(self, path: KeyPath) -> list[Facts]:
+        """The runs of a key in every release; none if no release has it."""
+        sides: list[Facts] = [self._store["root"], self._overlay["root"]]
         for name in path:
-            below = store.get("keys", {}).get(name) or store.get("items_are" if name.isdigit() else "any_key", {})
-            store, overlay = below, overlay.get("keys", {}).get(name, {})
-        return store.get("runs") or [store or overlay]
+            sides = [_below(side, name) for side in sides]
+        extracted, measured = sides
+        if extracted:
+            return extracted.get("runs") or [extracted]
+        return [measured] if "since" in measured else []
+
+    def _measured(self, overlay: Facts) -> Facts:
+        """The facts of the overlay at the target: those of every release, and those of its run."""
+        return {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
 
     def _run_of(self, facts: Facts) -> Facts | None:
         for run in facts["runs"]:
@@ -294,6 +333,11 @@ class Knowledge:
         return (since is None or self._order[since] <= self._place) and (
             until is None or self._place <= self._order[until]
         )
+
+
+def _below(side: Facts, name: str) -> Facts:
+    own: Facts | None = side.get("keys", {}).get(name)
+    return own if own is not None else side.get("items_are" if name.isdigit() else "any_key", {})
 
 
 def _built() -> ModuleType | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.coercion import refusal
-from ds_lint.config import once
+from ds_lint.config import AUTO, once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +14,13 @@ _ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
 
 
 def is_on(config: Config, *path: str) -> bool:
-    """Whether a boolean field of a strict section is on; pydantic takes 1, "yes" and "true" for true."""
+    """Whether a boolean field is on; in a strict section pydantic takes 1, "yes" and "true" for true."""
     node = config.node(*path)
     if node is None:
         return False
+    section = config.knowledge.find(path[:-1])
+    if section is None or not section.strict:
+        return is_truthy(node) and (node.value != AUTO or config.stack == "deepspeed")
     if node.kind == "string":
         return str(node.value).lower() in _ON_TEXTS
     return node.kind in ("boolean", "integer", "float") and node.value == 1
@@ -45,6 +48,12 @@ def zero_stage(config: Config) -> int | None:
     if known is None or stage.kind == "template" or refusal(known.facts, True, stage, stage.kind, stage.value):
         return None
     return int(float(str(int(stage.value) if stage.kind == "boolean" else stage.value)))  # type: ignore[arg-type]
+
+
+def is_looked_at(config: Config, section: str) -> bool:
+    """Whether DeepSpeed looks into a 16-bit section: up to 0.17.0, while it was open, only where it was switched on."""
+    known = config.knowledge.find((section,))
+    return (known is not None and known.strict) or is_on(config, section, "enabled")
 
 
 @once

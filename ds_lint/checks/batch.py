@@ -103,6 +103,8 @@ def _is_template(config: Config, name: str) -> bool:
 
 def _sequence_parallel_ranks(config: Config) -> float | None:
     """The ranks that share a sequence, by which DeepSpeed divides the world size."""
+    if not config.knowledge.does("sequence-parallel-divides-the-world-size"):
+        return None
     size = config.value("sequence_parallel_size")
     return size if isinstance(size, (int, float)) and size else None
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def unknown_key(config: Config) -> Iterator[Problem]:
     """Keys that no section of this name reads, with the key that was meant where one is close."""
     for visit in _unknown(config):
+        if _arrival(config, visit):
+            continue  # newer-key
         meant, is_misplaced = _meant(config, visit)
         if is_misplaced:
             continue  # misplaced-key
@@ -35,9 +37,9 @@ def unknown_key(config: Config) -> Iterator[Problem]:
             visit.member.key_span,
             f"{what}: {_consequence(visit, outcomes)}",
             outcomes,
-            help=_help(visit, meant),
+            help=_renamed(config, visit) or _help(visit, meant),
             label=f"did you mean `{_shown(meant, visit)}`?" if meant else "unknown key",
-            severity=None if meant or visit.section.strict else "warning",
+            severity=None if meant or last_release or visit.section.strict else "warning",
             fix=_rename(visit, meant)
             if meant and meant.path[:-1] == visit.section.path and visit.value.value != AUTO
             else None,
@@ -49,7 +51,7 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
     """Keys that another section reads, and this one does not."""
     for visit in _unknown(config):
         name = visit.member.key
-        home, is_misplaced = _meant(config, visit)
+        home, is_misplaced = (None, False) if _arrival(config, visit) else _meant(config, visit)
         if home is None or not is_misplaced:
             continue
         outcomes = _outcomes_of_unread(config, visit)
@@ -198,6 +200,41 @@ def unread_key(config: Config) -> Iterator[Problem]:
             severity="warning",
             related=[Related(new.key_span, "read instead")],
         )
+
+
+@rule("DS109", "newer-key", severity="error", effects=("ignored", "rejected", "no-effect"))
+def newer_key(config: Config) -> Iterator[Problem]:
+    """Keys that only newer releases of DeepSpeed than the target read."""
+    for visit in _unknown(config):
+        arrival = _arrival(config, visit)
+        if arrival is None:
+            continue
+        outcomes = _outcomes_of_unread(config, visit)
+        old = config.knowledge.old_name(visit.path)
+        yield Problem(
+            visit.path,
+            visit.member.key_span,
+            f"`{dotted(visit.path)}` came with DeepSpeed {arrival}, and {config.knowledge.deepspeed} does not know it: "
+            f"{_consequence(visit, outcomes)}",
+            outcomes,
+            help=f"Write `{old}`, its name before {arrival}." if old else f"Upgrade to {arrival}, or delete the key.",
+            label=f"since {arrival}",
+        )
+
+
+def _arrival(config: Config, visit: Visit) -> str | None:
+    """The release with which an unknown key came, if the target is older; a key that it lost is another matter."""
+    if config.knowledge.is_newest or config.knowledge.last_release_of(visit.path):
+        return None
+    return config.knowledge.next_release_of(visit.path)
+
+
+def _renamed(config: Config, visit: Visit) -> str | None:
+    renamed = config.knowledge.new_name(visit.path)
+    if renamed is None or config.knowledge.find((*visit.section.path, renamed["to"])) is None:
+        return None
+    value = f" with {renamed['value']}" if "value" in renamed else ""
+    return f"DeepSpeed renamed it: write `{renamed['to']}`{value}."
 
 
 def _written_anew(visit: Visit, name: str) -> str:

@@ -7,8 +7,9 @@ from ds_lint.checks.values import shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.constructors import Constructor, optimizer_constructor, scheduler_constructor
+from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import is_truthy, model_dtype, number, zero_stage
+from ds_lint.switches import is_on, is_truthy, model_dtype, number, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,16 +44,15 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
         return
     name = str(member.value.value)
     last_release = config.knowledge.last_release_of_type("optimizer.params", name.lower())
+    arrival = config.knowledge.next_release_of_type("optimizer.params", name.lower())
     known = config.knowledge.types("optimizer.params") + list(config.knowledge.torch["optimizers"])
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
-        f"DeepSpeed removed the optimizer {name} after {last_release}: deepspeed.initialize raises"
-        if last_release
-        else f"there is no optimizer {name}: deepspeed.initialize raises",
+        _why_there_is_none("optimizer", name, last_release, arrival),
         rejected("initialize"),
         help=_other_type(name, known, "AdamW"),
-        label="removed" if last_release else "unknown",
+        label=_age(last_release, arrival),
     )
 
 
@@ -66,13 +66,15 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
         return
     name = str(member.value.value)
     known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
+    last_release = config.knowledge.last_release_of_type("scheduler.params", name)
+    arrival = config.knowledge.next_release_of_type("scheduler.params", name)
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        f"there is no scheduler {name}: deepspeed.initialize raises",
+        _why_there_is_none("scheduler", name, last_release, arrival),
         rejected("initialize"),
         help=_other_type(name, known, "WarmupLR"),
-        label="unknown",
+        label=_age(last_release, arrival),
     )
 
 
@@ -285,6 +287,51 @@ def negative_clipping(config: Config) -> Iterator[Problem]:
             help="Write the largest gradient norm that is meant, or 0 to say that nothing is clipped.",
             label="clips nothing",
         )
+
+
+@rule("DS515", "lamb-with-static-loss-scale", severity="error", effects=("rejected",), keys=("optimizer",))
+def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
+    """Lamb, which DeepSpeed runs with a loss scale that moves or none."""
+    member = config.member("optimizer", "type")
+    if member is None or str(member.value.value).lower() not in ("lamb", "onebitlamb"):
+        return
+    if optimizer_constructor(config) is None:
+        return
+    scale = config.member("fp16", "loss_scale")
+    is_static = scale is not None and bool(number_of(scale.value))
+    section = config.knowledge.find(("fp16",))
+    if section is not None and not section.strict:  # an open section is looked at only when it is switched on
+        is_static = is_static and is_on(config, "fp16", "enabled")
+    if scale is not None and is_static:
+        reason = f"`fp16.loss_scale` is {shown(config, scale.value)}"
+        instead = "Set `fp16.loss_scale` to 0"
+    elif model_dtype(config) == "bf16" and config.knowledge.does("bf16-has-a-static-loss-scale"):
+        reason = "bf16 has none"
+        instead = "Use fp16"
+    else:
+        return
+    yield Problem(
+        ("optimizer", "type"),
+        member.value.span,
+        f"DeepSpeed runs {member.value.value} with a loss scale that moves only, and {reason}: "
+        "deepspeed.initialize raises",
+        rejected("initialize"),
+        help=f"{instead}, or use AdamW.",
+        label="needs a dynamic loss scale",
+        related=[Related(scale.value.span, "static")] if scale is not None and is_static else (),
+    )
+
+
+def _why_there_is_none(what: str, name: str, last_release: str | None, arrival: str | None) -> str:
+    if last_release:
+        return f"DeepSpeed removed the {what} {name} after {last_release}: deepspeed.initialize raises"
+    if arrival:
+        return f"the {what} {name} came with DeepSpeed {arrival}: deepspeed.initialize of an older one raises"
+    return f"there is no {what} {name}: deepspeed.initialize raises"
+
+
+def _age(last_release: str | None, arrival: str | None) -> str:
+    return "removed" if last_release else f"since {arrival}" if arrival else "unknown"
 
 
 def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ds_lint.checks.problem import Problem, rejected
+from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_on, is_truthy, model_dtype, number_of, zero_stage
+from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,18 +105,21 @@ def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
     scale = config.node("fp16", "loss_scale")
     if not is_on(config, "fp16", "enabled") or (scale is not None and scale.value != "auto" and number_of(scale)):
         return
-    for name in ("loss_scale_window", "min_loss_scale"):
+    is_checked = config.knowledge.does("dynamic-loss-scale-is-checked")
+    for name in ("loss_scale_window", "min_loss_scale") if is_checked else ("loss_scale_window",):
         member = config.member("fp16", name)
         value = number_of(member.value) if member else None
-        if member is not None and value is not None and value <= 0:
-            yield Problem(
-                ("fp16", name),
-                member.value.span,
-                f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: DeepSpeed refuses the config",
-                rejected("parse"),
-                help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
-                label="not above 0",
-            )
+        if member is None or value is None or value > 0 or (value and not is_checked):
+            continue
+        yield Problem(
+            ("fp16", name),
+            member.value.span,
+            f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: "
+            + ("DeepSpeed refuses the config" if is_checked else "the first step divides by it and raises"),
+            rejected("parse" if is_checked else "train"),
+            help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
+            label="not above 0",
+        )
 
 
 @rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected",), keys=("fp16",))
@@ -123,6 +127,8 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
     """Inputs cast to fp16 for a model that is not."""
     member = config.member("fp16", "auto_cast")
     if member is None or not is_on(config, "fp16", "auto_cast") or model_dtype(config) == "fp16":
+        return
+    if not is_looked_at(config, "fp16"):
         return
     enabled = config.node("fp16", "enabled")
     if enabled is not None and enabled.value == "auto" and config.stack != "deepspeed":
@@ -136,3 +142,65 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
         help="Set `fp16.enabled` to true, or delete `auto_cast`.",
         label=f"the model is {dtype}",
     )
+
+
+@rule("DS407", "amp-with-zero", severity="error", effects=("rejected",), keys=("amp",))
+def amp_with_zero(config: Config) -> Iterator[Problem]:
+    """NVIDIA's apex/amp, which does not go with ZeRO; DeepSpeed 0.19.8 removed it."""
+    member = config.member("amp", "enabled")
+    key = config.knowledge.find(("amp", "enabled"))
+    if member is None or key is None or not is_truthy(member.value) or not zero_stage(config):
+        return
+    yield Problem(
+        ("amp", "enabled"),
+        member.value.span,
+        f"amp does not go with ZeRO, and this is stage {zero_stage(config)}: deepspeed.initialize raises",
+        rejected("initialize"),
+        help='Delete `amp`, and switch on "bf16" or "fp16".',
+        label="not with ZeRO",
+    )
+
+
+@rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=("fp16",))
+def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
+    """A first loss scale of more than 64 bits, or at stage 0 of more than a float holds."""
+    member = config.member("fp16", "initial_scale_power")
+    power = number_of(member.value) if member else None
+    scale = config.node("fp16", "loss_scale")
+    stage = zero_stage(config)
+    if member is None or power is None or stage is None or not is_on(config, "fp16", "enabled"):
+        return
+    if scale is not None and scale.value != "auto" and number_of(scale):
+        return  # a static loss scale: nobody looks at the power
+    largest = 63 if stage else 1023
+    if power > largest and config.node("optimizer", "type") is not None:
+        yield Problem(
+            ("fp16", "initial_scale_power"),
+            member.value.span,
+            f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
+            f"for stage {stage}: the first step raises",
+            rejected("train"),
+            help="Write 16, DeepSpeed's default: fp16 holds nothing above 65504.",
+            label=f"at most {largest}",
+        )
+
+
+@rule("DS409", "static-loss-scale-at-stage-0", severity="error", effects=("rejected",), keys=("fp16",))
+def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
+    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper trips over missing timers."""
+    member = config.member("fp16", "loss_scale")
+    if member is None or not config.knowledge.does("static-loss-scale-trips-fused-fp16") or zero_stage(config) != 0:
+        return
+    constructor = optimizer_constructor(config)
+    if constructor is None or constructor.name != "FusedAdam" or not is_on(config, "fp16", "enabled"):
+        return
+    if member.value.value != "auto" and number_of(member.value):
+        yield Problem(
+            ("fp16", "loss_scale"),
+            member.value.span,
+            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
+            "it did not make: the first step raises",
+            rejected("train"),
+            help="Set `loss_scale` to 0, or `zero_optimization.stage` to 1; DeepSpeed 0.17.1 mended it.",
+            label="static",
+        )

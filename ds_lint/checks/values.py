@@ -138,7 +138,7 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS205", "switch-needs-key", severity="error", effects=("rejected",), keys=("data_efficiency",))
+@rule("DS205", "switch-needs-key", severity="error", effects=("rejected",))
 def switch_needs_key(config: Config) -> Iterator[Problem]:
     """Features that are switched on without the key that they look up next."""
     for visit in config.remarkable:
@@ -155,6 +155,25 @@ def switch_needs_key(config: Config) -> Iterator[Problem]:
                 f"{_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
                 help=f"Add `{missing[0]}`, or switch the feature off.",
+                label=f"needs `{missing[0]}`",
+            )
+
+
+@rule("DS206", "section-needs-key", severity="error", effects=("rejected",))
+def section_needs_key(config: Config) -> Iterator[Problem]:
+    """Sections that may be left out, but not be there without a certain key."""
+    for visit in config.remarkable:
+        if visit.key is None or "requires" not in visit.key.facts or visit.value.kind != "object":
+            continue
+        missing = [name for name in visit.key.facts["requires"] if visit.value.get(name) is None]
+        if missing and "removed" not in visit.key.facts:
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"`{dotted(visit.path)}` is there without `{missing[0]}`, which DeepSpeed looks up without asking"
+                f"{_when(visit.key)}",
+                rejected(visit.key.facts["stage"]),
+                help=f"Add `{missing[0]}`, or delete `{dotted(visit.path)}`.",
                 label=f"needs `{missing[0]}`",
             )
 

@@ -6,7 +6,7 @@ from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
 from ds_lint.constructors import offloads_optimizer, optimizer_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, number, zero_stage
+from ds_lint.switches import is_looked_at, is_on, is_truthy, number, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
     member = config.member(ZERO, "offload_optimizer", "ratio")
     ratio = number(member.value.value) if member else None
     stage = zero_stage(config)
+    if not config.knowledge.does("partial-offload-is-checked"):
+        return
     if member is not None and ratio is not None and 0 <= ratio < 1 and stage in (0, 1, 2):
         yield Problem(
             (ZERO, "offload_optimizer", "ratio"),
@@ -190,10 +192,12 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
         ("bf16", "bf16_optimizer_states"),
     ):
         member = config.member(section, name)
-        if member is None or not is_on(config, section, name) or stage is None:
+        if member is None or not is_on(config, section, name) or stage is None or not is_looked_at(config, section):
             continue
         reason, when = None, "parse"
-        if not stage:
+        if stage != 2 and config.knowledge.does("master-weights-at-stage-2-only"):
+            reason = f"is for ZeRO stage 2, and this is stage {stage}"
+        elif not stage:
             reason = "is for ZeRO stages 1 to 3, and this is stage 0"
         elif name == "bf16_optimizer_states" and not is_on(config, "bf16", "bf16_master_weights_and_grads"):
             reason = "needs `bf16_master_weights_and_grads` as well"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Facts = dict[str, Any]
 
-_PYDANTIC_2_SINCE = "0.15.0"
-
 
 class Target:
     """One release: its keys, what was extracted from it, what is documented of a key, and who fills it.
@@ -30,8 +28,8 @@ class Target:
         self.knowledge = knowledge
         self._documentation = _documentation()
         self._order = {release: place for place, release in enumerate(knowledge.releases)}
-        self.is_newest = knowledge.deepspeed == knowledge.releases[-1]
-        self.is_lax = self._order[knowledge.deepspeed] < self._order[_PYDANTIC_2_SINCE]
+        self.is_newest = knowledge.is_newest
+        self.is_lax = knowledge.is_lax
 
     def extracted(self, key: Key) -> Facts:
         """What was extracted from this release about a key, without the overlay."""

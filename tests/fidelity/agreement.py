@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from oracle import Verdict
 
 from ds_lint import linting
 from ds_lint.finding import STAGES, Finding
+from ds_lint.knowledge import Target
 from ds_lint.spelling import is_comment
+
+INSTALLED = Target(version("deepspeed").partition("+")[0])  # the release that ds-lint is held against
 
 # A config without an optimizer is no error: the script may bring its own. The oracle's script does not.
 NO_OPTIMIZER = (
@@ -17,10 +21,15 @@ NO_OPTIMIZER = (
     "must provide optimizer",
     "set_gradient_accumulation_boundary",
     "_set_zero_group_parallelism",
+    "'DeepSpeedZeRoOffload' object has no attribute",  # the backward pass of stage 3
     "bf16_optimizer.py",  # get_grads_for_norm asserts that there are gradients
 )
-# The oracle's model is two linear layers, which AutoTP has no policy for.
-THE_MODEL = "Not able to determine model policy"
+# What the oracle's two linear layers cannot do, and another model can.
+THE_MODEL = (
+    "Not able to determine model policy",  # AutoTP
+    "unexpected keyword argument 'progressive_layer_drop'",
+    "Muon only supports 2D parameters",  # torch.optim.Muon, which DeepSpeed takes below 0.17.6
+)
 
 # Disagreements that are known and stay, each with its reason: (part of the real error, why ds-lint does not say it).
 KNOWN = (
@@ -48,7 +57,7 @@ class Disagreement:
 
 def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreement | None:
     """None where both agree on start or rejection, on the stage, and on the keys that nothing reads."""
-    if verdict.unjudged or THE_MODEL in (verdict.error or ""):
+    if verdict.unjudged or any(words in (verdict.error or "") for words in THE_MODEL):
         return None
     rejected = [finding for finding in findings if finding.effect == "rejected"]
     theirs = f"{verdict.rejected_at or 'runs'} {verdict.error or ''}"
@@ -88,7 +97,7 @@ def is_known(disagreement: Disagreement) -> bool:
 def _is_unknown(path: str) -> bool:
     """Whether a key that nothing read is unknown, and no comment: known keys may wait for a feature that is off."""
     parts = tuple(path.split("."))
-    return linting.knowledge().find(parts) is None and not is_comment(parts[-1])
+    return linting.knowledge(INSTALLED).find(parts) is None and not is_comment(parts[-1])
 
 
 def _short(finding: Finding) -> str:

@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ds_lint.knowledge import Key, Knowledge
+from ds_lint import linting
+from ds_lint.knowledge import Key, Knowledge, Target
 
 Config = dict[str, Any]
 
@@ -130,6 +131,7 @@ VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, 2.0, 5e8, 1e10, "", "3", "5e8", "true", "auto", "abc", "cpu",
     "fp16", "3e-5", [], [1], ["a"], [0.9, 0.99], {}, {"enabled": True},
 ]  # fmt: skip
+OLDEST = 51  # the place of 0.9.0 among the releases: configs that name older keys are rare
 STRANGERS = ["_note", "//", "comment", "fp8", "monitor_config", "logging", "foo_bar", "lr_scheduler", "per_gpu_batch"]
 
 
@@ -149,7 +151,10 @@ def mutate(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
 
 
 def _mutations() -> list[Callable[[random.Random, Config, Knowledge], None]]:
-    return [_misspell, _misspell, _move, _add_stranger, _set_bad_value, _set_bad_value, _delete, _add_known, _add_known]
+    return [
+        _misspell, _misspell, _move, _add_stranger, _set_bad_value, _set_bad_value, _delete, _add_known, _add_known,
+        _add_of_another_release,
+    ]  # fmt: skip
 
 
 def _misspell(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
@@ -202,6 +207,10 @@ def _add_known(chance: random.Random, config: Config, knowledge: Knowledge) -> N
     key = known.child(name)
     assert key is not None
     section.setdefault(name, plausible(chance, key))
+
+
+def _add_of_another_release(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    _add_known(chance, config, linting.knowledge(Target(chance.choice(knowledge.releases[OLDEST:]))))
 
 
 def plausible(chance: random.Random, key: Key) -> Any:

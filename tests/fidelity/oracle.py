@@ -13,6 +13,7 @@ where a CPU shows something else, `standins.py` takes the place of what is missi
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import ctypes
@@ -50,7 +51,8 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # What the libraries say when this machine is at fault, and not the config.
 MACHINE = {
     "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available",
-    "package": r"[Pp]lease install",
+    "package": r"[Pp]lease install|make sure it is installed",
+    "cpu": r"mixed dtype \(CPU\)",
     "stand-in": r"no stand-in for",
     "memory": r"can't allocate memory|Cannot allocate memory",
 }
@@ -244,11 +246,12 @@ def _preload(scratch: Path) -> None:
     mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(scratch)
     import deepspeed.runtime.bf16_optimizer
     import deepspeed.runtime.engine
-    import deepspeed.runtime.zero.muon.muon_optimizer  # compiles for seconds at import
     import deepspeed.runtime.zero.stage3
     import deepspeed.runtime.zero.stage_1_and_2  # noqa: F401
     import torch.testing._internal.distributed.fake_pg  # noqa: F401
 
+    with contextlib.suppress(ImportError):  # since 0.17.6
+        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401 - compiles for seconds at import
     if mine:
         del os.environ["TORCHINDUCTOR_CACHE_DIR"]
     gc.collect()
@@ -320,15 +323,14 @@ class _Judge:
     def _run(self, job: Job, facts: dict[str, Any]) -> None:
         import deepspeed.comm
         from deepspeed.runtime.config import DeepSpeedConfig
-        from deepspeed.runtime.tensor_parallel.init_utils import load_ds_config
-
-        # First the config by itself, so that its own errors are told from those of deepspeed.initialize.
-        config_dict = load_ds_config(self._argument(job))
+        # First the config by itself, so that its own errors are told from those of deepspeed.initialize. Reading a
+        # file is a part of it; `load` in `_patch` tells that stage from the next.
+        argument = self._argument(job)
         self.stage = "parse"
         try:
             deepspeed.comm.get_rank = lambda group=None: 0
             deepspeed.comm.get_world_size = lambda group=None: job.world_size
-            config = DeepSpeedConfig(config_dict)
+            config = DeepSpeedConfig(argument)
         finally:
             deepspeed.comm.get_rank, deepspeed.comm.get_world_size = self.get_rank, self.get_world_size
         facts.update(
@@ -359,6 +361,7 @@ class _Judge:
         if job.assume_gpu:
             accelerator = deepspeed.get_accelerator()
             accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
+            accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
         os.environ.update(WORLD_SIZE=str(job.world_size))
         torch.set_num_threads(1)  # a forked OpenMP pool hangs
         torch.manual_seed(0)
@@ -474,7 +477,7 @@ class _Judge:
         torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # needs a GPU
         torch._dynamo.config.disable = True  # Muon's kernels are compiled when they are first used
         # Finding out starts compilers; none means no shared memory communication either.
-        deepspeed.ops.__compatible_ops__ = {}
+        deepspeed.ops.__compatible_ops__ = collections.defaultdict(bool)
         cpuinfo.get_cpu_info = lambda: {"vendor_id_raw": "GenuineIntel"}  # starts processes, for one warning about AMD
         standins.install_packages()
 

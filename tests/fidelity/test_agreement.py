@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import Disagreement, compare, is_known
+from agreement import INSTALLED, Disagreement, compare, is_known
 from generate import configs
 from oracle import Oracle
 
@@ -20,20 +20,21 @@ from ds_lint import linting
 
 pytestmark = pytest.mark.fidelity
 
+JUDGED = {"target": INSTALLED, "stack": "deepspeed", "world_size": 1}
 AGREED = 0.99  # the share of configs on which both must agree
 
 
 def disagreements(seed: int, count: int, *, level: str, as_file: bool = False) -> list[Disagreement]:
-    made = list(configs(seed, count, linting.knowledge()))
+    made = list(configs(seed, count, linting.knowledge(INSTALLED)))
     with Oracle() as oracle:
         given = [json.dumps(config) for config in made] if as_file else copy.deepcopy(made)
         verdicts = oracle.verdicts(given, level=level, as_file=as_file)
     found = []
     for config, verdict in zip(made, verdicts, strict=True):
         if as_file:
-            report = linting.lint_bytes(json.dumps(config).encode(), "x.json", stack="deepspeed", world_size=1)
+            report = linting.lint_bytes(json.dumps(config).encode(), "x.json", **JUDGED)
         else:
-            report = linting.lint_dict(config, stack="deepspeed", world_size=1)
+            report = linting.lint_dict(config, **JUDGED)
         findings = report.findings
         if level == "parse":
             findings = [finding for finding in findings if finding.stage in ("load", "parse")]
