@@ -1,8 +1,9 @@
 """Which releases of deepspeed, transformers and accelerate a project uses, and who says so.
 
-``project.pins`` asks the files of a project, ``distributions.installed`` the environments, ``releases.allowed`` turns
-what they say into known releases. What a flag says comes before both, and the newest known release after both; that
-is the caller's business.
+``project.pins`` asks the files of a project, ``distributions.installed`` the environments, and ``usage.used`` both: the
+project decides, and what is installed counts for a library that no file names a version of, or where it lies within
+the range that a file gives. ``releases.allowed`` turns a pin into known releases. Flags come before all this and the
+newest known release after it; both are the caller's business.
 
 Among the files of a project:
 
@@ -14,7 +15,8 @@ Among the files of a project:
    the other files of requirements, and last ``requirements.in``, which ``requirements.txt`` was compiled from.
 3. The first that names a version decides. If it is a range, the first exact release further down that lies within it
    is taken instead: ``deepspeed>=0.14`` in ``requirements.txt`` gives way to ``deepspeed==0.16.9`` in the
-   ``environment.yml`` beside it or in the ``uv.lock`` of the parent, and never to ``deepspeed==0.12.6``.
+   ``environment.yml`` beside it or in the ``uv.lock`` of the parent, and never to ``deepspeed==0.12.6``. Two releases
+   that a lock has for two markers are no range.
 4. Within a file, what always applies is taken together. What applies under a condition only (a marker, an extra, a
    group) counts where nothing always applies, and then each condition is one alternative. The same goes for several
    files of the same standing, such as ``requirements-cpu.txt`` and ``requirements-gpu.txt``.

@@ -32,8 +32,8 @@ def any_of(pins: Sequence[Pin]) -> Pin:
 
 
 def narrowed(earlier: Pin, later: Pin) -> Pin:
-    """The later pin where it is exact and the earlier one leaves it open, else the earlier one."""
-    if earlier.is_exact or not later.is_exact:
+    """The later pin where it is an exact release of the range that the earlier one is, else the earlier one."""
+    if not earlier.is_range or not is_exact(later.specifier):
         return earlier
     return later if allowed(earlier.specifier, [version_of(later.specifier)]) else earlier
 

@@ -15,7 +15,10 @@ _DESCRIBES_A_PROJECT = ("[project]", "[tool.poetry]")
 
 def up_to_root(directory: str) -> Iterator[tuple[str, list[str]]]:
     """The directory and its parents up to the root of the project, each with the names in it."""
-    here = os.path.abspath(directory)
+    try:
+        here = os.path.abspath(directory)
+    except OSError:  # somebody has deleted the working directory
+        return
     home = os.path.expanduser("~")
     while True:
         try:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import sys
 
-from ds_lint.targets.combining import any_of
 from ds_lint.targets.directories import up_to_root
 from ds_lint.targets.pin import LIBRARIES, Pin, library_called
 from ds_lint.targets.reading import shown, text_of
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _OF_PROJECT = (".venv", "venv")
+_METADATA = (".dist-info", ".egg-info")
 
 
 def installed(directory: str) -> dict[str, Pin]:
@@ -61,10 +61,13 @@ def _site_packages(prefix: str) -> list[str]:
 def _installed_on(paths: Sequence[str]) -> dict[str, Pin]:
     found: dict[str, Pin] = {}
     for path in paths:
-        pins = [pin for name in _names_in(path) if (pin := _distribution(path, name))]
+        names = [name for name in _names_in(path) if name.endswith(_METADATA)]
+        pins = [pin for name in names if (pin := _distribution(path, name))]
         for library in LIBRARIES:
             copies = [pin for pin in pins if pin.library == library]
             if copies and library not in found:  # Python imports the first on its path
+                from ds_lint.targets.combining import any_of
+
                 found[library] = any_of(copies)
     return found
 
@@ -78,10 +81,7 @@ def _names_in(directory: str) -> list[str]:
 
 def _distribution(directory: str, name: str) -> Pin | None:
     """The pin of ``deepspeed-0.16.9.dist-info``, ``deepspeed-0.9.0-py3.10.egg-info`` or ``deepspeed.egg-info``."""
-    stem, ending = os.path.splitext(name)
-    if ending not in (".dist-info", ".egg-info"):
-        return None
-    project, _, rest = stem.partition("-")
+    project, _, rest = os.path.splitext(name)[0].partition("-")
     library = library_called(project)
     if library is None:
         return None

@@ -22,7 +22,7 @@ def read(text: str, path: str) -> Iterator[Requirement]:
             continue
         values = rest.partition("\n[")[0]
         library = library_called(_value(values, "name"))
-        version = _value(values, "version")
+        version = _value(values, "version") if library else ""
         if library and version[:1].isdecimal():
             yield Requirement(library, f"=={version}", shown(path), is_conditional=True)
 

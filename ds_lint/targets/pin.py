@@ -40,9 +40,9 @@ class Pin:
         self.source = source
 
     @property
-    def is_exact(self) -> bool:
-        """Whether this leaves one release only."""
-        return is_exact(self.specifier)
+    def is_range(self) -> bool:
+        """Whether releases are possible that it does not name."""
+        return not all(is_exact(alternative) for alternative in self.specifier.split(OR))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pin) and (self.library, self.specifier, self.source) == (

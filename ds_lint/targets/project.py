@@ -20,7 +20,7 @@ def pins(directory: str) -> dict[str, Pin]:
         for paths in by_standing(here, names):
             for pin in _pins_of(paths):
                 _settle(found, pin)
-            if len(found) == len(LIBRARIES) and all(pin.is_exact for pin in found.values()):
+            if len(found) == len(LIBRARIES) and not any(pin.is_range for pin in found.values()):
                 return found
     return found
 

@@ -46,10 +46,10 @@ def _uv(settings: Table, source: str) -> Iterator[Requirement]:
     yield from _listed(settings.get("constraint-dependencies"), place)
     for name, value in _table(settings, "sources").items():
         library = library_called(name)
-        conditional = isinstance(value, list)
         for origin in value if isinstance(value, list) else [value]:
             if library and (tagged := _tagged(origin)):
-                yield Requirement(library, tagged, f"{source} [tool.uv.sources]", is_conditional=conditional)
+                depends = any(key in origin for key in ("marker", "extra", "group"))
+                yield Requirement(library, tagged, f"{source} [tool.uv.sources]", is_conditional=depends)
     yield from _listed(settings.get("dev-dependencies"), place, is_conditional=True)
 
 

@@ -37,4 +37,7 @@ def mentions_a_library(text: str) -> bool:
 
 def shown(path: str) -> str:
     """The path as a person would give it: from the working directory, if it lies below."""
-    return path.removeprefix(os.path.join(os.getcwd(), ""))
+    try:
+        return path.removeprefix(os.path.join(os.getcwd(), ""))
+    except OSError:  # somebody has deleted it
+        return path

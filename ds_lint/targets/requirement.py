@@ -7,7 +7,7 @@ import re
 from ds_lint.targets.pin import Requirement, library_called
 
 _NAMED = re.compile(r"\s*([A-Za-z][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(.*)", re.DOTALL)
-_CLAUSE = re.compile(r"(===|[=~!<>]=|[<>])\s*([0-9][^\s,;]*)")
+_CLAUSE = re.compile(r"(===|[=~!<>]=|[<>])\s*([0-9][\w.*+!-]*)")
 
 _VERSION = r"\d+\.\d+\.\d+(?:[._-]?(?:a|b|rc|post|dev)\d+)?"
 _TAG = re.compile(rf"v?({_VERSION})")

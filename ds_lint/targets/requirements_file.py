@@ -35,7 +35,7 @@ def _of_file(text: str, path: str, seen: set[str]) -> Iterator[Requirement]:
 def _of_line(line: str, source: str, path: str, seen: set[str]) -> Iterator[Requirement]:
     included = _argument(line, _INCLUDING)
     if included is None:
-        stated = _argument(line, _EDITABLE) or line
+        stated = _argument(line, _EDITABLE) or ("" if line.startswith("-") else line)
         if found := requirement.parse(stated.partition(" --")[0], source):
             yield found
         return

@@ -35,6 +35,15 @@ from ds_lint.targets.project import pins
             },
             ("==0.16.9", None),
         ),
+        # a lock with a release for each marker leaves nothing open
+        (
+            {
+                "poetry.lock": '[[package]]\nname = "deepspeed"\nversion = "0.15.4"\n\n'
+                '[[package]]\nname = "deepspeed"\nversion = "0.16.9"\n',
+                "requirements.txt": "deepspeed==0.16.9",
+            },
+            ("==0.15.4 || ==0.16.9", "poetry.lock"),
+        ),
         # and to no other
         (
             {"requirements.txt": "deepspeed>=0.14", "environment.yml": "dependencies: [deepspeed=0.12.6]"},
@@ -105,6 +114,16 @@ def test_the_search_ends_at_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
     assert pins(str(configs)) == {}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps the working directory of a process")
+def test_the_working_directory_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "requirements.txt").write_text("deepspeed==0.15.4", encoding="utf-8")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert pins(".") == {}
+    assert pins(str(tmp_path))["deepspeed"].source == str(tmp_path / "requirements.txt:1")
 
 
 def test_a_directory_that_is_not_there(tmp_path):

@@ -56,6 +56,7 @@ def test_a_marker_makes_it_conditional(text):
         "sentence-transformers>=3",
         "deepspeed=={{ deepspeed_version }}",
         "deepspeed==${VERSION}",
+        "deepspeed==0.16.{patch}",
         "deepspeed 0.16.9",
         "deepspeed>=0.14 <0.17",
         "==0.16.9",
