@@ -51,10 +51,11 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not pending:
             first = number
-        if line.endswith("\\"):
-            pending += line[:-1] + " "
+        is_comment = line.lstrip().startswith("#")
+        if line.endswith("\\") and not is_comment:
+            pending += line[:-1]
             continue
-        yield first, _without_comment(pending + line)
+        yield first, _without_comment(f"{pending} {line}" if is_comment else pending + line)
         pending = ""
     yield first, _without_comment(pending)
 

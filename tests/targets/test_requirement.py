@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from ds_lint.targets.requirement import parse
 
@@ -31,6 +35,25 @@ STATED = [
 def test_what_a_requirement_says(text, library, specifier):
     found = parse(text, "requirements.txt:1")
     assert (found.library, found.specifier, found.is_conditional) == (library, specifier, False)
+
+
+CLAUSES = st.tuples(
+    st.sampled_from(["==", ">=", "<=", "!=", "<", ">", "~="]),
+    st.sampled_from(["", " "]),
+    st.sampled_from(["0.16.9", "1.2"]),
+).map("".join)
+
+
+@given(
+    st.sampled_from(["deepspeed", "DeepSpeed", "transformers[torch]", "accelerate [a, b]"]),
+    st.lists(CLAUSES, max_size=3).map(" , ".join),
+    st.sampled_from(["", ";os_name == 'nt'", " ; python_version < '3.12'"]),
+)
+def test_packaging_reads_the_same(name, clauses, marker):
+    text = f"{name} {clauses}{marker}"
+    theirs, ours = Requirement(text), parse(text, "requirements.txt:1")
+    assert (ours.library, ours.is_conditional) == (theirs.name.lower(), theirs.marker is not None)
+    assert SpecifierSet(ours.specifier) == theirs.specifier
 
 
 @pytest.mark.parametrize(
