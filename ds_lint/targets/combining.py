@@ -39,14 +39,19 @@ def narrowed(earlier: Pin, later: Pin) -> Pin:
 
 
 def _all_of(requirements: Sequence[Requirement]) -> Pin:
-    """The pin of requirements that hold together: an exact one, or every combination of their alternatives."""
+    """The pin of requirements that hold together: an exact one, or all clauses at once.
+
+    Of several with alternatives only the first counts. That allows more than they do together, and the combinations of
+    all of them could be millions.
+    """
     for each in requirements:
         if is_exact(each.specifier):
             return Pin(each.library, each.specifier, each.source)
-    combinations = [""]
-    for specifier in dict.fromkeys(each.specifier for each in requirements):
-        combinations = [f"{one},{other}".lstrip(",") for one in combinations for other in specifier.split(OR)]
-    return Pin(requirements[0].library, OR.join(combinations), _together([each.source for each in requirements]))
+    specifiers = dict.fromkeys(each.specifier for each in requirements)
+    common = [specifier for specifier in specifiers if OR not in specifier]
+    alternatives = next((specifier.split(OR) for specifier in specifiers if OR in specifier), [])
+    combined = OR.join(",".join([*common, each]) for each in alternatives) if alternatives else ",".join(common)
+    return Pin(requirements[0].library, combined, _together([each.source for each in requirements]))
 
 
 def _together(sources: Sequence[str]) -> str:
