@@ -38,6 +38,7 @@ LAYERS = (
     ),
     ("source",),
     ("tree",),
+    ("targets",),
 )  # fmt: skip
 FORBIDDEN = (("output", "engine"), ("output", "linting"), ("engine", "output"))  # within a layer
 

@@ -1,0 +1,58 @@
+"""What several statements about one library come to."""
+
+from __future__ import annotations
+
+from ds_lint.targets.pin import LIBRARIES, OR, Pin, is_exact, version_of
+from ds_lint.targets.releases import allowed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ds_lint.targets.pin import Requirement
+
+
+def pins_of(requirements: Sequence[Requirement]) -> list[Pin]:
+    """What the requirements of one file come to, for each library that it names a version of."""
+    found = []
+    for library in LIBRARIES:
+        stated = [each for each in requirements if each.library == library and each.specifier]
+        always = [each for each in stated if not each.is_conditional]
+        if always:
+            found.append(_all_of(always))
+        elif stated:
+            found.append(any_of([Pin(library, each.specifier, each.source) for each in stated]))
+    return found
+
+
+def any_of(pins: Sequence[Pin]) -> Pin:
+    """The pin that leaves what any of these pins for one library leaves."""
+    specifiers = dict.fromkeys(pin.specifier for pin in pins)
+    return Pin(pins[0].library, OR.join(specifiers), _together([pin.source for pin in pins]))
+
+
+def narrowed(earlier: Pin, later: Pin) -> Pin:
+    """The later pin where it is an exact release of the range that the earlier one is, else the earlier one."""
+    if not earlier.is_range or not is_exact(later.specifier):
+        return earlier
+    return later if allowed(earlier.specifier, [version_of(later.specifier)]) else earlier
+
+
+def _all_of(requirements: Sequence[Requirement]) -> Pin:
+    """The pin of requirements that hold together: an exact one, or all clauses at once.
+
+    Of several with alternatives only the first counts. That allows more than they do together, and the combinations of
+    all of them could be millions.
+    """
+    for each in requirements:
+        if is_exact(each.specifier):
+            return Pin(each.library, each.specifier, each.source)
+    specifiers = dict.fromkeys(each.specifier for each in requirements)
+    common = [specifier for specifier in specifiers if OR not in specifier]
+    alternatives = next((specifier.split(OR) for specifier in specifiers if OR in specifier), [])
+    combined = OR.join(",".join([*common, each]) for each in alternatives) if alternatives else ",".join(common)
+    return Pin(requirements[0].library, combined, _together([each.source for each in requirements]))
+
+
+def _together(sources: Sequence[str]) -> str:
+    return " and ".join(dict.fromkeys(sources))

@@ -1,0 +1,98 @@
+"""What is installed, read off the names of the metadata; nothing is imported.
+
+The environments, in order:
+
+1. that of ds-lint itself: whoever installs it beside the libraries means those;
+2. the active ones, ``$VIRTUAL_ENV`` before ``$CONDA_PREFIX``: pre-commit, pipx and uvx keep ds-lint in one of its own;
+3. ``.venv`` and ``venv`` of the project, the nearest first.
+
+The first with deepspeed is the one that trains, and its word counts for all three libraries: two environments are never
+mixed. If none has deepspeed, it is the first that has any of the libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ds_lint.targets.directories import up_to_root
+from ds_lint.targets.pin import LIBRARIES, Pin, library_called
+from ds_lint.targets.reading import shown, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
+_OF_PROJECT = (".venv", "venv")
+_METADATA = (".dist-info", ".egg-info")
+
+
+def installed(directory: str) -> dict[str, Pin]:
+    """The installed release of each library, in the environment that the project around a directory trains in."""
+    first: dict[str, Pin] = {}
+    for paths in _environments(directory):
+        found = _installed_on(paths)
+        if "deepspeed" in found:
+            return found
+        first = first or found
+    return first
+
+
+def _environments(directory: str) -> Iterator[list[str]]:
+    """The import path of each environment, as far as it is known without starting its interpreter."""
+    yield sys.path
+    for variable in _ACTIVE:
+        if prefix := os.environ.get(variable):
+            yield _site_packages(prefix)
+    for here, names in up_to_root(directory):
+        for name in _OF_PROJECT:
+            if name in names:
+                yield _site_packages(os.path.join(here, name))
+
+
+def _site_packages(prefix: str) -> list[str]:
+    library = os.path.join(prefix, "lib")
+    pythons = sorted(name for name in _names_in(library) if name.startswith("python3"))
+    found = [os.path.join(library, python, "site-packages") for python in pythons]
+    return [*found, os.path.join(prefix, "Lib", "site-packages")]  # the latter on Windows
+
+
+def _installed_on(paths: Sequence[str]) -> dict[str, Pin]:
+    found: dict[str, Pin] = {}
+    for path in paths:
+        names = [name for name in _names_in(path) if name.endswith(_METADATA)]
+        pins = [pin for name in names if (pin := _distribution(path, name))]
+        for library in LIBRARIES:
+            copies = [pin for pin in pins if pin.library == library]
+            if copies and library not in found:  # Python imports the first on its path
+                from ds_lint.targets.combining import any_of
+
+                found[library] = any_of(copies)
+    return found
+
+
+def _names_in(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory or ".")
+    except OSError:  # an archive, or not there at all
+        return []
+
+
+def _distribution(directory: str, name: str) -> Pin | None:
+    """The pin of ``deepspeed-0.16.9.dist-info``, ``deepspeed-0.9.0-py3.10.egg-info`` or ``deepspeed.egg-info``."""
+    project, _, rest = os.path.splitext(name)[0].partition("-")
+    library = library_called(project)
+    if library is None:
+        return None
+    version = rest.partition("-")[0] or _version_in_metadata(os.path.join(directory, name))
+    return Pin(library, f"=={version}", f"installed in {shown(directory)}") if version else None
+
+
+def _version_in_metadata(directory: str) -> str:
+    """The version that the metadata of a source tree gives, which has none in its name; empty if it gives none."""
+    for line in text_of(os.path.join(directory, "PKG-INFO")).splitlines():
+        field, _, value = line.partition(":")
+        if field == "Version":
+            return value.strip()
+    return ""

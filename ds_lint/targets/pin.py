@@ -1,0 +1,74 @@
+"""What the files say: single requirements, and what they come to for a library."""
+
+from __future__ import annotations
+
+LIBRARIES = ("deepspeed", "transformers", "accelerate")
+
+OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
+
+
+class Requirement:
+    """One statement about one library. ``specifier`` is empty where no version is named.
+
+    ``is_conditional`` says that it counts only with a marker, an extra or a group that the project may do without.
+    """
+
+    __slots__ = ("is_conditional", "library", "source", "specifier")
+
+    def __init__(self, library: str, specifier: str, source: str, *, is_conditional: bool = False) -> None:
+        self.library = library
+        self.specifier = specifier
+        self.source = source
+        self.is_conditional = is_conditional
+
+    def __repr__(self) -> str:
+        return f"Requirement({self.library!r}, {self.specifier!r}, {self.source!r}, {self.is_conditional})"
+
+
+class Pin:
+    """The releases of a library that are possible, and who says so.
+
+    ``specifier`` is PEP 440, or several such with ``||`` between them where one of them holds and nobody says which.
+    ``source`` is what a person recognises: ``requirements.txt:3``.
+    """
+
+    __slots__ = ("library", "source", "specifier")
+
+    def __init__(self, library: str, specifier: str, source: str) -> None:
+        self.library = library
+        self.specifier = specifier
+        self.source = source
+
+    @property
+    def is_range(self) -> bool:
+        """Whether releases are possible that it does not name."""
+        return not all(is_exact(alternative) for alternative in self.specifier.split(OR))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pin) and (self.library, self.specifier, self.source) == (
+            other.library,
+            other.specifier,
+            other.source,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.library, self.specifier, self.source))
+
+    def __repr__(self) -> str:
+        return f"Pin({self.library!r}, {self.specifier!r}, {self.source!r})"
+
+
+def library_called(name: str) -> str | None:
+    """The library of this distribution name, whose case does not matter; None for any other name."""
+    lower = name.lower()
+    return lower if lower in LIBRARIES else None
+
+
+def is_exact(specifier: str) -> bool:
+    """Whether a specifier leaves one release only, as ``==0.16.9`` does."""
+    return specifier.startswith("==") and not any(sign in specifier for sign in "*,|")
+
+
+def version_of(specifier: str) -> str:
+    """The version that an exact specifier leaves, without the part that only tells one build of it from another."""
+    return specifier.lstrip("= ").partition("+")[0].strip()

@@ -1,0 +1,46 @@
+"""What the files of a project say; the order among them stands in the docstring of the package."""
+
+from __future__ import annotations
+
+from ds_lint.targets.directories import up_to_root
+from ds_lint.targets.files import by_standing, requirements_of
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ds_lint.targets.pin import Pin
+
+
+def pins(directory: str) -> dict[str, Pin]:
+    """The pin of each library that the project around a directory names a version of."""
+    found: dict[str, Pin] = {}
+    for here, names in up_to_root(directory):
+        for paths in by_standing(here, names):
+            for pin in _pins_of(paths):
+                _settle(found, pin)
+            if len(found) == len(LIBRARIES) and not any(pin.is_range for pin in found.values()):
+                return found
+    return found
+
+
+def _pins_of(paths: Sequence[str]) -> Iterator[Pin]:
+    """What files of the same standing come to."""
+    stated = [requirements for path in paths if (requirements := requirements_of(path))]
+    if not stated:
+        return
+    from ds_lint.targets.combining import any_of, pins_of
+
+    pins = [pin for requirements in stated for pin in pins_of(requirements)]
+    for library in LIBRARIES:
+        if alternatives := [pin for pin in pins if pin.library == library]:
+            yield any_of(alternatives)
+
+
+def _settle(found: dict[str, Pin], pin: Pin) -> None:
+    """Take a pin where none was found before, or where it only says more exactly what was."""
+    from ds_lint.targets.combining import narrowed
+
+    earlier = found.get(pin.library)
+    found[pin.library] = pin if earlier is None else narrowed(earlier, pin)

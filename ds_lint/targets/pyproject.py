@@ -1,0 +1,111 @@
+"""``pyproject.toml``: the standard tables, and those of uv, Poetry, PDM and Hatch."""
+
+from __future__ import annotations
+
+from ds_lint.targets import requirement, toml
+from ds_lint.targets.pin import Requirement, library_called
+from ds_lint.targets.reading import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.targets.toml import Table
+
+
+def read(text: str, path: str) -> Iterator[Requirement]:
+    """The requirements of a project; those of extras and groups are conditional."""
+    try:
+        whole = toml.loads(text)
+    except (ValueError, RecursionError):
+        return
+    source = shown(path)
+    yield from _uv(_table(whole, "tool", "uv"), source)
+    yield from _standard(whole, source)
+    yield from _poetry(_table(whole, "tool", "poetry"), source)
+    developers = _table(whole, "tool", "pdm", "dev-dependencies")
+    yield from _groups(developers, f"{source} [tool.pdm.dev-dependencies]")
+    environments = _table(whole, "tool", "hatch", "envs")
+    for name in environments:
+        for key in ("dependencies", "extra-dependencies"):
+            required = _table(environments, name).get(key)
+            yield from _listed(required, f"{source} [tool.hatch.envs.{name}]", is_conditional=True)
+
+
+def _standard(whole: Table, source: str) -> Iterator[Requirement]:
+    project = _table(whole, "project")
+    yield from _listed(project.get("dependencies"), f"{source} [project]")
+    yield from _groups(_table(project, "optional-dependencies"), f"{source} [project.optional-dependencies]")
+    yield from _groups(_table(whole, "dependency-groups"), f"{source} [dependency-groups]")
+
+
+def _uv(settings: Table, source: str) -> Iterator[Requirement]:
+    """What uv is told beside the requirements. Overrides come first: they stand in place of any other."""
+    place = f"{source} [tool.uv]"
+    yield from _listed(settings.get("override-dependencies"), place)
+    yield from _listed(settings.get("constraint-dependencies"), place)
+    for name, value in _table(settings, "sources").items():
+        library = library_called(name)
+        for origin in value if isinstance(value, list) else [value]:
+            if library and (tagged := _tagged(origin)):
+                depends = any(key in origin for key in ("marker", "extra", "group"))
+                yield Requirement(library, tagged, f"{source} [tool.uv.sources]", is_conditional=depends)
+    yield from _listed(settings.get("dev-dependencies"), place, is_conditional=True)
+
+
+def _poetry(settings: Table, source: str) -> Iterator[Requirement]:
+    place = f"{source} [tool.poetry.dependencies]"
+    yield from _by_name(_table(settings, "dependencies"), place, is_conditional=False)
+    place = f"{source} [tool.poetry.dev-dependencies]"
+    yield from _by_name(_table(settings, "dev-dependencies"), place, is_conditional=True)
+    groups = _table(settings, "group")
+    for name in groups:
+        place = f"{source} [tool.poetry.group.{name}.dependencies]"
+        yield from _by_name(_table(groups, name, "dependencies"), place, is_conditional=True)
+
+
+def _by_name(dependencies: Table, source: str, *, is_conditional: bool) -> Iterator[Requirement]:
+    """The requirements of a table of Poetry's, whose values are versions, tables, or lists of tables."""
+    from ds_lint.targets import poetry
+
+    for name, value in dependencies.items():
+        library = library_called(name)
+        if library is None:
+            continue
+        alternatives = value if isinstance(value, list) else [value]
+        for each in alternatives:
+            stated = each if isinstance(each, dict) else {"version": each}
+            version = stated.get("version")
+            found = _tagged(stated) or (poetry.specifier(version) if isinstance(version, str) else None)
+            if found:
+                depends = any(stated.get(key) for key in ("optional", "markers", "python", "platform"))
+                yield Requirement(library, found, source, is_conditional=is_conditional or depends)
+
+
+def _tagged(origin: object) -> str | None:
+    """The specifier of the release whose tag is given; uv and Poetry also take a tag for a ``rev``."""
+    if not isinstance(origin, dict) or not isinstance(origin.get("git"), str):
+        return None
+    release = requirement.release_of_tag(str(origin.get("tag") or origin.get("rev") or ""))
+    return f"=={release}" if release else None
+
+
+def _groups(groups: Table, source: str) -> Iterator[Requirement]:
+    for name, requirements in groups.items():
+        yield from _listed(requirements, f"{source} {name}", is_conditional=True)
+
+
+def _listed(requirements: object, source: str, *, is_conditional: bool = False) -> Iterator[Requirement]:
+    """The requirements of a list of strings; dependency groups have tables in it, which include other groups."""
+    for text in requirements if isinstance(requirements, list) else ():
+        found = requirement.parse(text, source, is_conditional=is_conditional) if isinstance(text, str) else None
+        if found:
+            yield found
+
+
+def _table(table: Table, *path: str) -> Table:
+    """The table at a path, empty if there is something else."""
+    for key in path:
+        inner = table.get(key)
+        table = inner if isinstance(inner, dict) else {}
+    return table
