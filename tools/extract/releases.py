@@ -61,10 +61,10 @@ def _unpacked(archive: Path) -> Path:
     target = archive.parent / "unpacked"
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
-            wheel.extractall(target)
+            wheel.extractall(target)  # noqa: S202 - zipfile keeps every member inside of the target
         return target
     with tarfile.open(archive) as source:
-        source.extractall(target, filter="data")  # noqa: S202 - the filter keeps everything inside of the target
+        source.extractall(target, filter="data")
     (top,) = target.iterdir()
     return top
 
