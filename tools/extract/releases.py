@@ -29,7 +29,7 @@ def available(library: str) -> list[str]:
     listed = re.search(r"^Available versions: (.*)$", answer, re.MULTILINE)
     if listed is None:
         raise UnavailableError(f"pip lists no releases of {library}")
-    return sorted((one for one in listed[1].split(", ") if _FINAL.fullmatch(one)), key=number)
+    return sorted((one for one in listed[1].split(", ") if is_final(one)), key=number)
 
 
 def fetch(library: str, release: str, into: Path) -> Path:
@@ -41,6 +41,11 @@ def fetch(library: str, release: str, into: Path) -> Path:
             unpacked = _unpacked(_downloaded(library, release, Path(folder)))
             unpacked.rename(tree)  # a run that is interrupted leaves no half of a tree behind
     return tree
+
+
+def is_final(release: str) -> bool:
+    """Whether this is the number of a final release: no alpha, beta, candidate or development release."""
+    return _FINAL.fullmatch(release) is not None
 
 
 def number(release: str) -> tuple[int, ...]:
@@ -80,10 +85,12 @@ def _pip(*arguments: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise UnavailableError(f"pip: {_last_line(done.stderr)}")
+        raise UnavailableError(_reason(done.stderr))
     return done.stdout
 
 
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines() or ["no reason given"]
-    return lines[-1].removeprefix("ERROR: ")
+def _reason(errors: str) -> str:
+    if "Retrying (" in errors:  # pip goes on to say that it found no such release
+        return "pip cannot reach the package index"
+    lines = errors.strip().splitlines() or ["no reason given"]
+    return f"pip: {lines[-1].removeprefix('ERROR: ')}"
