@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, ast.expr]  # what a local name stands for
 Definition = ast.FunctionDef | ast.ClassDef
+
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 
 
 class Statement(NamedTuple):
@@ -79,11 +89,10 @@ def calls(node: ast.expr, names: Names) -> list[ast.Call]:
 
 def negated(test: ast.expr) -> ast.expr:
     """The opposite of a condition, without a double negation."""
-    opposite = {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq}
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in opposite:
-        return ast.Compare(test.left, [opposite[type(test.ops[0])]()], test.comparators)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITES:
+        return ast.Compare(test.left, [_OPPOSITES[type(test.ops[0])]()], test.comparators)
     return ast.UnaryOp(ast.Not(), test)
 
 
@@ -115,9 +124,9 @@ def fields(cls: Definition) -> dict[str, dict[str, Any]]:
 def refusals(function: Definition, receivers: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
     """Every message that a function raises with, and under which conditions."""
     for statement in statements(function):
-        if isinstance(statement.node, ast.Raise) and isinstance(statement.node.exc, ast.Call):
-            message = _message(statement.node.exc.args[0], statement.names)
-            yield message, conditions(statement, receivers)
+        raised = statement.node.exc if isinstance(statement.node, ast.Raise) else None
+        if isinstance(raised, ast.Call) and raised.args:
+            yield _message(raised.args[0], statement.names), conditions(statement, receivers)
 
 
 def conditions(statement: Statement, receivers: Mapping[str, str]) -> list[str]:
@@ -151,8 +160,12 @@ def _statements(body: list[ast.stmt], only_if: tuple[ast.expr, ...], names: Name
         elif isinstance(node, ast.For):
             for bound in _rounds(node, names):
                 yield from _statements(node.body, only_if, bound)
-        elif isinstance(node, (ast.With, ast.Try)):
+        elif isinstance(node, ast.With):
             yield from _statements(node.body, only_if, names)
+        elif isinstance(node, ast.Try):
+            handlers = (handler.body for handler in node.handlers)
+            for part in (node.body, *handlers, node.orelse, node.finalbody):
+                yield from _statements(part, only_if, names)
         else:
             yield Statement(node, only_if, names)
 
@@ -169,14 +182,15 @@ def _rounds(loop: ast.For, names: Names) -> Iterator[Names]:
 
 def _assigned_once(function: Definition) -> Names:
     """The local names with one meaning: assigned in one place, and no part of that assignment."""
-    targets: dict[str, list[ast.expr | None]] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            targets.setdefault(node.id, []).append(None)
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            targets.setdefault(node.targets[0].id, []).append(node.value)
-    once = {name: [value for value in values if value] for name, values in targets.items() if values.count(None) == 1}
-    return {name: values[0] for name, values in once.items() if values and name not in _read(values[0])}
+    nodes = list(ast.walk(function))
+    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    stored.update(node.arg for node in nodes if isinstance(node, ast.arg))
+    values = {
+        node.targets[0].id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    return {name: value for name, value in values.items() if stored[name] == 1 and name not in _read(value)}
 
 
 def _read(expression: ast.expr) -> set[str]:
