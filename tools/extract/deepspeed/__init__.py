@@ -1,9 +1,11 @@
 """What each release of DeepSpeed reads from a config, found by running its source on a config that nobody wrote.
 
-Read ``values`` first (what stands for the user's config while there is none), then ``interpreter`` (how the source is
-run on it), ``records`` (what is written down meanwhile), ``entry_points`` (where it starts) and ``facts`` (what the
-records mean). ``models`` and ``signatures`` read what is declared rather than run: pydantic's fields, and constructors
-that get a section as keyword arguments. ``store`` keeps the facts of all releases in one file.
+A user's config is a symbolic value (``values``). The source is run on it: ``statements``, ``expressions`` and ``calls``
+follow it through the package, ``sections`` is what is read from it, all within one ``analysis`` that starts at the
+``entry_points``. ``models`` and ``signatures`` read what is declared rather than run: pydantic's fields, and
+constructors that get a section as keyword arguments. ``records`` takes all of it down, ``facts`` says what it means,
+and ``store`` keeps the facts of all releases in one file. The modules that run the source call each other in a circle,
+since calls are made of expressions, and functions of statements.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.extract.deepspeed import entry_points, facts, libraries
+from tools.extract.deepspeed.analysis import Analysis
 from tools.extract.deepspeed.changes import changes
-from tools.extract.deepspeed.interpreter import Analysis
 from tools.extract.deepspeed.store import LIBRARY, at, merged
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tools.extract.deepspeed.classes import is_dataclass
 from tools.extract.deepspeed.values import ANY_KEY, ITEM, Class, constant
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.interpreter import Analysis
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.modules import Module
     from tools.extract.deepspeed.values import Names, Path
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tools.extract.deepspeed.values import Array, Class, External, alternatives, constant
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.interpreter import Analysis
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.modules import Statement
 
 MemberNode: TypeAlias = "Statement | ast.Assign | ast.AnnAssign"

@@ -9,7 +9,7 @@ from tools.extract.deepspeed import calls, sections
 from tools.extract.deepspeed.values import Class, Function, Instance, UserValue
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.interpreter import Analysis
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.values import Value
 
 _CONFIG = UserValue(())

@@ -76,10 +76,11 @@ def _callable(spread: Spread) -> Facts:
 
 def _keys(records: Records) -> dict[Path, Facts]:
     known = {path: key for path, key in sorted(records.keys.items()) if _is_key(path, records)}
-    sections = {path[:end] for path in known for end in range(len(path))}
-    facts = {path: _facts(key, has_keys=path in sections) for path, key in known.items()}
+    holders = {path[:end] for path in known for end in range(len(path))}
+    sections = {path[:-1] for path in known if path[-1] not in BELOW}
+    facts = {path: _facts(key, holds_keys=path in holders) for path, key in known.items()}
     for path, one in facts.items():
-        unknown = _unknown(path, one, records, has_keys=any(path == key[:-1] for key in facts))
+        unknown = _unknown(path, one, records, has_keys=path in sections)
         if unknown:
             one["unknown"] = unknown
         is_switch = one.get("type") == "boolean"
@@ -124,7 +125,7 @@ def _listed(kinds: str | list[str] | None) -> list[str]:
     return kinds if isinstance(kinds, list) else [kinds] if kinds else []
 
 
-def _facts(key: Key, *, has_keys: bool) -> Facts:
+def _facts(key: Key, *, holds_keys: bool) -> Facts:
     if "refused" in key.ways and key.ways.keys() <= {"refused", "tested"}:
         return {"removed": True}
     facts: Facts = {}
@@ -132,7 +133,7 @@ def _facts(key: Key, *, has_keys: bool) -> Facts:
         facts |= declaration.schema
     default = _default(key)
     if not facts:
-        kind = _kind(key, default) or ("object" if has_keys else None)
+        kind = _kind(key, default) or ("object" if holds_keys else None)
         facts = {"type": kind} if kind else {}
     if key.one_of and "enum" not in facts:
         facts["enum"] = key.one_of[0]

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.interpreter import Analysis
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.values import Class
 
 

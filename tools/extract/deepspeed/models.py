@@ -17,7 +17,7 @@ from tools.extract.deepspeed.records import NO_DEFAULT, Declaration
 from tools.extract.deepspeed.values import Class, Constant, External, Function, Instance, ModelField, Value, constant
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.interpreter import Analysis
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.values import Path
 
 DEEPEST_MODEL = 6

@@ -37,8 +37,8 @@ from tools.extract.deepspeed.values import (
 )
 
 if TYPE_CHECKING:
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.classes import Member
-    from tools.extract.deepspeed.interpreter import Analysis
     from tools.extract.deepspeed.values import Value
 
 MOST_ENTRIES = 4  # of a table that is read with a name that is not known

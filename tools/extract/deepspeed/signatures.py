@@ -25,8 +25,8 @@ from tools.extract.deepspeed.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.calls import Arguments
-    from tools.extract.deepspeed.interpreter import Analysis
     from tools.extract.deepspeed.values import ChosenByUser, Path
 
 REQUIRED = "$required"  # in place of a default
