@@ -23,7 +23,7 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: d
     """Copy the metadata of the archive, in whose top folder pip calls this, to where pip looks for them."""
     published = Path("PKG-INFO")
     headers = HeaderParser().parsestr(published.read_text(encoding="utf-8"), headersonly=True)
-    name = f"{headers['Name']}-{headers['Version']}.dist-info"
+    name = f"{headers['Name'].replace('-', '_')}-{headers['Version']}.dist-info"
     folder = Path(metadata_directory, name)
     folder.mkdir()
     shutil.copy(published, folder / "METADATA")
