@@ -27,7 +27,7 @@ class Analysis:
         self.sources = Sources(tree)
         self.records = Records()
         self.classes = Classes(self)
-        self.calls = History()
+        self.history = History()
         self._names: dict[tuple[Module, str], Value | None] = {}
 
     def evaluate(self, module: Module, node: ast.expr, names: Names | None = None) -> Value:

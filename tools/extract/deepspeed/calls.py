@@ -108,14 +108,10 @@ def _construct(analysis: Analysis, cls: Class, arguments: Arguments) -> Value:
         return _validate(analysis, cls, arguments)
     signatures.note_spread(analysis, cls, arguments)
     instance = Instance(cls)
-    constructor = classes.constructor(cls)
+    constructor = classes.constructor(cls, instance)
     if constructor and cls.name not in _ENGINES and arguments.hold_user_values():
-        enter(analysis, _bound(constructor.owner, constructor.node, instance), arguments)
+        enter(analysis, constructor, arguments)
     return instance
-
-
-def _bound(owner: Class, node: Any, instance: Instance) -> Function:
-    return Function(owner.module, node, owner, instance, owner.closure)
 
 
 def _validate(analysis: Analysis, cls: Class, arguments: Arguments) -> Value:
@@ -144,7 +140,7 @@ def enter(analysis: Analysis, function: Function, arguments: Arguments) -> Value
     """Run a function of the package, and return what it returns."""
     if not _is_worth_entering(function, arguments):
         return UNKNOWN
-    history = analysis.calls
+    history = analysis.history
     memo = (function, arguments.positional, tuple(sorted(arguments.named.items())), arguments.spread)
     if memo in history.returned:
         return history.returned[memo]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tools.extract.deepspeed.values import Array, Class, External, alternatives, constant
+from tools.extract.deepspeed.values import Array, Class, External, Function, alternatives, constant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.modules import Statement
+    from tools.extract.deepspeed.values import Instance
 
 MemberNode: TypeAlias = "Statement | ast.Assign | ast.AnnAssign"
 
@@ -31,6 +34,7 @@ class Classes:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self._lineages: dict[Class, list[Class | External]] = {}
+        self._members: dict[Class, dict[str, Member]] = {}
 
     def bases(self, cls: Class) -> list[Class | External]:
         """The direct bases; one that the source does not explain goes by the name it is written with."""
@@ -75,15 +79,25 @@ class Classes:
 
     def member(self, cls: Class, name: str) -> Member | None:
         """What a name means in the class, looked up along the lineage."""
-        for owner in self.own_lineage(cls):
-            for node in reversed(owner.node.body):
-                if name in _names_bound(node):
-                    return Member(owner, node)  # type: ignore[arg-type]  # only such nodes bind names
-        return None
+        if cls not in self._members:
+            self._members[cls] = dict(self._found_members(cls))
+        return self._members[cls].get(name)
 
-    def constructor(self, cls: Class) -> Member | None:
-        """Its ``__init__``."""
-        return self.member(cls, "__init__")
+    def _found_members(self, cls: Class) -> Iterator[tuple[str, Member]]:
+        for owner in reversed(self.own_lineage(cls)):
+            for node in owner.node.body:
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    yield node.name, Member(owner, node)
+                elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    yield from ((target.id, Member(owner, node)) for target in targets if isinstance(target, ast.Name))
+
+    def constructor(self, cls: Class, instance: Instance | None = None) -> Function | None:
+        """Its ``__init__``, bound to an object."""
+        member = self.member(cls, "__init__")
+        if member is None or not isinstance(member.node, ast.FunctionDef):
+            return None
+        return Function(member.owner.module, member.node, member.owner, instance, member.owner.closure)
 
     def enumeration(self, cls: Class) -> dict[str, list[Any]]:
         """The spellings of each member of an enumeration: the value, and further ones that are taken for it."""
@@ -104,13 +118,6 @@ class Classes:
         value = self._analysis.evaluate(cls.module, node)
         written = value.items if isinstance(value, Array) else [value]
         return [one.value if (one := constant(item)) else None for item in written]
-
-
-def _names_bound(node: ast.stmt) -> list[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def is_dataclass(cls: Class) -> bool:

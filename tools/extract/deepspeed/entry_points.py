@@ -73,8 +73,8 @@ def _analysed_config(analysis: Analysis) -> Instance:
 
 def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> Instance:
     instance = Instance(cls)
-    constructor = sections.attribute(analysis, instance, "__init__")
-    if isinstance(constructor, Function):
+    constructor = analysis.classes.constructor(cls, instance)
+    if constructor:
         calls.enter(analysis, constructor, arguments)
     return instance
 

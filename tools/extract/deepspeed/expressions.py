@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tools.extract.deepspeed.values import Value
 
 MOST_ITERATIONS = 80
-MOST_BITS = 100  # an exponent beyond this is no setting
+LARGEST_EXPONENT = 100
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -79,7 +79,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:  # noqa: PLR0912 - one bran
             return sections.attribute(frame.analysis, evaluate(frame, owner), name)
         case ast.Subscript(value=owner, slice=index):
             key = UNKNOWN if isinstance(index, ast.Slice) else evaluate(frame, index)
-            return sections.element(frame.analysis, evaluate(frame, owner), key, "read")
+            return sections.element(frame.analysis, evaluate(frame, owner), key)
         case ast.Call():
             return _call(frame, node)
         case ast.Dict(keys=keys, values=values):
@@ -291,6 +291,6 @@ def _computed(operation: ast.operator, left: Value, right: Value) -> Value:
     compute = _OPERATORS.get(type(operation))
     if first is None or second is None or compute is None:
         return UNKNOWN
-    if isinstance(operation, ast.Pow) and not (isinstance(second.value, int) and abs(second.value) <= MOST_BITS):
+    if isinstance(operation, ast.Pow) and not (isinstance(second.value, int) and abs(second.value) <= LARGEST_EXPONENT):
         return UNKNOWN
     return folded(compute, first.value, second.value)

@@ -99,7 +99,7 @@ def _is_key(path: Path, records: Records) -> bool:
         return False
     if path[-1] in BELOW:
         return any(len(other) > len(path) and other[: len(path)] == path for other in records.keys)
-    only_tested = records.keys[path].ways.keys() <= {"tested"}
+    only_tested = records.keys[path].ways <= {"tested"}
     return not (only_tested and path[:-1] in records.keys and _is_searched(records.keys[path[:-1]]))
 
 
@@ -126,7 +126,7 @@ def _listed(kinds: str | list[str] | None) -> list[str]:
 
 
 def _facts(key: Key, *, holds_keys: bool) -> Facts:
-    if "refused" in key.ways and key.ways.keys() <= {"refused", "tested"}:
+    if "refused" in key.ways and key.ways <= {"refused", "tested"}:
         return {"removed": True}
     facts: Facts = {}
     for declaration in key.declarations:

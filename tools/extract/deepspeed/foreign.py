@@ -42,7 +42,7 @@ def call_method(frame: Frame, receiver: Value, name: str, arguments: Arguments) 
     """A method of a section, a table, an array or a constant."""
     if name in ("get", "pop", "setdefault") and arguments.positional and not isinstance(receiver, (Array, Constant)):
         default = arguments.default or (Constant(None) if name == "get" and isinstance(receiver, UserValue) else None)
-        return sections.element(frame.analysis, receiver, arguments.first, "read", default)
+        return sections.element(frame.analysis, receiver, arguments.first, default)
     match receiver:
         case UserValue() | Table() if name in ("items", "keys", "values"):
             return Entries(receiver, name)

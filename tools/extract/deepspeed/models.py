@@ -161,8 +161,9 @@ def _declare_section(analysis: Analysis, cls: Class, path: Path, skip: frozenset
     if analysis.classes.is_model(cls):
         analysis.records.models[cls] = None
     if path:
-        analysis.records.key(path).ways["declared"] = None
-        analysis.records.key(path).has_model = True
+        key = analysis.records.key(path)
+        key.ways.add("declared")
+        key.has_model = True
     for field in fields(analysis, cls):
         if field.name not in skip:
             declare(analysis, field, (*path, field.key), depth)

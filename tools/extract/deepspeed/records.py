@@ -26,7 +26,7 @@ class Declaration(NamedTuple):
 class Key:
     """Everything that was seen of one key path, in the order in which it was seen."""
 
-    ways: dict[str, None] = field(default_factory=dict)  # read, tested, declared, spread, overlaid, refused
+    ways: set[str] = field(default_factory=set)  # read, tested, declared, spread, overlaid, refused
     declarations: list[Declaration] = field(default_factory=list)
     defaults: list[Any] = field(default_factory=list)
     casts: list[str] = field(default_factory=list)
@@ -79,14 +79,14 @@ class Records:
     def read(self, path: Path, way: str, default: Any = NO_DEFAULT) -> None:
         """A key is read in one of the ways, with a default if that is a constant."""
         key = self.key(path)
-        key.ways[way] = None
+        key.ways.add(way)
         if default is not NO_DEFAULT:
             _add(key.defaults, default)
 
     def declare(self, path: Path, declaration: Declaration) -> None:
         """A pydantic model has a field for the key."""
         key = self.key(path)
-        key.ways["declared"] = None
+        key.ways.add("declared")
         _add(key.declarations, declaration)
 
     def write(self, path: Path) -> None:

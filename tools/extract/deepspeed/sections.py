@@ -118,21 +118,21 @@ def set_attribute(instance: Instance, name: str, value: Value) -> None:
     instance.attributes[name] = value if before == Constant(None) else either(before, value)
 
 
-def element(analysis: Analysis, value: Value, key: Value, way: str, default: Value | None = None) -> Value:
+def element(analysis: Analysis, value: Value, key: Value, default: Value | None = None) -> Value:
     """``value[key]``, or ``value.get(key, default)``."""
-    parts = [part for one in alternatives(value) for part in _elements(analysis, one, key, way, default)]
+    parts = [part for one in alternatives(value) for part in _elements(analysis, one, key, default)]
     return either(*parts)
 
 
-def _elements(analysis: Analysis, value: Value, key: Value, way: str, default: Value | None) -> list[Value]:
+def _elements(analysis: Analysis, value: Value, key: Value, default: Value | None) -> list[Value]:
     if isinstance(value, UserValue) and isinstance(key, Either) and all(map(constant, key.alternatives)):
-        return [part for one in key.alternatives for part in _elements(analysis, value, one, way, default)]
+        return [part for one in key.alternatives for part in _elements(analysis, value, one, default)]
     fixed = constant(key)
     name = fixed.value if fixed else None
     match value:
         case UserValue(path=path):
             if isinstance(name, str):
-                return _read(analysis, value, name, way, default)
+                return _read(analysis, value, name, default)
             return [UserValue((*path, ITEM if isinstance(name, int) else ANY_KEY))]
         case Table(entries=entries, overlaid=overlaid):
             if fixed is None or not _is_scalar(name):
@@ -140,7 +140,7 @@ def _elements(analysis: Analysis, value: Value, key: Value, way: str, default: V
             own = [entries[name]] if name in entries else [] if default is None else [default]
             if not isinstance(name, str):
                 return own
-            return own + [part for section in overlaid for part in _read(analysis, section, name, way, default)]
+            return own + [part for section in overlaid for part in _read(analysis, section, name, default)]
         case Array(items=items) if isinstance(name, int) and -len(items) <= name < len(items):
             return [items[name]]
         case Constant(value=whole) if fixed:
@@ -148,20 +148,17 @@ def _elements(analysis: Analysis, value: Value, key: Value, way: str, default: V
     return []
 
 
-def _read(analysis: Analysis, section: UserValue, name: str, way: str, default: Value | None) -> list[Value]:
+def _read(analysis: Analysis, section: UserValue, name: str, default: Value | None) -> list[Value]:
     path = (*section.path, name)
-    found: list[Value] = [UserValue(path)]
+    analysis.records.read(path, "read")
     if default is None:
-        analysis.records.read(path, way)
-        return found
-    values = [constant(one) for one in alternatives(default)]
-    if any(isinstance(one, UserValue) for one in alternatives(default)):
-        values = []  # another key's value, whatever it is
-    analysis.records.read(path, way)
-    for value in values:
-        if value:
-            analysis.records.read(path, way, value.value)
-    return found if default == Constant(None) else [*found, default]
+        return [UserValue(path)]
+    if not any(user_values(default)):  # that would be another key's value, whatever it is
+        for one in alternatives(default):
+            fixed = constant(one)
+            if fixed:
+                analysis.records.read(path, "read", fixed.value)
+    return [UserValue(path)] if default == Constant(None) else [UserValue(path), default]
 
 
 def _is_scalar(name: Any) -> bool:
@@ -177,9 +174,8 @@ def set_item(analysis: Analysis, container: Value, key: Value, value: Value) -> 
     if not isinstance(container, Table):
         return
     if fixed and _is_scalar(fixed.value):
-        before = container.entries.get(fixed.value)
-        replaces = before is None or not holds_user_value(before)
-        container.entries[fixed.value] = value if replaces or before is None else either(before, value)
+        before = container.entries.get(fixed.value, UNKNOWN)
+        container.entries[fixed.value] = either(before, value) if holds_user_value(before) else value
     else:  # for name, value in section.items(): table[name] = value
         for one in user_values(value):
             if one.path[-1:] == (ANY_KEY,):

@@ -45,18 +45,13 @@ def signature(analysis: Analysis, callee: Class | Function) -> Signature:
     if isinstance(callee, Function):
         return _of_function(analysis, callee, 1 if callee.receiver else 0)
     constructor = analysis.classes.constructor(callee)
-    if constructor is None:
-        if not is_dataclass(callee):
-            return Signature({}, takes_any=True)
-        fields = models.fields(analysis, callee)
-        return Signature(
-            {field.name: REQUIRED if field.default is NO_DEFAULT else field.default for field in fields},
-            takes_any=False,
-        )
-    owner, node = constructor
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if constructor:
+        return _of_function(analysis, constructor, 1)
+    if not is_dataclass(callee):
         return Signature({}, takes_any=True)
-    return _of_function(analysis, Function(owner.module, node, owner), 1)
+    fields = models.fields(analysis, callee)
+    defaults = {field.name: REQUIRED if field.default is NO_DEFAULT else field.default for field in fields}
+    return Signature(defaults, takes_any=False)
 
 
 def _of_function(analysis: Analysis, function: Function, bound: int) -> Signature:

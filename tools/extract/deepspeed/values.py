@@ -187,6 +187,8 @@ def alternatives(value: Value) -> tuple[Value, ...]:
 
 def either(*values: Value) -> Value:
     """One of these values. What is unknown adds nothing to what is known."""
+    if len(values) == 1:
+        return values[0]
     distinct = dict.fromkeys(one for value in values for one in alternatives(value))
     known = [one for one in distinct if one != UNKNOWN]
     if not known:
