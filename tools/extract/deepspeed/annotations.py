@@ -11,7 +11,7 @@ from tools.extract.deepspeed.values import ANY_KEY, ITEM, Class, constant
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.modules import Module
-    from tools.extract.deepspeed.values import Names, Path
+    from tools.extract.deepspeed.values import KeyPath, Names
 
 _NAMED: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
@@ -32,7 +32,7 @@ _MAPPINGS = ("dict", "Dict", "Mapping", "DefaultDict", "defaultdict", "OrderedDi
 class Section(NamedTuple):
     """A model below a field: ``below`` is where, relative to the field's key."""
 
-    below: Path
+    below: KeyPath
     model: Class
 
 
@@ -112,11 +112,10 @@ def _union(parts: list[Annotation]) -> Annotation:
         return Annotation({}, sections)
     types = list(dict.fromkeys(kind for part in parts for kind in _types(part)))
     choices = list(dict.fromkeys(choice for part in parts for choice in part.schema.get("enum", ())))
-    if choices and not set(types) - {"null"}:
-        return Annotation({"enum": choices + [None] * ("null" in types)}, sections)
-    schema: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
     if choices:
-        return Annotation({"anyOf": [{"enum": choices}, schema]}, sections)
+        is_choice = not set(types) - {"null"}
+        return Annotation({"enum": choices + [None] * ("null" in types)} if is_choice else {}, sections)
+    schema: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
     items = [part.schema["items"] for part in parts if "items" in part.schema]
     return Annotation(schema | ({"items": items[-1]} if items else {}), sections)
 

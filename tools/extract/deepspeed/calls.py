@@ -32,7 +32,7 @@ from tools.extract.deepspeed.values import (
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Analysis, Frame
-    from tools.extract.deepspeed.values import FunctionNode, Names, Path, Value
+    from tools.extract.deepspeed.values import FunctionNode, KeyPath, Names, Value
 
 DEEPEST_STACK = 28
 DEEPEST_RECURSION = 2
@@ -131,7 +131,7 @@ def _validate(analysis: Analysis, cls: Class, arguments: Arguments) -> Value:
     return instance
 
 
-def validated(analysis: Analysis, cls: Class, path: Path) -> Instance:
+def validated(analysis: Analysis, cls: Class, path: KeyPath) -> Instance:
     """The model of the section at a path."""
     return Instance(cls, fields=models.fields_read_from(analysis, cls, path))
 

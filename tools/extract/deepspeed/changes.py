@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tools.extract.deepspeed.facts import Facts
-    from tools.extract.deepspeed.values import Path
+    from tools.extract.deepspeed.values import KeyPath
 
-    Keys = dict[Path, Facts]
+    Keys = dict[KeyPath, Facts]
 
 SIMILAR = 0.86  # of two names, so that one that went is likely to be the one that came
 LONGEST_VALUE = 90
@@ -52,7 +52,7 @@ def changes(before: Facts, after: Facts) -> list[str]:
     return lines + list(_changed_constructors(before["constructors"], after["constructors"]))
 
 
-def _flat(node: Facts, path: Path = ()) -> Keys:
+def _flat(node: Facts, path: KeyPath = ()) -> Keys:
     keys: Keys = {} if "group" in node else {path: node}
     for name, child in node.get("keys", {}).items():
         keys |= _flat(child, (*path, name))
@@ -62,7 +62,7 @@ def _flat(node: Facts, path: Path = ()) -> Keys:
     return keys
 
 
-def _dotted(path: Path) -> str:
+def _dotted(path: KeyPath) -> str:
     return ".".join(path) or "(top level)"
 
 
@@ -79,9 +79,9 @@ def _changed_libraries(before: Facts, after: Facts) -> list[str]:
     return [name for name in ("reader", "pydantic") if before.get(name) != after.get(name)]
 
 
-def _renamed(old: Keys, new: Keys, went: list[Path], came: list[Path]) -> dict[Path, Path]:
+def _renamed(old: Keys, new: Keys, went: list[KeyPath], came: list[KeyPath]) -> dict[KeyPath, KeyPath]:
     """Keys that went while one with a similar name and the same type came in the same section."""
-    renamed: dict[Path, Path] = {}
+    renamed: dict[KeyPath, KeyPath] = {}
     for path in went:
         similar = [
             other
@@ -96,24 +96,24 @@ def _renamed(old: Keys, new: Keys, went: list[Path], came: list[Path]) -> dict[P
     return renamed
 
 
-def _topmost(paths: list[Path], hidden: Iterable[Path]) -> list[Path]:
+def _topmost(paths: list[KeyPath], hidden: Iterable[KeyPath]) -> list[KeyPath]:
     """The paths that no other one and nothing hidden holds."""
     holders = {*paths, *hidden}
     shown = [path for path in paths if path not in hidden]
     return [path for path in shown if not any(path[:end] in holders for end in range(len(path)))]
 
 
-def _count(path: Path, paths: list[Path]) -> str:
+def _count(path: KeyPath, paths: list[KeyPath]) -> str:
     below = sum(other[: len(path)] == path for other in paths) - 1
     return f" and {below} keys below" if below else ""
 
 
-def _came(path: Path, came: list[Path], new: Keys) -> str:
+def _came(path: KeyPath, came: list[KeyPath], new: Keys) -> str:
     default = f", default {_show(new[path]['default'])}" if "default" in new[path] else ""
     return f"new `{_dotted(path)}`{_count(path, came)}{default}"
 
 
-def _changed_facts(path: Path, old: Facts, new: Facts) -> Iterator[str]:
+def _changed_facts(path: KeyPath, old: Facts, new: Facts) -> Iterator[str]:
     if "deprecated" in new and "deprecated" not in old:
         yield f"deprecated `{_dotted(path)}`" + (f" for `{new['replaced_by']}`" if "replaced_by" in new else "")
     for name, words in _COMPARED.items():

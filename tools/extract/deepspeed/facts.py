@@ -15,7 +15,7 @@ from tools.extract.deepspeed.values import ANY_KEY, ITEM
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.records import Key, Records, Spread
-    from tools.extract.deepspeed.values import Path
+    from tools.extract.deepspeed.values import KeyPath
 
 Facts: TypeAlias = "dict[str, Any]"
 
@@ -74,7 +74,7 @@ def _callable(spread: Spread) -> Facts:
     return facts | ({"parameters": spread.parameters} if spread.parameters else {})
 
 
-def _keys(records: Records) -> dict[Path, Facts]:
+def _keys(records: Records) -> dict[KeyPath, Facts]:
     known = {path: key for path, key in sorted(records.keys.items()) if _is_key(path, records)}
     holders = {path[:end] for path in known for end in range(len(path))}
     sections = {path[:-1] for path in known if path[-1] not in BELOW}
@@ -91,7 +91,7 @@ def _keys(records: Records) -> dict[Path, Facts]:
     return facts
 
 
-def _is_key(path: Path, records: Records) -> bool:
+def _is_key(path: KeyPath, records: Records) -> bool:
     """Whether a path that was touched is a key of a config, and not a part of a value."""
     if not path or path[0] in BELOW or not all(part in BELOW or part.isidentifier() for part in path):
         return False
@@ -103,7 +103,7 @@ def _is_key(path: Path, records: Records) -> bool:
     return not (only_tested and path[:-1] in records.keys and _is_searched(records.keys[path[:-1]]))
 
 
-def _is_scalar(records: Records, path: Path) -> bool:
+def _is_scalar(records: Records, path: KeyPath) -> bool:
     """Whether a model declares a single value, under which there are no keys."""
     schemas = [declaration.schema for declaration in (records.keys[path].declarations if path in records.keys else ())]
     return any("enum" in schema or not _may_hold_keys(schema) for schema in schemas)
@@ -178,7 +178,7 @@ def _kind(key: Key, default: Facts) -> Any:
     return next((kind for use, kind in _USES.items() if use in key.used_as), None)
 
 
-def _unknown(path: Path, facts: Facts, records: Records, *, has_keys: bool) -> str | None:
+def _unknown(path: KeyPath, facts: Facts, records: Records, *, has_keys: bool) -> str | None:
     """What a section does with keys that it does not know; None where the key is no section."""
     if "removed" in facts:
         return None

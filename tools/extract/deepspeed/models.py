@@ -18,7 +18,7 @@ from tools.extract.deepspeed.values import Class, Constant, External, Function, 
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Analysis
-    from tools.extract.deepspeed.values import Path
+    from tools.extract.deepspeed.values import KeyPath
 
 DEEPEST_MODEL = 6
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
@@ -149,12 +149,12 @@ def _extras(owner: Class) -> list[str]:
     return [_EXTRA[ast.unparse(value).strip("\"'").rsplit(".", 1)[-1]] for value in found]
 
 
-def declare_section(analysis: Analysis, cls: Class, path: Path, skip: frozenset[str] = frozenset()) -> None:
+def declare_section(analysis: Analysis, cls: Class, path: KeyPath, skip: frozenset[str] = frozenset()) -> None:
     """A section is validated by a model."""
     _declare_section(analysis, cls, path, skip, depth=0)
 
 
-def _declare_section(analysis: Analysis, cls: Class, path: Path, skip: frozenset[str], depth: int) -> None:
+def _declare_section(analysis: Analysis, cls: Class, path: KeyPath, skip: frozenset[str], depth: int) -> None:
     if depth == DEEPEST_MODEL:
         return
     analysis.records.treat(path, unknown_keys(analysis, cls))
@@ -169,13 +169,13 @@ def _declare_section(analysis: Analysis, cls: Class, path: Path, skip: frozenset
             declare(analysis, field, (*path, field.key), depth)
 
 
-def declare(analysis: Analysis, field: Field, path: Path, depth: int = 0) -> None:
+def declare(analysis: Analysis, field: Field, path: KeyPath, depth: int = 0) -> None:
     """A key is read into a field of a model."""
     analysis.records.declare(path, field.declaration)
     for section in field.takes.sections:
         _declare_section(analysis, section.model, (*path, *section.below), frozenset(), depth + 1)
 
 
-def fields_read_from(analysis: Analysis, cls: Class, path: Path) -> dict[str, ModelField]:
+def fields_read_from(analysis: Analysis, cls: Class, path: KeyPath) -> dict[str, ModelField]:
     """The fields of a model that was made of the section at a path."""
     return {field.name: ModelField((*path, field.key), field.section) for field in fields(analysis, cls)}

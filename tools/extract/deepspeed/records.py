@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from tools.extract.deepspeed.values import Class, Path
+    from tools.extract.deepspeed.values import Class, KeyPath
 
 NO_DEFAULT = ...
 DEEPEST_PATH = 9  # nothing in a config is deeper; recursion through unknown names would go on for ever
@@ -40,7 +40,7 @@ class Key:
 class Guard(NamedTuple):
     """A condition on a value of the user under which code runs: ``if self.optimizer_name() == LAMB_OPTIMIZER``."""
 
-    path: Path
+    path: KeyPath
     values: list[Any]
     holds: bool
 
@@ -51,7 +51,7 @@ class Spread(NamedTuple):
     ``parameters`` is None for a callable of another library.
     """
 
-    path: Path
+    path: KeyPath
     guards: tuple[Guard, ...]
     callee: str
     parameters: dict[str, Any] | None
@@ -62,39 +62,39 @@ class Records:
     """The notes of one release."""
 
     def __init__(self) -> None:
-        self.keys: dict[Path, Key] = {}
-        self.treatments: dict[Path, list[str]] = {}  # of unknown keys, per section: rejected, ignored, open
+        self.keys: dict[KeyPath, Key] = {}
+        self.treatments: dict[KeyPath, list[str]] = {}  # of unknown keys, per section: rejected, ignored, open
         self.spreads: list[Spread] = []
         self.guards: list[Guard] = []
         self.models: dict[Class, None] = {}
         self.readers: set[str] = set()  # functions that read a config file
-        self._written: set[Path] = set()
+        self._written: set[KeyPath] = set()
 
-    def key(self, path: Path) -> Key:
+    def key(self, path: KeyPath) -> Key:
         """The notes on a key, which are thrown away where the key is not the user's."""
         if path in self._written or len(path) > DEEPEST_PATH:
             return Key()
         return self.keys.setdefault(path, Key())
 
-    def read(self, path: Path, way: str, default: Any = NO_DEFAULT) -> None:
+    def read(self, path: KeyPath, way: str, default: Any = NO_DEFAULT) -> None:
         """A key is read in one of the ways, with a default if that is a constant."""
         key = self.key(path)
         key.ways.add(way)
         if default is not NO_DEFAULT:
             _add(key.defaults, default)
 
-    def declare(self, path: Path, declaration: Declaration) -> None:
+    def declare(self, path: KeyPath, declaration: Declaration) -> None:
         """A pydantic model has a field for the key."""
         key = self.key(path)
         key.ways.add("declared")
         _add(key.declarations, declaration)
 
-    def write(self, path: Path) -> None:
+    def write(self, path: KeyPath) -> None:
         """DeepSpeed itself puts a key into the user's section; one that it never read before is none of the user's."""
         if path not in self.keys:
             self._written.add(path)
 
-    def treat(self, section: Path, unknown: str) -> None:
+    def treat(self, section: KeyPath, unknown: str) -> None:
         """What one reader of a section does with keys that it does not know."""
         _add(self.treatments.setdefault(section, []), unknown)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.calls import Arguments
-    from tools.extract.deepspeed.values import ChosenByUser, Path
+    from tools.extract.deepspeed.values import ChosenByUser, KeyPath
 
 REQUIRED = "$required"  # in place of a default
 COMPUTED = "$expr"
@@ -84,7 +84,7 @@ def note_spread(analysis: Analysis, callee: Class | Function | External, argumen
             analysis.records.spread(Spread(path, guards, name, parameters, known.takes_any))
 
 
-def _sections(arguments: Arguments, *, with_tables: bool) -> Iterator[Path]:
+def _sections(arguments: Arguments, *, with_tables: bool) -> Iterator[KeyPath]:
     for spread in (one for value in arguments.spread for one in alternatives(value)):
         if isinstance(spread, UserValue) and spread.path:
             yield spread.path

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tools.extract.deepspeed.modules import Module
 
-Path: TypeAlias = tuple[str, ...]
+KeyPath: TypeAlias = tuple[str, ...]
 Names: TypeAlias = "dict[str, Value]"
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 
@@ -52,7 +52,7 @@ class Constant:
 class UserValue:
     """What the user wrote at a key path; the empty path is the whole config."""
 
-    path: Path
+    path: KeyPath
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +135,7 @@ class Instance:
 class ModelField:
     """One field of a validated model: the key it was read from, and the model of a section below."""
 
-    path: Path
+    path: KeyPath
     model: Class | None
 
 
