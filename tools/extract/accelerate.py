@@ -1,16 +1,16 @@
 """What a release of accelerate does with a DeepSpeed config.
 
 ``DeepSpeedPlugin`` (``utils/dataclasses.py``) fills it when it is made and when the precision is known,
-``Accelerator._prepare_deepspeed`` (``accelerator.py``) when model, optimizer and scheduler are; ``commands/`` is where
-``accelerate config`` and ``accelerate launch`` take the same settings from a YAML or from flags.
+``Accelerator._prepare_deepspeed`` (``accelerator.py``) when model, optimizer and scheduler are.
 """
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from tools.extract import accelerate_settings as settings
 from tools.extract import source
 from tools.extract.config_use import Use, collected, fill, inserts, overwrites
 from tools.extract.history import Facts, at, changes, merged
@@ -56,15 +56,15 @@ def extract(tree: Path) -> Facts:
     refusals = dict(_refusals([loading, *stages, filling]))
     return {
         "fills": collected(use for stage in stages for use in _fills(stage)),
-        "overwrites": collected(_writes(stages, overwrites)),
-        "inserts": collected(_writes(stages, inserts)),
+        "overwrites": collected(_uses(stages, overwrites)),
+        "inserts": collected(_uses(stages, inserts)),
         "refusals": refusals,
         "required": dict(_required(refusals)),
-        "beside_file": dict(_beside_file(plugin)),
+        "beside_file": dict(settings.refused_beside_file(plugin)),
         "requires": dict(_requires(source.find(accelerator, "__init__"))),
-        "plugin": _plugin(plugin, stages[0]),
-        "launch_arguments": dict(_launch_arguments(package / "commands" / "launch.py")),
-        "yaml": _yaml(package / "commands" / "config"),
+        "plugin": settings.plugin_fields(plugin),
+        "launch_arguments": dict(settings.launch_arguments(package / "commands" / "launch.py")),
+        "yaml": settings.yaml_keys(package / "commands" / "config"),
     }
 
 
@@ -116,7 +116,7 @@ def _values(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
                 yield key, value
 
 
-def _writes(stages: list[Stage], of_kind: Callable[..., Iterator[Use]]) -> Iterator[Use]:
+def _uses(stages: list[Stage], of_kind: Callable[..., Iterator[Use]]) -> Iterator[Use]:
     for stage in stages:
         for statement in stage.statements():
             yield from of_kind(statement, stage.name, stage.receivers)
@@ -135,78 +135,10 @@ def _required(refusals: Facts) -> Iterator[tuple[str, Facts]]:
             yield facts["only_if"][0].removesuffix(" is missing"), {"at": facts["at"]}
 
 
-def _beside_file(plugin: source.Definition) -> Iterator[tuple[str, Facts]]:
-    """The settings that a YAML must not have beside ``deepspeed_config_file``, by the variables that carry them."""
-    if source.has(plugin, "_deepspeed_config_checks"):  # since 0.16
-        first = source.statements(source.find(plugin, "_deepspeed_config_checks"))[0]
-        for variable in _strings(first.node):
-            yield variable.removeprefix("ACCELERATE_").replace("DEEPSPEED_", "").lower(), {"environment": variable}
-
-
-def _strings(node: ast.AST) -> list[str]:
-    constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-    return [value for value in constants if isinstance(value, str)]
-
-
 def _requires(constructor: source.Definition) -> Iterator[tuple[str, Facts]]:
     """The oldest DeepSpeed that ``Accelerator`` takes, and the oldest for accelerators of a kind."""
     for statement in source.statements(constructor):
-        conditions = source.conditions(statement, {}) if isinstance(statement.node, ast.Raise) else []
-        if conditions and conditions[-1].startswith("compare_versions('deepspeed', '<', "):
-            kinds = [one for one in conditions if one.startswith("is_")]
-            minimum = ast.literal_eval(conditions[-1].removeprefix("compare_versions('deepspeed', '<', ").rstrip(")"))
-            yield " where ".join(["deepspeed", *kinds]), {"minimum": minimum}
-
-
-def _plugin(plugin: source.Definition, made: Stage) -> Facts:
-    """The fields of the plugin, with the environment variable that is asked where one is not given."""
-    variables = {name: facts for one in source.statements(made.method) for name, facts in _variables(one)}
-    return {name: {**facts, **variables.get(name, {})} for name, facts in source.fields(plugin).items()}
-
-
-def _variables(statement: source.Statement) -> Iterator[tuple[str, Facts]]:
-    """``self.field = ... os.environ.get(variable, otherwise)``."""
-    node = statement.node
-    if not isinstance(node, ast.Assign) or not ast.unparse(node.targets[0]).startswith("self."):
-        return
-    for call in source.calls(node.value, statement.names):
-        if ast.unparse(call.func) == "os.environ.get":
-            variable, *otherwise = call.args
-            facts: Facts = {"environment": ast.literal_eval(variable)}
-            if otherwise:
-                facts["otherwise"] = _plain(otherwise[0])
-            yield ast.unparse(node.targets[0]).removeprefix("self."), facts
-
-
-def _launch_arguments(launch: Path) -> Iterator[tuple[str, Facts]]:
-    """The flags of ``accelerate launch`` whose name or help is about DeepSpeed."""
-    calls = (node for node in ast.walk(source.parse(launch)) if isinstance(node, ast.Call))
-    for call in calls:
-        if ast.unparse(call.func).endswith("add_argument") and "deepspeed" in ast.unparse(call).lower():
-            told = {key: source.keyword(call, key) for key in ("type", "default", "choices")}
-            facts = {key: _plain(value) for key, value in told.items() if value is not None}
-            yield ast.literal_eval(call.args[0]).lstrip("-"), facts
-
-
-def _yaml(commands: Path) -> Facts:
-    """The keys of the YAML at its top level, and those that ``accelerate config`` writes into its deepspeed_config."""
-    asked = source.find(source.parse(commands / "cluster.py"), "get_cluster_input")
-    written = sorted(
-        ast.literal_eval(node.slice)
-        for node in ast.walk(asked)
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.ctx, ast.Store)
-        and ast.unparse(node.value) == "deepspeed_config"
-    )
-    arguments = source.parse(commands / "config_args.py")
-    top = {
-        **source.fields(source.find(arguments, "BaseConfig")),
-        **source.fields(source.find(arguments, "ClusterConfig")),
-    }
-    return {**top, **{f"deepspeed_config.{name}": {} for name in written}}
-
-
-def _plain(node: ast.expr) -> Any:
-    """A constant, or the text of an expression that is none."""
-    value = source.literal(node, {})
-    return ast.unparse(node) if value is None and ast.unparse(node) != "None" else value
+        test = statement.only_if[-1] if statement.only_if and isinstance(statement.node, ast.Raise) else None
+        if isinstance(test, ast.Call) and ast.unparse(test).startswith("compare_versions('deepspeed', '<', "):
+            kinds = [condition for condition in source.conditions(statement, {}) if condition.startswith("is_")]
+            yield " where ".join(["deepspeed", *kinds]), {"minimum": ast.literal_eval(test.args[2])}

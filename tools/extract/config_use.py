@@ -41,21 +41,25 @@ def fill(
 
 def overwrites(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
     """The keys that a statement sets whatever stands there."""
-    return (Use(key, facts) for key, facts, missing in _writes(statement, stage, receivers) if not missing)
+    return (write.use for write in _writes(statement, stage, receivers) if not write.where_missing)
 
 
 def inserts(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
     """The keys that a statement sets where the config does not have them."""
-    return (Use(key, facts) for key, facts, missing in _writes(statement, stage, receivers) if missing)
+    return (write.use for write in _writes(statement, stage, receivers) if write.where_missing)
 
 
-def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[tuple[str, Facts, bool]]:
-    """Key, facts, and whether the key is written only where it is missing."""
+class _Write(NamedTuple):
+    use: Use
+    where_missing: bool
+
+
+def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[_Write]:
+    told = source.conditions(statement, receivers)
     for key, value in _assignments(statement):
-        told = source.conditions(statement, receivers)
         others = [condition for condition in told if condition != f"{key} is missing"]
         facts = {"with": source.text(value, statement.names, receivers), "at": stage, **_only_if(others)}
-        yield key, facts, others != told
+        yield _Write(Use(key, facts), where_missing=others != told)
 
 
 def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
