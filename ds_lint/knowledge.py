@@ -7,12 +7,12 @@ A key is resolved for the target when a config first names it: a config names fo
 
 from __future__ import annotations
 
-from ds_lint import resources
+from ds_lint import stores
 from ds_lint.coercion import LARGEST, kinds_taken, takes_counts
+from ds_lint.stacks import trainer_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from ds_lint.tree import KeyPath, Scalar
@@ -139,10 +139,10 @@ class Knowledge:
 
     def __init__(self, target: Target | None = None) -> None:
         target = target or Target()
-        built = _built()
-        self._store: Facts = built.DEEPSPEED if built else _read("deepspeed.json")
-        self._overlay: Facts = built.OVERLAY if built else _read("overlay.json")
-        self._trainer: Facts | None = built.TRAINER if built else None
+        self._target = target
+        self._store = stores.read("deepspeed")
+        self._overlay = stores.read("overlay")
+        self._trainer: Facts | None = None
         self._torch: Facts | None = None
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
@@ -150,6 +150,7 @@ class Knowledge:
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
+        self._same_from, self._same_to = 0, len(self._order) - 1
         self.is_lax = self.does("validates-with-pydantic-1")
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
@@ -176,22 +177,23 @@ class Knowledge:
         """Whether the target is the newest known release, which the overlay was measured with."""
         return self._place == len(self._order) - 1
 
-    def since(self, release: str) -> bool:
-        """Whether the target is this release or a newer one."""
-        return self._place >= self._order[release]
+    @property
+    def same(self) -> tuple[str, str]:
+        """The first and the last of the releases that would have given the same answers to everything asked so far."""
+        return self.releases[self._same_from], self.releases[self._same_to]
 
     @property
     def trainer(self) -> Facts:
         """What the Trainer and Accelerate fill, match and overwrite."""
         if self._trainer is None:
-            self._trainer = _read("trainer.json")
+            self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
 
     @property
     def torch(self) -> Facts:
         """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
         if self._torch is None:
-            self._torch = _read("torch.json")
+            self._torch = stores.read("torch")
         return self._torch
 
     @property
@@ -234,12 +236,12 @@ class Knowledge:
     def last_release_of_type(self, section: str, kind: str) -> str | None:
         """The last release before the target that knew a type which the target does not, or None."""
         ended = [run["until"] for run in self._store["constructors"][section].get(kind, ()) if "until" in run]
-        return max((until for until in ended if self._order[until] < self._place), key=self._order.get, default=None)
+        return max((until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None)
 
     def next_release_of_type(self, section: str, kind: str) -> str | None:
         """The first release after the target that knows a type which the target does not, or None."""
         begun = [run["since"] for run in self._store["constructors"][section].get(kind, ()) if "since" in run]
-        return min((since for since in begun if self._order[since] > self._place), key=self._order.get, default=None)
+        return min((since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None)
 
     def find(self, path: KeyPath) -> Key | None:
         """The key at a path, or None if the target does not know it."""
@@ -263,12 +265,12 @@ class Knowledge:
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release before the target that read a key which the target does not know, or None."""
         ended = [run["until"] for run in self._runs_of(path) if "until" in run and "removed" not in run]
-        return max((until for until in ended if self._order[until] < self._place), key=self._order.get, default=None)
+        return max((until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None)
 
     def next_release_of(self, path: KeyPath) -> str | None:
         """The first release after the target that reads a key which the target does not know, or None."""
         begun = [run["since"] for run in self._runs_of(path) if "since" in run and "removed" not in run]
-        return min((since for since in begun if self._order[since] > self._place), key=self._order.get, default=None)
+        return min((since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None)
 
     def new_name(self, path: KeyPath) -> Facts | None:
         """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value is written anew too."""
@@ -322,35 +324,27 @@ class Knowledge:
         return {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
 
     def _run_of(self, facts: Facts) -> Facts | None:
+        held: Facts | None = None
         for run in facts["runs"]:
             if self._holds(run):
-                held: Facts = run
-                return held
-        return None
+                held = run
+        return held
 
     def _holds(self, run: Facts) -> bool:
-        since, until = run.get("since"), run.get("until")
-        return (since is None or self._order[since] <= self._place) and (
-            until is None or self._place <= self._order[until]
-        )
+        """Whether the target is one of the releases from ``since`` to ``until``."""
+        since = self._order[run["since"]] if "since" in run else 0
+        until = self._order[run["until"]] if "until" in run else len(self._order) - 1
+        if self._place < since:
+            self._same_to = min(self._same_to, since - 1)
+            return False
+        if self._place > until:
+            self._same_from = max(self._same_from, until + 1)
+            return False
+        self._same_from = max(self._same_from, since)
+        self._same_to = min(self._same_to, until)
+        return True
 
 
 def _below(side: Facts, name: str) -> Facts:
     own: Facts | None = side.get("keys", {}).get(name)
     return own if own is not None else side.get("items_are" if name.isdigit() else "any_key", {})
-
-
-def _built() -> ModuleType | None:
-    """The files of ``schemas/`` as a module, which the build makes; None in a checkout."""
-    try:
-        return __import__("ds_lint._built", fromlist=["DEEPSPEED"])
-    except ImportError:
-        return None
-
-
-def _read(name: str) -> Facts:
-    import json  # an installed ds-lint does without on the clean path
-
-    with open(resources.path("schemas", name), encoding="utf-8") as file:
-        data: Facts = json.load(file)
-    return data

@@ -34,7 +34,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "_built",
+        "choice", "resources", "stacks", "stores", "_built",
     ),
     ("source",),
     ("tree",),

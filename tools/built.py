@@ -14,7 +14,14 @@ from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HEADER = '"""Made from schemas/ when ds-lint was built; tools/built.py says why."""\n\n'
-FILES = ("deepspeed", "overlay", "trainer")
+# File and the tables of it that a check looks at; None is the whole file.
+FILES: dict[str, tuple[str, ...] | None] = {
+    "deepspeed": None,
+    "overlay": None,
+    "transformers": ("releases", "fills", "overwrites", "requires"),
+    "accelerate": ("releases", "fills", "overwrites", "requires"),
+    "trainer_overlay": None,
+}
 
 
 class BuiltHook(BuildHookInterface[BuilderConfig]):
@@ -33,10 +40,12 @@ class BuiltHook(BuildHookInterface[BuilderConfig]):
 def source(schemas: Path) -> str:
     """The text of the module."""
     return HEADER + "".join(
-        f"{name.upper()} = {pprint.pformat(_read(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
+        f"{name.upper()} = {pprint.pformat(_tables(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
         for name in FILES
     )
 
 
-def _read(schemas: Path, name: str) -> Any:
-    return json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
+def _tables(schemas: Path, name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
+    tables = FILES[name]
+    return content if tables is None else {table: content[table] for table in tables}

@@ -224,7 +224,7 @@ def newer_key(config: Config) -> Iterator[Problem]:
 
 def _arrival(config: Config, visit: Visit) -> str | None:
     """The release with which an unknown key came, if the target is older; a key that it lost is another matter."""
-    if config.knowledge.is_newest or config.knowledge.last_release_of(visit.path):
+    if config.knowledge.last_release_of(visit.path):
         return None
     return config.knowledge.next_release_of(visit.path)
 

@@ -1,0 +1,104 @@
+"""What the Trainer and Accelerate do to a config, for one release of each.
+
+``schemas/transformers.json`` and ``schemas/accelerate.json`` hold what was extracted from every release, a table for
+each kind of fact; ``schemas/trainer_overlay.json`` says in words what their source says in Python.
+"""
+
+from __future__ import annotations
+
+from ds_lint import stores
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+
+def trainer_facts(transformers: str | None = None, accelerate: str | None = None) -> Facts:
+    """Which keys these two releases fill, match and overwrite; the newest known ones where none is named.
+
+    ``with`` says what the Trainer does, and for keys that it leaves to Accelerate, what Accelerate does.
+    """
+    trainer, plugin, words = stores.read("transformers"), stores.read("accelerate"), stores.read("trainer_overlay")
+    transformers = transformers or trainer["releases"][-1]
+    accelerate = accelerate or plugin["releases"][-1]
+    prepares = records(trainer, "requires", transformers)["accelerate"]["prepares"]
+    fills = _joined(
+        _fills(records(trainer, "fills", transformers), words["fills"]),
+        _fills(records(plugin, "fills", accelerate), words["fills"]),
+        prepares,
+    )
+    overwrites = _joined(
+        _overwrites(records(trainer, "overwrites", transformers), words["overwrites"]),
+        _overwrites(records(plugin, "overwrites", accelerate), words["overwrites"]),
+        prepares,
+    )
+    return {
+        "transformers": transformers,
+        "accelerate": accelerate,
+        "fills": {**{path: _as_fill(overwrite) for path, overwrite in overwrites.items()}, **fills},
+        "overwrites": {path: {"with": facts["with"], "by": facts["by"]} for path, facts in overwrites.items()},
+    }
+
+
+def releases(library: str) -> list[str]:
+    """The releases of transformers or accelerate that were looked at, oldest first."""
+    known: list[str] = stores.read(library)["releases"]
+    return known
+
+
+def records(store: Facts, table: str, release: str) -> Facts:
+    """One table of a store as one release has it: the facts by their names."""
+    order = {one: place for place, one in enumerate(store["releases"])}
+    runs = ((name, _run(record, order, order[release])) for name, record in store[table].items())
+    return {name: run for name, run in runs if run is not None}
+
+
+def _run(record: Facts, order: dict[str, int], place: int) -> Facts | None:
+    """The facts of one record at this place in the order of releases, or None where they have no such record."""
+    if "runs" not in record:
+        return record
+    for run in record["runs"]:
+        if order[run["since"]] <= place and ("until" not in run or place <= order[run["until"]]):
+            return {name: fact for name, fact in run.items() if name not in ("since", "until")}
+    return None
+
+
+def _fills(extracted: Facts, words: Facts) -> Facts:
+    """What an ``"auto"`` is replaced by: the first source, which the later ones only stand in for."""
+    first = {path: facts["sources"][0] for path, facts in extracted.items()}
+    return {
+        path: {"with": words.get(path, {}).get(source["from"], source["from"]), "matched": source["matched"]}
+        for path, source in first.items()
+    }
+
+
+def _overwrites(extracted: Facts, words: Facts) -> Facts:
+    """What is written over any value.
+
+    Where it is written on a condition, only words can say whether a config alone tells that it holds: no words, no
+    claim.
+    """
+    found = {}
+    for path, facts in extracted.items():
+        for source in facts["sources"]:
+            text = words.get(path, {}).get(source["with"])
+            if text or "only_if" not in source:
+                found[path] = {"with": text or source["with"], "always": "only_if" not in source}
+    return found
+
+
+def _joined(trainer: Facts, accelerate: Facts, prepares: bool) -> Facts:
+    """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine."""
+    joined = {}
+    for path, facts in {**accelerate, **trainer}.items():
+        by = ["trainer"] if path in trainer or prepares else []
+        joined[path] = {**facts, "by": by + (["accelerate"] if path in accelerate else [])}
+    return joined
+
+
+def _as_fill(overwrite: Facts) -> Facts:
+    """An overwritten key in the words of a filled one: any value is replaced, and so is ``"auto"``."""
+    text = f"{overwrite['with']}, whatever it says" if overwrite["always"] else overwrite["with"]
+    return {"with": text, "by": overwrite["by"], "matched": False}

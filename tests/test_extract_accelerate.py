@@ -1,0 +1,271 @@
+"""What is read off the source of accelerate, each kind of fact on source made for it."""
+
+from __future__ import annotations
+
+from textwrap import dedent, indent
+
+import pytest
+
+from tools.extract import accelerate
+
+FIELDS = """
+    zero_stage: int = field(default=None, metadata={"help": "0 to 3"})
+    hf_ds_config: Any = field(default=None)
+"""
+CONFIG = """
+@dataclass
+class BaseConfig:
+    mixed_precision: str
+
+@dataclass
+class ClusterConfig(BaseConfig):
+    num_processes: int = -1
+    deepspeed_config: dict = None
+"""
+ASKING = """
+def get_cluster_input():
+    deepspeed_config = {}
+    deepspeed_config["zero_stage"] = ask()
+    fsdp_config["fsdp_offload_params"] = ask()
+"""
+LAUNCH = """
+parser.add_argument("--use_fsdp", default=False)
+deepspeed_args.add_argument("--zero_stage", default=None, type=int, help="ZeRO stage of DeepSpeed", choices=[0, 1])
+"""
+METHODS = {
+    "plugin": ("__post_init__", "self"),
+    "precision": ("set_mixed_precision", "self, mixed_precision"),
+    "filling": ("fill_match", "self, ds_key_long, mismatches=None, must_match=True, **kwargs"),
+    "checks": ("_deepspeed_config_checks", "self"),
+    "constructor": ("__init__", "self"),
+    "prepare": ("_prepare_deepspeed", "self, *args"),
+}
+
+
+def method(part, body):
+    name, signature = METHODS[part]
+    return indent(f"def {name}({signature}):\n{indent(dedent(body).strip() or 'pass', '    ')}\n", "    ")
+
+
+@pytest.fixture
+def extracted(tmp_path):
+    """The facts of a package in which the named methods have these bodies, and the others are empty."""
+
+    def extract(**bodies):
+        written = {part: method(part, bodies.get(part, "")) for part in METHODS}
+        if "checks" not in bodies:
+            written["checks"] = ""
+        files = {
+            "utils/dataclasses.py": "class DeepSpeedPlugin:\n"
+            + FIELDS
+            + "".join(written[part] for part in ("plugin", "precision", "filling", "checks")),
+            "utils/deepspeed.py": "class HfDeepSpeedConfig:\n    def __init__(self, config): self.config = config\n",
+            "accelerator.py": "class Accelerator:\n" + written["constructor"] + written["prepare"],
+            "commands/launch.py": LAUNCH,
+            "commands/config/config_args.py": CONFIG,
+            "commands/config/cluster.py": ASKING,
+        }
+        for name, text in files.items():
+            path = tmp_path / "accelerate" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return accelerate.extract(tmp_path)
+
+    return extract
+
+
+GIVEN = "if isinstance(self.hf_ds_config, dict) or isinstance(self.hf_ds_config, HfDeepSpeedConfig):"
+
+
+def test_what_the_plugin_fills(extracted):
+    facts = extracted(
+        plugin=f"""
+            {GIVEN}
+                plugin_to_config_mapping = {{"zero_stage": "zero_optimization.stage"}}
+                kwargs = {{v: getattr(self, k) for k, v in plugin_to_config_mapping.items()}}
+                for key in kwargs.keys():
+                    self.fill_match(key, **kwargs, must_match=False)
+        """
+    )
+    assert facts["fills"] == {
+        "zero_optimization.stage": {
+            "sources": [{"from": "DeepSpeedPlugin.zero_stage", "at": "plugin", "matched": False}]
+        }
+    }
+
+
+def test_what_is_filled_when_the_precision_is_known(extracted):
+    facts = extracted(
+        precision="""
+            kwargs = {"fp16.enabled": mixed_precision == "fp16"}
+            self.fill_match("fp16.enabled", must_match=False, **kwargs)
+        """
+    )
+    (source,) = facts["fills"]["fp16.enabled"]["sources"]
+    assert source == {"from": "mixed_precision == 'fp16'", "at": "precision", "matched": False}
+
+
+def test_what_is_filled_when_model_and_optimizer_are_prepared(extracted):
+    facts = extracted(
+        prepare="""
+            deepspeed_plugin = self.deepspeed_plugin
+            deepspeed_plugin.fill_match("steps", must_match=False, steps=self.steps)
+            config_kwargs = {"gradient_clipping": 1.0}
+            config_kwargs["train_batch_size"] = deepspeed_plugin.size * self.num_processes
+            if isinstance(optimizer, DummyOptim):
+                config_kwargs.update({"optimizer.params.lr": optimizer.lr})
+            deepspeed_plugin.deepspeed_config_process(must_match=False, **config_kwargs)
+        """
+    )
+    sources = {key: facts["sources"][0] for key, facts in facts["fills"].items()}
+    assert {key: source["from"] for key, source in sources.items()} == {
+        "steps": "Accelerator.steps",
+        "gradient_clipping": "1.0",
+        "train_batch_size": "DeepSpeedPlugin.size * Accelerator.num_processes",
+        "optimizer.params.lr": "optimizer.lr",
+    }
+    assert sources["optimizer.params.lr"]["only_if"] == ["isinstance(optimizer, DummyOptim)"]
+
+
+def test_fills_that_must_match(extracted):
+    facts = extracted(
+        prepare="""
+            config_kwargs = {"gradient_clipping": 1.0}
+            deepspeed_plugin.deepspeed_config_process(**config_kwargs)
+        """
+    )
+    assert facts["fills"]["gradient_clipping"]["sources"][0]["matched"] is True
+
+
+def test_two_sources_stand_in_the_order_in_which_they_are_tried(extracted):
+    facts = extracted(
+        plugin='plugin_to_config_mapping = {"gradient_clipping": "gradient_clipping"}',
+        prepare='config_kwargs = {"gradient_clipping": 1.0}',
+    )
+    sources = facts["fills"]["gradient_clipping"]["sources"]
+    assert [source["from"] for source in sources] == ["DeepSpeedPlugin.gradient_clipping", "1.0"]
+
+
+def test_a_key_that_is_overwritten_and_one_that_is_inserted(extracted):
+    facts = extracted(
+        plugin=f"""
+            {GIVEN}
+                if "gradient_accumulation_steps" not in self.hf_ds_config.config:
+                    self.hf_ds_config.config["gradient_accumulation_steps"] = 1
+            else:
+                config["gradient_clipping"] = self.gradient_clipping
+            self.deepspeed_config["steps_per_print"] = float("inf")
+        """
+    )
+    assert facts["inserts"] == {"gradient_accumulation_steps": {"sources": [{"with": "1", "at": "plugin"}]}}
+    assert facts["overwrites"] == {"steps_per_print": {"sources": [{"with": "float('inf')", "at": "plugin"}]}}
+
+
+def test_a_loop_over_constants_is_written_out(extracted):
+    facts = extracted(
+        precision="""
+            ds_config = self.deepspeed_config
+            for dtype in ["fp16", "bf16"]:
+                if dtype not in ds_config:
+                    ds_config[dtype] = {"enabled": False}
+        """
+    )
+    source = {"with": "{'enabled': False}", "at": "precision"}
+    assert facts["inserts"] == {"fp16": {"sources": [source]}, "bf16": {"sources": [source]}}
+
+
+def test_an_update_writes_too(extracted):
+    facts = extracted(
+        precision="""
+            ds_config = self.deepspeed_config
+            if mixed_precision == "fp16" and "fp16" not in ds_config and "bf16" not in ds_config:
+                ds_config.update({"fp16": {"enabled": True}})
+        """
+    )
+    (source,) = facts["inserts"]["fp16"]["sources"]
+    assert source["only_if"] == ["mixed_precision == 'fp16'", "bf16 is missing"]
+
+
+def test_a_key_that_a_config_must_have(extracted):
+    facts = extracted(
+        plugin=f"""
+            {GIVEN}
+                if "zero_optimization" not in self.hf_ds_config.config:
+                    raise ValueError("Please specify the ZeRO optimization config in the DeepSpeed config.")
+        """
+    )
+    assert facts["required"] == {"zero_optimization": {"at": "plugin"}}
+
+
+def test_an_auto_that_nobody_fills_is_refused(extracted):
+    facts = extracted(
+        filling="""
+            if config.get(ds_key) == "auto":
+                if ds_key_long in kwargs:
+                    return
+                else:
+                    raise ValueError(f"`{ds_key_long}` not found in kwargs.")
+        """
+    )
+    assert facts["refusals"] == {
+        "`...` not found in kwargs.": {
+            "at": "prepare",
+            "only_if": ["config.get(ds_key) == 'auto'", "ds_key_long not in kwargs"],
+        }
+    }
+
+
+def test_settings_that_a_yaml_must_not_have_beside_a_file(extracted):
+    facts = extracted(checks='names = ["ACCELERATE_DEEPSPEED_ZERO_STAGE", "ACCELERATE_MIXED_PRECISION"]')
+    assert facts["beside_file"] == {
+        "zero_stage": {"environment": "ACCELERATE_DEEPSPEED_ZERO_STAGE"},
+        "mixed_precision": {"environment": "ACCELERATE_MIXED_PRECISION"},
+    }
+    assert extracted()["beside_file"] == {}
+
+
+def test_the_oldest_deepspeed_in_general_and_on_special_hardware(extracted):
+    facts = extracted(
+        constructor="""
+            if deepspeed_plugins is not None:
+                if is_mlu_available():
+                    if compare_versions("deepspeed", "<", "0.15.2"):
+                        raise ImportError("too old")
+                elif compare_versions("deepspeed", "<", "0.9.3"):
+                    raise ImportError("too old")
+        """
+    )
+    assert facts["requires"] == {
+        "deepspeed": {"minimum": "0.9.3"},
+        "deepspeed where is_mlu_available()": {"minimum": "0.15.2"},
+    }
+
+
+def test_the_fields_of_the_plugin_and_the_variables_that_stand_in(extracted):
+    facts = extracted(
+        plugin="""
+            if self.zero_stage is None:
+                stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", 2)
+                self.zero_stage = int(stage)
+        """
+    )
+    assert facts["plugin"] == {
+        "zero_stage": {
+            "type": "int",
+            "default": None,
+            "environment": "ACCELERATE_DEEPSPEED_ZERO_STAGE",
+            "otherwise": 2,
+        },
+        "hf_ds_config": {"type": "Any", "default": None},
+    }
+
+
+def test_flags_and_keys_of_the_yaml(extracted):
+    facts = extracted()
+    assert facts["launch_arguments"] == {"zero_stage": {"type": "int", "default": None, "choices": [0, 1]}}
+    assert facts["yaml"] == {
+        "mixed_precision": {"type": "str"},
+        "num_processes": {"type": "int", "default": -1},
+        "deepspeed_config": {"type": "dict", "default": None},
+        "deepspeed_config.zero_stage": {},
+    }

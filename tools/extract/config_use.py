@@ -1,0 +1,101 @@
+"""What a statement of transformers or accelerate does to the config: fill an ``"auto"``, or write a key."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.extract import source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tools.extract.history import Facts
+
+
+class Use(NamedTuple):
+    """One place that gives a key of the config a value: ``facts`` say which, when and on which conditions."""
+
+    key: str
+    facts: Facts
+
+
+def collected(uses: Iterable[Use]) -> Facts:
+    """The uses of each key, in the order in which they happen."""
+    collection: Facts = {}
+    for use in uses:
+        collection.setdefault(use.key, {"sources": []})["sources"].append(use.facts)
+    return collection
+
+
+def fill(
+    value: ast.expr, statement: source.Statement, stage: str, receivers: Mapping[str, str], *, matched: bool
+) -> Facts:
+    """What an ``"auto"`` is replaced by; ``matched`` where any other value must equal it."""
+    facts: Facts = {"from": source.text(value, statement.names, receivers), "at": stage, "matched": matched}
+    kind = _number(value)
+    if kind:
+        facts["number"] = kind
+    return facts | _only_if(source.conditions(statement, receivers))
+
+
+def overwrites(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
+    """The keys that a statement sets whatever stands there."""
+    return (write.use for write in _writes(statement, stage, receivers) if not write.where_missing)
+
+
+def inserts(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[Use]:
+    """The keys that a statement sets where the config does not have them."""
+    return (write.use for write in _writes(statement, stage, receivers) if write.where_missing)
+
+
+class _Write(NamedTuple):
+    use: Use
+    where_missing: bool
+
+
+def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[_Write]:
+    told = source.conditions(statement, receivers)
+    for key, value in _assignments(statement):
+        others = [condition for condition in told if condition != f"{key} is missing"]
+        facts = {"with": source.text(value, statement.names, receivers), "at": stage, **_only_if(others)}
+        yield _Write(Use(key, facts), where_missing=others != told)
+
+
+def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
+    """The key paths that a statement assigns in a config, and their values."""
+    node = statement.node
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        key = _key(node.targets[0], statement.names)
+        if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what stands there
+            yield key, node.value
+    for call in statement.calls():
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and _is_config(call.func.value):
+            yield from source.entries(call.args[0] if call.args else None).items()
+
+
+def _key(target: ast.Subscript, names: source.Names) -> str | None:
+    """The key path of ``config["section"]["key"]``; None for anything else."""
+    name = source.literal(target.slice, names)
+    if not isinstance(name, str):
+        return None
+    if isinstance(target.value, ast.Subscript):
+        section = _key(target.value, names)
+        return f"{section}.{name}" if section else None
+    return name if _is_config(target.value) else None
+
+
+def _is_config(node: ast.expr) -> bool:
+    return ast.unparse(node).endswith("config")
+
+
+def _only_if(conditions: list[str]) -> Facts:
+    return {"only_if": conditions} if conditions else {}
+
+
+def _number(value: ast.expr) -> str | None:
+    """Whether an expression gives an integer or a float, where it shows: DeepSpeed refuses floats for some keys."""
+    if isinstance(value, ast.Call):
+        return "integer" if ast.unparse(value.func) in ("int", "math.ceil") else None
+    parts = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    return "float" if isinstance(value, ast.BinOp) and any(isinstance(part, float) for part in parts) else None

@@ -1,0 +1,97 @@
+"""One release while it is analysed, and the frames in which its functions run."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tools.extract.deepspeed import expressions, statements
+from tools.extract.deepspeed.calls import History
+from tools.extract.deepspeed.classes import Classes
+from tools.extract.deepspeed.modules import ImportedModule, ImportedName, Sources
+from tools.extract.deepspeed.records import Records
+from tools.extract.deepspeed.values import UNKNOWN, Class, Constant, External, Function, Package, either
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.extract.deepspeed.modules import Definition, Module
+    from tools.extract.deepspeed.values import Names, Value
+
+
+class Analysis:
+    """One release while it is analysed: its modules, and everything that was found so far."""
+
+    def __init__(self, tree: Path) -> None:
+        self.sources = Sources(tree)
+        self.records = Records()
+        self.classes = Classes(self)
+        self.history = History()
+        self._names: dict[tuple[Module, str], Value | None] = {}
+
+    def evaluate(self, module: Module, node: ast.expr, names: Names | None = None) -> Value:
+        """The value of an expression that stands in a module or in the body of a class."""
+        return expressions.evaluate(Frame(self, module, dict(names or {})), node)
+
+    def value_of(self, module: Module, name: str) -> Value | None:
+        """What a name means in a module; None if it means nothing there."""
+        place = (module, name)
+        if place not in self._names:
+            self._names[place] = None  # a name that is defined by itself, which stays unknown
+            self._names[place] = self._found(module, name)
+        return self._names[place]
+
+    def _found(self, module: Module, name: str) -> Value | None:
+        if name in module.names:
+            return self.resolve(module, module.names[name])
+        for starred in reversed(module.starred):
+            source = self.sources.module(starred)
+            value = self.value_of(source, name) if source else None
+            if value is not None:
+                return value
+        return None
+
+    def resolve(self, module: Module, definition: Definition) -> Value:
+        """The value that a definition in a module gives to its name."""
+        match definition:
+            case ImportedModule(name):
+                return Package(name) if self.sources.module(name) else External(name)
+            case ImportedName(source, name):
+                return self.member_of(source, name)
+            case ast.ClassDef():
+                return Class(module, definition)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return Function(module, definition)
+            case _:
+                return self.evaluate(module, definition)
+
+    def member_of(self, module_name: str, name: str) -> Value:
+        """``module.name``, also of another library."""
+        module = self.sources.module(module_name)
+        if module is None:
+            return External(f"{module_name}.{name}")
+        value = self.value_of(module, name)
+        if value is None and self.sources.module(f"{module_name}.{name}"):
+            return Package(f"{module_name}.{name}")
+        return UNKNOWN if value is None else value
+
+    def run(self, function: Function, names: Names) -> Value:
+        """The value that a function returns when its parameters are bound to these names."""
+        frame = Frame(self, function.module, names, function.owner)
+        if isinstance(function.node, ast.Lambda):
+            return expressions.evaluate(frame, function.node.body)
+        statements.run(frame, function.node.body)
+        return either(*frame.returned) if frame.returned else Constant(None)
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """The run of one body. ``owner`` is the class whose method it is, which ``super()`` asks for."""
+
+    analysis: Analysis
+    module: Module
+    names: Names
+    owner: Class | None = None
+    returned: list[Value] = field(default_factory=list)
+    unrolled: set[str] = field(default_factory=set)  # loop variables that stand for one constant at a time
