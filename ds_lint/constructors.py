@@ -115,9 +115,7 @@ def offloads_optimizer(config: Config) -> bool:
 
 
 def _popped(config: Config, names: dict[str, str | None]) -> tuple[str, ...]:
-    return tuple(
-        name for name, behaviour in names.items() if behaviour is None or config.knowledge.does(behaviour)
-    )
+    return tuple(name for name, behaviour in names.items() if behaviour is None or config.knowledge.does(behaviour))
 
 
 def _is_torch_adam(config: Config) -> bool:
@@ -132,7 +130,9 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
     if offloads_optimizer(config):
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
-        return _known(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, _popped(config, _POPPED_FOR_ADAM))
+        return _known(
+            config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, _popped(config, _POPPED_FOR_ADAM)
+        )
     return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, _popped(config, _POPPED_FOR_ADAM))
 
 

@@ -64,6 +64,7 @@ class Finding:
         "name",
         "path",
         "related",
+        "releases",
         "severity",
         "span",
         "stage",
@@ -86,6 +87,7 @@ class Finding:
         label: str = "",
         related: list[Related] | None = None,
         fix: Fix | None = None,
+        releases: dict[str, list[tuple[str, str]]] | None = None,
     ) -> None:
         self.code = code  # "DS101"
         self.name = name  # "unknown-key"
@@ -101,3 +103,13 @@ class Finding:
         self.label = label  # a word or two under the primary span
         self.related = related or []
         self.fix = fix
+        # By library, the first and last release of each stretch for which it holds; None: for all that were judged.
+        self.releases = releases
+
+    @property
+    def held_for(self) -> str:
+        """The releases for which it holds, in words; empty where it holds for all that were judged."""
+        return "; ".join(
+            f"{library} {' and '.join(one if one == last else f'{one} to {last}' for one, last in stretches)}"
+            for library, stretches in (self.releases or {}).items()
+        )

@@ -236,12 +236,16 @@ class Knowledge:
     def last_release_of_type(self, section: str, kind: str) -> str | None:
         """The last release before the target that knew a type which the target does not, or None."""
         ended = [run["until"] for run in self._store["constructors"][section].get(kind, ()) if "until" in run]
-        return max((until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None)
+        return max(
+            (until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None
+        )
 
     def next_release_of_type(self, section: str, kind: str) -> str | None:
         """The first release after the target that knows a type which the target does not, or None."""
         begun = [run["since"] for run in self._store["constructors"][section].get(kind, ()) if "since" in run]
-        return min((since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None)
+        return min(
+            (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
+        )
 
     def find(self, path: KeyPath) -> Key | None:
         """The key at a path, or None if the target does not know it."""
@@ -265,12 +269,16 @@ class Knowledge:
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release before the target that read a key which the target does not know, or None."""
         ended = [run["until"] for run in self._runs_of(path) if "until" in run and "removed" not in run]
-        return max((until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None)
+        return max(
+            (until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None
+        )
 
     def next_release_of(self, path: KeyPath) -> str | None:
         """The first release after the target that reads a key which the target does not know, or None."""
         begun = [run["since"] for run in self._runs_of(path) if "since" in run and "removed" not in run]
-        return min((since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None)
+        return min(
+            (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
+        )
 
     def new_name(self, path: KeyPath) -> Facts | None:
         """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value is written anew too."""

@@ -48,6 +48,23 @@ def releases(library: str) -> list[str]:
     return known
 
 
+def alike(library: str, release: str) -> list[str]:
+    """The releases up to this one, oldest first, that do the same to a config as it does."""
+    store = stores.read(library)
+    until = store["releases"].index(release)
+    runs = [
+        run for table in ("fills", "overwrites", "requires") for record in store[table].values()
+        for run in record.get("runs", ())
+    ]  # fmt: skip
+    begins = {run["since"] for run in runs}
+    ends = {run["until"] for run in runs if "until" in run}
+    first = until
+    while first and store["releases"][first] not in begins and store["releases"][first - 1] not in ends:
+        first -= 1
+    same: list[str] = store["releases"][first : until + 1]
+    return same
+
+
 def records(store: Facts, table: str, release: str) -> Facts:
     """One table of a store as one release has it: the facts by their names."""
     order = {one: place for place, one in enumerate(store["releases"])}

@@ -24,7 +24,8 @@ def unknown_key(config: Config) -> Iterator[Problem]:
     for visit in _unknown(config):
         if _arrival(config, visit):
             continue  # newer-key
-        meant, is_misplaced = _meant(config, visit)
+        renamed, help = _renamed(config, visit)
+        meant, is_misplaced = (renamed, False) if renamed else _meant(config, visit)
         if is_misplaced:
             continue  # misplaced-key
         outcomes = _outcomes_of_unread(config, visit)
@@ -32,17 +33,18 @@ def unknown_key(config: Config) -> Iterator[Problem]:
         what = f"DeepSpeed does not know `{dotted(visit.path)}`"
         if last_release:
             what = f"DeepSpeed has not read `{dotted(visit.path)}` since {_next_release(config, last_release)}"
+        is_typing_error = meant and not help and meant.path[:-1] == visit.section.path and visit.value.value != AUTO
         yield Problem(
             visit.path,
             visit.member.key_span,
             f"{what}: {_consequence(visit, outcomes)}",
             outcomes,
-            help=_renamed(config, visit) or _help(visit, meant),
-            label=f"did you mean `{_shown(meant, visit)}`?" if meant else "unknown key",
+            help=help or _help(visit, meant),
+            label=f"{'now' if renamed else 'did you mean'} `{_shown(meant, visit)}`{'' if renamed else '?'}"
+            if meant
+            else "unknown key",
             severity=None if meant or last_release or visit.section.strict else "warning",
-            fix=_rename(visit, meant)
-            if meant and meant.path[:-1] == visit.section.path and visit.value.value != AUTO
-            else None,
+            fix=_rename(visit, meant) if meant and is_typing_error else None,
         )
 
 
@@ -229,12 +231,13 @@ def _arrival(config: Config, visit: Visit) -> str | None:
     return config.knowledge.next_release_of(visit.path)
 
 
-def _renamed(config: Config, visit: Visit) -> str | None:
+def _renamed(config: Config, visit: Visit) -> tuple[Key | None, str | None]:
+    """What a key is called now, and how to write it if that is more than the new name."""
     renamed = config.knowledge.new_name(visit.path)
-    if renamed is None or config.knowledge.find((*visit.section.path, renamed["to"])) is None:
-        return None
-    value = f" with {renamed['value']}" if "value" in renamed else ""
-    return f"DeepSpeed renamed it: write `{renamed['to']}`{value}."
+    key = config.knowledge.find((*visit.section.path, renamed["to"])) if renamed else None
+    if renamed is None or key is None:
+        return None, None
+    return key, f"DeepSpeed renamed it: write `{key.name}` with {renamed['value']}." if "value" in renamed else None
 
 
 def _written_anew(visit: Visit, name: str) -> str:

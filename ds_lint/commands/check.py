@@ -6,6 +6,7 @@ import os
 import sys
 
 from ds_lint import __version__, linting
+from ds_lint.choice import UnknownRelease, choose
 from ds_lint.finding import SEVERITIES
 from ds_lint.output import renderer
 from ds_lint.output.report import Report
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
+    from ds_lint.choice import Choice
+    from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
     from ds_lint.rule import Rule
     from ds_lint.source.document import Document
@@ -36,6 +39,8 @@ class Options:
         "select",
         "stack",
         "stdin_filename",
+        "verbose",
+        "versions",
         "world_size",
     )
 
@@ -44,6 +49,7 @@ class Options:
         paths: list[str],
         *,
         stack: str | None = None,
+        versions: dict[str, str] | None = None,
         world_size: int | None = None,
         select: list[str] | None = None,
         ignore: list[str] | None = None,
@@ -52,10 +58,13 @@ class Options:
         stdin_filename: str | None = None,
         detect: bool = False,
         fail_on: str = "warning",
+        verbose: bool = False,
     ) -> None:
         self.paths = paths or ["."]
         self.stack = stack
+        self.versions = versions or {}  # by library, what the flags say
         self.world_size = world_size
+        self.verbose = verbose
         self.select = select
         self.ignore = ignore
         self.output_format = output_format
@@ -72,45 +81,92 @@ def check(options: Options) -> int:
         from ds_lint.commands.selection import select
 
         rules = select(options.select, options.ignore)
-    unreadable: list[str] = []
-    reports = list(_reports(options, rules, unreadable))
-    for complaint in unreadable:
+    run = _Run(options, rules)
+    try:
+        reports = list(run.reports())
+    except UnknownRelease as error:
+        sys.stderr.write(f"ds-lint: {error}\n")
+        return 2
+    for complaint in run.unreadable:
         sys.stderr.write(f"ds-lint: {complaint}\n")
-    if reports or not unreadable or options.output_format == "json":
-        _write(Report(reports, __version__), options)
-    if unreadable:
+    if reports or not run.unreadable or options.output_format == "json":
+        _write(Report(reports, __version__, notes=run.notes()), options)
+    if run.unreadable:
         return 2
     return 1 if _fails(reports, options.fail_on) else 0
 
 
-def _reports(options: Options, rules: list[Rule] | None, unreadable: list[str]) -> Iterator[FileReport]:
-    for path in options.paths:
-        if path == STANDARD_INPUT:
-            data, name = sys.stdin.buffer.read(), options.stdin_filename or "<stdin>"
-            yield linting.lint_bytes(data, name, stack=options.stack, world_size=options.world_size, rules=rules)
-        elif os.path.isdir(path):
-            from ds_lint.discover import json_files
+class _Run:
+    """The files of one call: each is judged by the releases that its directory uses."""
 
-            for found in json_files(path, lambda error: unreadable.append(f"{error.filename}: {error.strerror}")):
-                yield from _report(found, options, rules, unreadable, detect=True)
+    __slots__ = ("_choices", "_options", "_rules", "unreadable")
+
+    def __init__(self, options: Options, rules: list[Rule] | None) -> None:
+        self._options = options
+        self._rules = rules
+        self._choices: dict[str, Choice] = {}
+        self.unreadable: list[str] = []
+
+    def reports(self) -> Iterator[FileReport]:
+        """The report on every file that was asked for, or that holds a config."""
+        for path in self._options.paths:
+            if path == STANDARD_INPUT:
+                name = self._options.stdin_filename or "<stdin>"
+                yield self._judged(linting.read(sys.stdin.buffer.read(), name))
+            elif os.path.isdir(path):
+                from ds_lint.discover import json_files
+
+                def complain(error: OSError) -> None:
+                    self.unreadable.append(f"{error.filename}: {error.strerror}")
+
+                for found in json_files(path, complain):
+                    yield from self._report(found, detect=True)
+            else:
+                yield from self._report(path, detect=self._options.detect)
+
+    def notes(self) -> list[str]:
+        """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
+        notes = [note for choice in self._choices.values() for note in choice.notes]
+        if self._options.verbose:
+            for directory, choice in self._choices.items():
+                where = f"{directory}: " if len(self._choices) > 1 else ""
+                notes.append(f"{where}judged by {choice}")
+        return list(dict.fromkeys(notes))
+
+    def _report(self, path: str, *, detect: bool) -> Iterator[FileReport]:
+        """The report on a file; none where it is to be detected and holds no config."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            self.unreadable.append(f"{path}: {error.strerror or error}")
+            return
+        document = linting.read(data, path) if not detect else _detected(data, path)
+        if document is not None:
+            yield self._judged(document)
+
+    def _judged(self, document: Document) -> FileReport:
+        options = self._options
+        choice = self._choice(os.path.dirname(document.path) or os.curdir)
+
+        def judge(target: Target) -> FileReport:
+            return linting.lint_document(
+                document, target=target, stack=options.stack, world_size=options.world_size, rules=self._rules
+            )
+
+        if choice.is_range:
+            from ds_lint.ranges import judged
+
+            report = judged(choice, judge)
         else:
-            yield from _report(path, options, rules, unreadable, detect=options.detect)
+            report = judge(choice.newest)
+        report.sources, report.ranges = choice.origins, choice.ranges
+        return report
 
-
-def _report(
-    path: str, options: Options, rules: list[Rule] | None, unreadable: list[str], *, detect: bool
-) -> Iterator[FileReport]:
-    """The report on a file; none where it is to be detected and holds no config."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        unreadable.append(f"{path}: {error.strerror or error}")
-        return
-    document = linting.read(data, path) if not detect else _detected(data, path)
-    if document is None:
-        return
-    yield linting.lint_document(document, stack=options.stack, world_size=options.world_size, rules=rules)
+    def _choice(self, directory: str) -> Choice:
+        if directory not in self._choices:
+            self._choices[directory] = choose(directory, self._options.versions)
+        return self._choices[directory]
 
 
 def _detected(data: bytes, path: str) -> Document | None:

@@ -6,9 +6,11 @@ import argparse
 import sys
 
 from ds_lint import __version__
+from ds_lint.choice import NAMES
 from ds_lint.commands.selection import UnknownRule
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.output import FORMATS
+from ds_lint.targets.pin import LIBRARIES
 
 _EPILOG = """\
 examples:
@@ -69,6 +71,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     judging.add_argument(
         "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
     )
+    _add_versions(judging)
     judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
     rules = check.add_argument_group("rules")
     rules.add_argument(
@@ -91,7 +94,27 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     files.add_argument(
         "--detect", action="store_true", help="skip named files that hold no DeepSpeed config, as in a directory"
     )
+    files.add_argument(
+        "-v", "--verbose", action="store_true", help="say which releases were judged by, and who says so"
+    )
     check.set_defaults(run=_run_check)
+
+
+def _add_versions(group: argparse._ArgumentGroup) -> None:
+    for library in LIBRARIES:
+        group.add_argument(
+            f"--{library}-version",
+            metavar="V",
+            help=f'release of {NAMES[library]}, a line such as 0.16, or a range such as ">=0.14" (default: what the '
+            "project pins, else what is installed, else the newest known)"
+            if library == "deepspeed"
+            else f"the same for {library}",
+        )
+
+
+def _versions(options: argparse.Namespace) -> dict[str, str]:
+    given = {library: getattr(options, f"{library}_version") for library in LIBRARIES}
+    return {library: version for library, version in given.items() if version is not None}
 
 
 def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -130,6 +153,7 @@ def _run_check(options: argparse.Namespace) -> int:
         Options(
             options.paths,
             stack=options.stack,
+            versions=_versions(options),
             world_size=options.world_size,
             select=options.select,
             ignore=options.ignore,
@@ -138,6 +162,7 @@ def _run_check(options: argparse.Namespace) -> int:
             stdin_filename=options.stdin_filename,
             detect=options.detect,
             fail_on=options.fail_on,
+            verbose=options.verbose,
         )
     )
 

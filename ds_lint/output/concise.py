@@ -23,4 +23,5 @@ def _line(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     line, column = file.document.position(finding.span.start)
     path = terminal.paint(shown_path(file.path), STRONG)
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
-    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect})"
+    held = f"; {finding.held_for}" if finding.releases else ""
+    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect}{held})"

@@ -32,9 +32,23 @@ def as_object(report: Report) -> Json:
     return {
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": report.version},
-        "files": [{"path": file.path, "stack": file.stack, "target": file.target} for file in report.files],
+        "files": [_file(file) for file in report.files],
         "findings": [_finding(report, file, finding) for file in report.files for finding in file.findings],
     }
+
+
+def _file(file: FileReport) -> Json:
+    described: Json = {"path": file.path, "stack": file.stack, "target": file.target}
+    if file.sources:
+        described["sources"] = file.sources
+    if file.ranges:
+        described["ranges"] = {library: _stretch(stretch) for library, stretch in file.ranges.items()}
+    return described
+
+
+def _stretch(stretch: tuple[str, str]) -> Json:
+    since, until = stretch
+    return {"since": since, "until": until}
 
 
 def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
@@ -47,6 +61,10 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
     }
     if finding.effects:
         described["effects"] = finding.effects
+    if finding.releases:
+        described["releases"] = {
+            library: [_stretch(stretch) for stretch in stretches] for library, stretches in finding.releases.items()
+        }
     described |= {
         "key": finding.key,
         "message": finding.message,

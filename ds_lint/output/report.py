@@ -14,10 +14,11 @@ class FileReport:
     """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
-    known: ``world size``, ``training arguments``, ``model``, ``GPU``.
+    known: ``world size``, ``training arguments``, ``model``, ``GPU``. ``ranges`` has the oldest and the newest release
+    of each library of which several were judged, and ``sources`` who says which releases are used.
     """
 
-    __slots__ = ("document", "findings", "missing", "path", "stack", "stacks", "target")
+    __slots__ = ("document", "findings", "missing", "path", "ranges", "sources", "stack", "stacks", "target")
 
     def __init__(
         self,
@@ -35,6 +36,8 @@ class FileReport:
         self.stack = stack  # None if nobody knows who loads the file
         self.stacks = stacks
         self.target = target  # version by library, in the order in which they are named to the reader
+        self.ranges: dict[str, tuple[str, str]] = {}
+        self.sources: dict[str, str] = {}
         self.missing = missing
         self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
 

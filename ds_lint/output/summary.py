@@ -69,7 +69,8 @@ def _judged(files: list[FileReport]) -> str:
 def _targets(files: list[FileReport]) -> str:
     versions: dict[str, list[str]] = {}
     for file in files:
-        for library, version in file.target.items():
+        for library, newest in file.target.items():
+            version = " to ".join(file.ranges[library]) if library in file.ranges else newest
             seen = versions.setdefault(library, [])
             if version not in seen:
                 seen.append(version)

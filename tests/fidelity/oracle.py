@@ -323,6 +323,7 @@ class _Judge:
     def _run(self, job: Job, facts: dict[str, Any]) -> None:
         import deepspeed.comm
         from deepspeed.runtime.config import DeepSpeedConfig
+
         # First the config by itself, so that its own errors are told from those of deepspeed.initialize. Reading a
         # file is a part of it; `load` in `_patch` tells that stage from the next.
         argument = self._argument(job)

@@ -1,0 +1,143 @@
+"""Which releases a config is judged by, and who says so: flags, the project's pins, what is installed, the newest known.
+
+A pin that is a range leaves several releases; a finding then says from which to which it holds.
+"""
+
+from __future__ import annotations
+
+from ds_lint import stores
+from ds_lint.knowledge import Target
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.targets.pin import Pin
+
+NEWEST_KNOWN = "newest known"
+# Where a pin names no oldest release of DeepSpeed, this one is taken: what came before is hardly used any more, and
+# transformers has asked for 0.9.3 since 4.31.0.
+OLDEST_UNASKED = "0.9.0"
+
+NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
+
+
+class UnknownRelease(Exception):  # noqa: N818 - it is the user's word that is unknown
+    """A version on the command line that is no release; the message says which are known."""
+
+
+class Choice:
+    """The releases of each library that are possible, oldest first, who says so, and what a person should know of it."""
+
+    __slots__ = ("notes", "origins", "releases")
+
+    def __init__(self) -> None:
+        self.releases: dict[str, list[str]] = {}
+        self.origins: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    @property
+    def newest(self) -> Target:
+        """The newest possible release of each library."""
+        return Target(*(self.releases[library][-1] for library in LIBRARIES))
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{library} {' to '.join(self.ranges.get(library, self.releases[library][-1:]))} ({self.origins[library]})"
+            for library in LIBRARIES
+        )
+
+    @property
+    def ranges(self) -> dict[str, tuple[str, str]]:
+        """The oldest and the newest release of each library of which several are possible."""
+        return {library: (each[0], each[-1]) for library, each in self.releases.items() if len(each) > 1}
+
+    @property
+    def is_range(self) -> bool:
+        """Whether more than one release of a library is possible."""
+        return any(len(self.releases[library]) > 1 for library in LIBRARIES)
+
+
+def choose(directory: str, flags: dict[str, str]) -> Choice:
+    """The releases that the configs of a directory are judged by. Raises UnknownRelease for a flag that names none."""
+    choice = Choice()
+    pins: dict[str, Pin] = {}
+    if any(library not in flags for library in LIBRARIES):
+        from ds_lint.targets.usage import used
+
+        pins = used(directory)
+    for library in LIBRARIES:
+        known = stores.read(library)["releases"]
+        if library in flags:
+            choice.releases[library] = _of_flag(library, flags[library], known, choice)
+            choice.origins[library] = f"--{library}-version"
+        elif library in pins:
+            choice.releases[library] = _of_pin(pins[library], known, choice)
+            choice.origins[library] = pins[library].source
+        else:
+            choice.releases[library] = known[-1:]
+            choice.origins[library] = NEWEST_KNOWN
+    return choice
+
+
+def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> list[str]:
+    """A release, a line such as ``0.16`` (its newest patch), or a specifier such as ``>=0.14``."""
+    if wanted in known:
+        return [wanted]
+    if wanted[:1].isdigit():
+        patches = [release for release in known if release.rpartition(".")[0] == wanted]
+        if patches:
+            return patches[-1:]
+        wanted = f"=={wanted}"
+    from ds_lint.targets.releases import allowed
+
+    found = allowed(wanted, known)
+    if found:
+        return _from_oldest_unasked(library, found, known)
+    if _is_newer(wanted, known):
+        choice.notes.append(_newer(library, wanted, known))
+        return known[-1:]
+    raise UnknownRelease(
+        f"there is no {NAMES[library]} {wanted.removeprefix('==')}; known are {known[0]} to {known[-1]}"
+    )
+
+
+def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
+    from ds_lint.targets.releases import allowed
+
+    found = allowed(pin.specifier, known)
+    if found:
+        return _from_oldest_unasked(pin.library, found, known)
+    if _is_newer(pin.specifier, known):
+        choice.notes.append(_newer(pin.library, pin.specifier, known, pin.source))
+        return known[-1:]
+    older = allowed(pin.specifier.replace("==", "<="), known) if pin.specifier.startswith("==") else []
+    nearest = older[-1:] or known[:1]
+    choice.notes.append(
+        f"{pin.source} asks for {NAMES[pin.library]} {pin.specifier}, which is not among the releases that ds-lint knows; "
+        f"judged by {nearest[0]}"
+    )
+    return nearest
+
+
+def _from_oldest_unasked(library: str, found: list[str], known: list[str]) -> list[str]:
+    """What is allowed, without the releases of the first years where nobody asked for them by name."""
+    if library != "deepspeed" or found[0] != known[0] or len(found) == 1:
+        return found
+    oldest = known.index(OLDEST_UNASKED)
+    return [release for release in found if known.index(release) >= oldest] or found
+
+
+def _is_newer(specifier: str, known: list[str]) -> bool:
+    """Whether a specifier without a known release would allow one that is newer than all of them."""
+    from ds_lint.targets.releases import allowed
+
+    version = specifier.lstrip("=><~! ").partition(",")[0].partition("+")[0].strip()
+    return version[:1].isdigit() and not allowed(f">={version}", known)
+
+
+def _newer(library: str, specifier: str, known: list[str], source: str | None = None) -> str:
+    who = f"{source} asks" if source else f"--{library}-version asks"
+    return (
+        f"{who} for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than the newest that ds-lint knows; "
+        f"judged by {known[-1]}"
+    )

@@ -1,0 +1,101 @@
+"""Judging a config for a range of releases: which findings hold from which release to which.
+
+No release is skipped and few are judged: what is known of a release says for which of its neighbours every answer would
+have been the same (``Knowledge.same``), so that only releases between which something changes for this config are asked.
+"""
+
+from __future__ import annotations
+
+from ds_lint import linting, stacks
+from ds_lint.knowledge import Target
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.choice import Choice
+    from ds_lint.finding import Finding
+    from ds_lint.output.report import FileReport
+
+    Judge = Callable[[Target], FileReport]
+    Identity = tuple[str, str | None, int, str]
+
+
+class _Held:
+    """A finding, and by library the releases for which it holds."""
+
+    __slots__ = ("finding", "releases")
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        self.releases: dict[str, set[str]] = {library: set() for library in LIBRARIES}
+
+
+def judged(choice: Choice, judge: Judge) -> FileReport:
+    """The report for the newest releases, with the findings of older ones that are possible too.
+
+    One library is varied at a time, with the newest of the others. A finding that the newest releases do not have is no
+    more than information: an environment that is made today is without it.
+    """
+    report = judge(choice.newest)
+    held: dict[Identity, _Held] = {}
+    for library in LIBRARIES:
+        for releases, findings in _along(library, choice, report, judge):
+            for finding in findings:
+                held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
+    newest = {_identity(finding) for finding in report.findings}
+    for identity, one in held.items():
+        one.finding.releases = {
+            library: _stretches(one.releases[library], choice.releases[library])
+            for library in LIBRARIES
+            if one.releases[library] and len(one.releases[library]) < len(choice.releases[library])
+        } or None
+        if identity not in newest:
+            one.finding.severity = "info"
+    report.findings = sorted(
+        (one.finding for one in held.values()),
+        key=lambda finding: (finding.span.start, finding.span.end, finding.code),
+    )
+    return report
+
+
+def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> Iterator[tuple[list[str], list[Finding]]]:
+    """The possible releases of one library, newest first, in stretches that are judged alike."""
+    target, rest = choice.newest, list(choice.releases[library])
+    findings = newest.findings
+    while len(rest) > len(alike := _alike(library, target, rest)):
+        yield alike, findings
+        rest = rest[: -len(alike)]
+        setattr(target, library, rest[-1])
+        findings = judge(target).findings
+    yield rest, findings
+
+
+def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
+    """The newest of these releases, and those before it for which nothing that was asked is different."""
+    if len(rest) == 1:
+        return rest
+    if library == "deepspeed":
+        knowledge = linting.knowledge(target)
+        first = knowledge.releases.index(knowledge.same[0])
+        return [release for release in rest if knowledge.releases.index(release) >= first]
+    same = stacks.alike(library, rest[-1])
+    return [release for release in rest if release in same]
+
+
+def _identity(finding: Finding) -> Identity:
+    return finding.code, finding.key, finding.span.start, finding.effect
+
+
+def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]:
+    """First and last release of every stretch without a gap."""
+    stretches: list[tuple[str, str]] = []
+    for before, release in zip([None, *possible], possible, strict=False):
+        if release not in releases:
+            continue
+        if before in releases and stretches:
+            stretches[-1] = (stretches[-1][0], release)
+        else:
+            stretches.append((release, release))
+    return stretches
