@@ -1,4 +1,4 @@
-"""Which releases a config is judged by, and who says so: flags, the project's pins, what is installed, the newest known.
+"""Which releases a config is judged by, and who says so: flags, the project, what is installed, or the newest known.
 
 A pin that is a range leaves several releases; a finding then says from which to which it holds.
 """
@@ -26,7 +26,7 @@ class UnknownRelease(Exception):  # noqa: N818 - it is the user's word that is u
 
 
 class Choice:
-    """The releases of each library that are possible, oldest first, who says so, and what a person should know of it."""
+    """The releases of each library that are possible, oldest first, and who says so."""
 
     __slots__ = ("notes", "origins", "releases")
 
@@ -39,6 +39,11 @@ class Choice:
     def newest(self) -> Target:
         """The newest possible release of each library."""
         return Target(*(self.releases[library][-1] for library in LIBRARIES))
+
+    @property
+    def oldest(self) -> Target:
+        """The oldest possible release of each library."""
+        return Target(*(self.releases[library][0] for library in LIBRARIES))
 
     def __str__(self) -> str:
         return ", ".join(
@@ -79,6 +84,25 @@ def choose(directory: str, flags: dict[str, str]) -> Choice:
     return choice
 
 
+def between(ends: dict[str, tuple[str, str | None]]) -> Choice:
+    """All releases from one to another, by library; None is the newest known. Raises UnknownRelease."""
+    choice = Choice()
+    for library in LIBRARIES:
+        known = stores.read(library)["releases"]
+        if library not in ends:
+            choice.releases[library] = known[-1:]
+            choice.origins[library] = NEWEST_KNOWN
+            continue
+        first, last = ends[library]
+        oldest = known.index(_of_flag(library, first, known, choice)[0])
+        newest = known.index(_of_flag(library, last, known, choice)[-1]) if last else len(known) - 1
+        if newest < oldest:
+            raise UnknownRelease(f"{NAMES[library]} {known[newest]} is older than {known[oldest]}")
+        choice.releases[library] = known[oldest : newest + 1]
+        choice.origins[library] = "upgrade"
+    return choice
+
+
 def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> list[str]:
     """A release, a line such as ``0.16`` (its newest patch), or a specifier such as ``>=0.14``."""
     if wanted in known:
@@ -113,7 +137,7 @@ def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
     older = allowed(pin.specifier.replace("==", "<="), known) if pin.specifier.startswith("==") else []
     nearest = older[-1:] or known[:1]
     choice.notes.append(
-        f"{pin.source} asks for {NAMES[pin.library]} {pin.specifier}, which is not among the releases that ds-lint knows; "
+        f"{pin.source} asks for {NAMES[pin.library]} {pin.specifier}, which is no release that ds-lint knows; "
         f"judged by {nearest[0]}"
     )
     return nearest
@@ -138,6 +162,6 @@ def _is_newer(specifier: str, known: list[str]) -> bool:
 def _newer(library: str, specifier: str, known: list[str], source: str | None = None) -> str:
     who = f"{source} asks" if source else f"--{library}-version asks"
     return (
-        f"{who} for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than the newest that ds-lint knows; "
+        f"{who} for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than what ds-lint knows; "
         f"judged by {known[-1]}"
     )

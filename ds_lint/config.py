@@ -53,12 +53,16 @@ class Config:
 
     ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells.
     ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
+    ``before`` is what an older release knows that the target is compared with: the one that is upgraded from
+    (``is_upgrade``), or the oldest of a range.
     """
 
     __slots__ = (
+        "before",
         "derived",
         "document",
         "from_file",
+        "is_upgrade",
         "knowledge",
         "remarkable",
         "root",
@@ -77,12 +81,16 @@ class Config:
         stack: str | None = None,
         world_size: int | None = None,
         from_file: bool = True,
+        before: Knowledge | None = None,
+        is_upgrade: bool = False,
     ) -> None:
         self.document = document
         self.root = root
         self.knowledge = knowledge
         self.world_size = world_size
         self.from_file = from_file
+        self.before = before
+        self.is_upgrade = is_upgrade
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.visits: list[Visit] = []
         _visit(root, knowledge.root, self.visits)

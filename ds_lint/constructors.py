@@ -127,13 +127,12 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
         mode = config.node("optimizer", "params", "adam_w_mode")
         name = "AdamW" if kind == "adamw" or mode is None or is_truthy(mode) else "Adam"
         return _torch(config, "optimizers", name, _popped(config, _POPPED_FOR_TORCH))
+    extra = _popped(config, _POPPED_FOR_ADAM)
     if offloads_optimizer(config):
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
-        return _known(
-            config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, _popped(config, _POPPED_FOR_ADAM)
-        )
-    return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, _popped(config, _POPPED_FOR_ADAM))
+        return _known(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, extra)
+    return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, extra)
 
 
 def _known(config: Config, name: str, callables: dict[str, Any], extra: tuple[str, ...] = ()) -> Constructor:

@@ -8,6 +8,7 @@ from ds_lint.checks import (  # noqa: F401 - importing a family registers its ru
     launch,
     optimizer,
     precision,
+    releases,
     saving,
     trainer,
     values,

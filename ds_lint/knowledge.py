@@ -13,6 +13,7 @@ from ds_lint.stacks import trainer_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from ds_lint.tree import KeyPath, Scalar
@@ -280,8 +281,17 @@ class Knowledge:
             (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
         )
 
+    def since_default(self, path: KeyPath) -> str | None:
+        """The release with which a key got the default that it has at the target; None if it always had it."""
+        runs = self._runs_of(path)
+        place = next((place for place, run in enumerate(runs) if self._holds(run)), 0)
+        while place and runs[place - 1].get("default") == runs[place].get("default"):
+            place -= 1
+        since: str | None = runs[place].get("since")
+        return since
+
     def new_name(self, path: KeyPath) -> Facts | None:
-        """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value is written anew too."""
+        """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value changes too."""
         side: Facts = self._overlay["root"]
         for name in path:
             side = _below(side, name)
@@ -326,6 +336,9 @@ class Knowledge:
         if extracted:
             return extracted.get("runs") or [extracted]
         return [measured] if "since" in measured else []
+
+    def _ordered(self, releases: Iterable[str]) -> list[str]:
+        return sorted(releases, key=self._order.__getitem__)
 
     def _measured(self, overlay: Facts) -> Facts:
         """The facts of the overlay at the target: those of every release, and those of its run."""

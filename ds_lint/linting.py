@@ -87,13 +87,24 @@ def lint_document(
     world_size: int | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
+    before: Target | None = None,
+    is_upgrade: bool = False,
 ) -> FileReport:
-    """Findings for a document that is read already."""
+    """Findings for a document that is read already; ``before`` is an older target to compare with."""
     root = document.root or Node("missing", Span(0, 0))
     is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
     if document.issues and stack == "deepspeed" and not is_template:
         root = _as_deepspeed_reads(document) or root
-    config = Config(document, root, knowledge(target), stack=stack, world_size=world_size, from_file=from_file)
+    config = Config(
+        document,
+        root,
+        knowledge(target),
+        stack=stack,
+        world_size=world_size,
+        from_file=from_file,
+        before=knowledge(before) if before else None,
+        is_upgrade=is_upgrade,
+    )
     findings = engine.check(config) if rules is None else engine.check(config, rules)
     return FileReport(
         document.path,

@@ -1,13 +1,12 @@
 """Judging a config for a range of releases: which findings hold from which release to which.
 
-No release is skipped and few are judged: what is known of a release says for which of its neighbours every answer would
-have been the same (``Knowledge.same``), so that only releases between which something changes for this config are asked.
+No release is skipped and few are judged: what is known of a release says for which of its neighbours every answer
+would have been the same (``Knowledge.same``), so that only releases are asked between which something changes here.
 """
 
 from __future__ import annotations
 
 from ds_lint import linting, stacks
-from ds_lint.knowledge import Target
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -16,10 +15,14 @@ if TYPE_CHECKING:
 
     from ds_lint.choice import Choice
     from ds_lint.finding import Finding
+    from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
 
-    Judge = Callable[[Target], FileReport]
+    Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
     Identity = tuple[str, str | None, int, str]
+
+
+COMPARING = ("DS121", "DS122")  # they are about all releases of the range at once
 
 
 class _Held:
@@ -38,7 +41,7 @@ def judged(choice: Choice, judge: Judge) -> FileReport:
     One library is varied at a time, with the newest of the others. A finding that the newest releases do not have is no
     more than information: an environment that is made today is without it.
     """
-    report = judge(choice.newest)
+    report = judge(choice.newest, choice.oldest)
     held: dict[Identity, _Held] = {}
     for library in LIBRARIES:
         for releases, findings in _along(library, choice, report, judge):
@@ -46,6 +49,8 @@ def judged(choice: Choice, judge: Judge) -> FileReport:
                 held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
     newest = {_identity(finding) for finding in report.findings}
     for identity, one in held.items():
+        if one.finding.code in COMPARING:
+            continue
         one.finding.releases = {
             library: _stretches(one.releases[library], choice.releases[library])
             for library in LIBRARIES
@@ -99,3 +104,23 @@ def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]
         else:
             stretches.append((release, release))
     return stretches
+
+
+def upgraded(choice: Choice, judge: Judge) -> FileReport:
+    """The report on what changes from the oldest releases to the newest: only what is new with the newest."""
+    before = {_identity(finding) for finding in judge(choice.oldest).findings}
+    report = judged(choice, judge)
+    report.findings = [
+        finding
+        for finding in report.findings
+        if finding.code in COMPARING or (_is_new(finding, choice) and _identity(finding) not in before)
+    ]
+    return report
+
+
+def _is_new(finding: Finding, choice: Choice) -> bool:
+    """Whether a finding holds for the newest release of a library, and not for the oldest."""
+    return any(
+        stretches[-1][1] == choice.releases[library][-1] and stretches[0][0] != choice.releases[library][0]
+        for library, stretches in (finding.releases or {}).items()
+    )

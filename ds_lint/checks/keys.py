@@ -24,7 +24,7 @@ def unknown_key(config: Config) -> Iterator[Problem]:
     for visit in _unknown(config):
         if _arrival(config, visit):
             continue  # newer-key
-        renamed, help = _renamed(config, visit)
+        renamed, rewritten = _renamed(config, visit)
         meant, is_misplaced = (renamed, False) if renamed else _meant(config, visit)
         if is_misplaced:
             continue  # misplaced-key
@@ -33,18 +33,18 @@ def unknown_key(config: Config) -> Iterator[Problem]:
         what = f"DeepSpeed does not know `{dotted(visit.path)}`"
         if last_release:
             what = f"DeepSpeed has not read `{dotted(visit.path)}` since {_next_release(config, last_release)}"
-        is_typing_error = meant and not help and meant.path[:-1] == visit.section.path and visit.value.value != AUTO
+        is_near = meant is not None and meant.path[:-1] == visit.section.path
         yield Problem(
             visit.path,
             visit.member.key_span,
             f"{what}: {_consequence(visit, outcomes)}",
             outcomes,
-            help=help or _help(visit, meant),
+            help=rewritten or _help(visit, meant),
             label=f"{'now' if renamed else 'did you mean'} `{_shown(meant, visit)}`{'' if renamed else '?'}"
             if meant
             else "unknown key",
             severity=None if meant or last_release or visit.section.strict else "warning",
-            fix=_rename(visit, meant) if meant and is_typing_error else None,
+            fix=_rename(visit, meant) if meant and is_near and not rewritten and visit.value.value != AUTO else None,
         )
 
 

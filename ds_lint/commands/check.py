@@ -81,92 +81,83 @@ def check(options: Options) -> int:
         from ds_lint.commands.selection import select
 
         rules = select(options.select, options.ignore)
-    run = _Run(options, rules)
+    choices: dict[str, Choice] = {}
+    unreadable: list[str] = []
     try:
-        reports = list(run.reports())
+        reports = [_judged(document, options, rules, choices) for document in documents(options, unreadable)]
     except UnknownRelease as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
-    for complaint in run.unreadable:
+    return finish(options, reports, _notes(options, choices), unreadable)
+
+
+def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:
+    """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
+    for path in options.paths:
+        if path == STANDARD_INPUT:
+            yield linting.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+        elif os.path.isdir(path):
+            from ds_lint.discover import json_files
+
+            for found in json_files(path, lambda error: unreadable.append(f"{error.filename}: {error.strerror}")):
+                yield from _document(found, unreadable, detect=True)
+        else:
+            yield from _document(path, unreadable, detect=options.detect)
+
+
+def finish(options: Options, reports: list[FileReport], notes: list[str], unreadable: list[str]) -> int:
+    """Write the report, complain of what could not be read, and return the exit status."""
+    for complaint in unreadable:
         sys.stderr.write(f"ds-lint: {complaint}\n")
-    if reports or not run.unreadable or options.output_format == "json":
-        _write(Report(reports, __version__, notes=run.notes()), options)
-    if run.unreadable:
+    if reports or not unreadable or options.output_format == "json":
+        _write(Report(reports, __version__, notes=notes), options)
+    if unreadable:
         return 2
     return 1 if _fails(reports, options.fail_on) else 0
 
 
-class _Run:
-    """The files of one call: each is judged by the releases that its directory uses."""
+def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
+    """The document of a file; none where it is to be detected and holds no config."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        unreadable.append(f"{path}: {error.strerror or error}")
+        return
+    document = linting.read(data, path) if not detect else _detected(data, path)
+    if document is not None:
+        yield document
 
-    __slots__ = ("_choices", "_options", "_rules", "unreadable")
 
-    def __init__(self, options: Options, rules: list[Rule] | None) -> None:
-        self._options = options
-        self._rules = rules
-        self._choices: dict[str, Choice] = {}
-        self.unreadable: list[str] = []
+def _judged(document: Document, options: Options, rules: list[Rule] | None, choices: dict[str, Choice]) -> FileReport:
+    """The report on a file, by the releases that its directory uses."""
+    directory = os.path.dirname(document.path) or os.curdir
+    if directory not in choices:
+        choices[directory] = choose(directory, options.versions)
+    choice = choices[directory]
 
-    def reports(self) -> Iterator[FileReport]:
-        """The report on every file that was asked for, or that holds a config."""
-        for path in self._options.paths:
-            if path == STANDARD_INPUT:
-                name = self._options.stdin_filename or "<stdin>"
-                yield self._judged(linting.read(sys.stdin.buffer.read(), name))
-            elif os.path.isdir(path):
-                from ds_lint.discover import json_files
+    def judge(target: Target, before: Target | None = None) -> FileReport:
+        return linting.lint_document(
+            document, target=target, stack=options.stack, world_size=options.world_size, rules=rules, before=before
+        )
 
-                def complain(error: OSError) -> None:
-                    self.unreadable.append(f"{error.filename}: {error.strerror}")
+    if choice.is_range:
+        from ds_lint.ranges import judged
 
-                for found in json_files(path, complain):
-                    yield from self._report(found, detect=True)
-            else:
-                yield from self._report(path, detect=self._options.detect)
+        report = judged(choice, judge)
+    else:
+        report = judge(choice.newest)
+    report.sources, report.ranges = choice.origins, choice.ranges
+    return report
 
-    def notes(self) -> list[str]:
-        """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
-        notes = [note for choice in self._choices.values() for note in choice.notes]
-        if self._options.verbose:
-            for directory, choice in self._choices.items():
-                where = f"{directory}: " if len(self._choices) > 1 else ""
-                notes.append(f"{where}judged by {choice}")
-        return list(dict.fromkeys(notes))
 
-    def _report(self, path: str, *, detect: bool) -> Iterator[FileReport]:
-        """The report on a file; none where it is to be detected and holds no config."""
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            self.unreadable.append(f"{path}: {error.strerror or error}")
-            return
-        document = linting.read(data, path) if not detect else _detected(data, path)
-        if document is not None:
-            yield self._judged(document)
-
-    def _judged(self, document: Document) -> FileReport:
-        options = self._options
-        choice = self._choice(os.path.dirname(document.path) or os.curdir)
-
-        def judge(target: Target) -> FileReport:
-            return linting.lint_document(
-                document, target=target, stack=options.stack, world_size=options.world_size, rules=self._rules
-            )
-
-        if choice.is_range:
-            from ds_lint.ranges import judged
-
-            report = judged(choice, judge)
-        else:
-            report = judge(choice.newest)
-        report.sources, report.ranges = choice.origins, choice.ranges
-        return report
-
-    def _choice(self, directory: str) -> Choice:
-        if directory not in self._choices:
-            self._choices[directory] = choose(directory, self._options.versions)
-        return self._choices[directory]
+def _notes(options: Options, choices: dict[str, Choice]) -> list[str]:
+    """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
+    notes = [note for choice in choices.values() for note in choice.notes]
+    if options.verbose:
+        for directory, choice in choices.items():
+            notes.append(f"{f'{directory}: ' if len(choices) > 1 else ''}judged by {choice}")
+    return list(dict.fromkeys(notes))
 
 
 def _detected(data: bytes, path: str) -> Document | None:

@@ -7,6 +7,7 @@ import sys
 
 from ds_lint import __version__
 from ds_lint.choice import NAMES
+from ds_lint.commands.check import Options
 from ds_lint.commands.selection import UnknownRule
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.output import FORMATS
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ds-lint {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(commands)
+    _add_upgrade(commands)
     _add_explain(commands)
     _add_rules(commands)
     _add_schema(commands)
@@ -66,14 +68,38 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    check.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
-    judging = check.add_argument_group("what the config is judged for")
+    judging = _add_common(check)
+    _add_versions(judging)
+    check.set_defaults(run=_run_check)
+
+
+def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    upgrade = commands.add_parser(
+        "upgrade",
+        help="say what changes for configs from one release to another",
+        description="Say what changes for configs from one release of DeepSpeed, transformers or accelerate to\nanother: "
+        "keys that are refused, passed over or read from then on, other defaults, deprecations.",
+        epilog=_CHECK_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    judging = _add_common(upgrade)
+    judging.add_argument("--from", dest="deepspeed_from", metavar="V", help="release of DeepSpeed that is left")
+    judging.add_argument("--to", dest="deepspeed_to", metavar="V", help="and the new one (default: the newest known)")
+    for library in LIBRARIES[1:]:
+        judging.add_argument(f"--{library}-from", metavar="V", help=f"release of {library} that is left")
+        judging.add_argument(f"--{library}-to", metavar="V", help="and the new one (default: the newest known)")
+    upgrade.set_defaults(run=_run_upgrade)
+
+
+def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """What ``check`` and ``upgrade`` both take; the group about what configs are judged for is returned."""
+    command.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
+    judging = command.add_argument_group("what the config is judged for")
     judging.add_argument(
         "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
     )
-    _add_versions(judging)
     judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
-    rules = check.add_argument_group("rules")
+    rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
     )
@@ -84,7 +110,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default="warning",
         help="exit with 1 on findings of this severity or worse (default: warning)",
     )
-    files = check.add_argument_group("input and output")
+    files = command.add_argument_group("input and output")
     files.add_argument(
         "--output-format", choices=sorted(FORMATS), default="full", metavar="FORMAT",
         help=f"one of {', '.join(sorted(FORMATS))} (default: full)",
@@ -97,7 +123,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     files.add_argument(
         "-v", "--verbose", action="store_true", help="say which releases were judged by, and who says so"
     )
-    check.set_defaults(run=_run_check)
+    return judging
 
 
 def _add_versions(group: argparse._ArgumentGroup) -> None:
@@ -147,23 +173,43 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _run_check(options: argparse.Namespace) -> int:
-    from ds_lint.commands.check import Options, check
+    from ds_lint.commands.check import check
 
-    return check(
-        Options(
-            options.paths,
-            stack=options.stack,
-            versions=_versions(options),
-            world_size=options.world_size,
-            select=options.select,
-            ignore=options.ignore,
-            output_format=options.output_format,
-            output_file=options.output_file,
-            stdin_filename=options.stdin_filename,
-            detect=options.detect,
-            fail_on=options.fail_on,
-            verbose=options.verbose,
-        )
+    return check(_options(options, _versions(options)))
+
+
+def _run_upgrade(options: argparse.Namespace) -> int:
+    from ds_lint.commands.upgrade import upgrade
+
+    ends = {}
+    for library in LIBRARIES:
+        first, last = getattr(options, f"{library}_from"), getattr(options, f"{library}_to")
+        if first is not None:
+            ends[library] = (first, last)
+        elif last is not None:
+            name = "" if library == "deepspeed" else f"{library}-"
+            sys.stderr.write(f"ds-lint: --{name}to needs --{name}from, the release that is left\n")
+            return 2
+    if not ends:
+        sys.stderr.write("ds-lint: upgrade needs --from, the release that is left (or --transformers-from)\n")
+        return 2
+    return upgrade(_options(options, {}), ends)
+
+
+def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
+    return Options(
+        options.paths,
+        stack=options.stack,
+        versions=versions,
+        world_size=options.world_size,
+        select=options.select,
+        ignore=options.ignore,
+        output_format=options.output_format,
+        output_file=options.output_file,
+        stdin_filename=options.stdin_filename,
+        detect=options.detect,
+        fail_on=options.fail_on,
+        verbose=options.verbose,
     )
 
 

@@ -247,7 +247,7 @@ def _preload(scratch: Path) -> None:
     import deepspeed.runtime.bf16_optimizer
     import deepspeed.runtime.engine
     import deepspeed.runtime.zero.stage3
-    import deepspeed.runtime.zero.stage_1_and_2  # noqa: F401
+    import deepspeed.runtime.zero.stage_1_and_2
     import torch.testing._internal.distributed.fake_pg  # noqa: F401
 
     with contextlib.suppress(ImportError):  # since 0.17.6

@@ -1,0 +1,151 @@
+"""Rules about what changes from release to release: defaults, and keys that come into effect (DS12x).
+
+They compare the target with an older release: the one that is upgraded from, or the oldest that a range allows.
+"""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import ADVICE, Problem
+from ds_lint.config import AUTO
+from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, zero_stage
+from ds_lint.tree import Span, dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.constructors import Constructor
+    from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.tree import Scalar
+
+
+@rule("DS121", "changed-default", severity="info", effects=("advice",))
+def changed_default(config: Config) -> Iterator[Problem]:
+    """Keys that the config leaves to a default, and the default is another one than it was."""
+    if config.before is None:
+        return
+    for key in _left_out(config, config.knowledge.root):
+        older = config.before.find(key.path)
+        if older is None or not _differs(older.facts.get("default", AUTO), key.facts.get("default", AUTO)):
+            continue
+        since = config.knowledge.since_default(key.path)
+        consequence = key.facts.get("on_new_default")
+        yield Problem(
+            key.path,
+            _place(config, key.path[:-1]),
+            f"`{dotted(key.path)}` is not set, and its default went from {_json(older.facts['default'])} to "
+            f"{_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
+            + (f": {consequence}" if consequence else ""),
+            ADVICE,
+            help=f'Write "{key.name}": {_json(older.facts["default"])} to keep what DeepSpeed '
+            f"{config.before.deepspeed} does, or {_json(key.facts['default'])} to say that the new one is meant.",
+            label="new default",
+            severity="warning" if consequence and config.is_upgrade else None,
+        )
+    yield from _changed_parameters(config, config.before)
+
+
+@rule("DS122", "newly-read-key", severity="warning", effects=("advice",))
+def newly_read_key(config: Config) -> Iterator[Problem]:
+    """Keys that the older release passed over without a word, and that take effect after an upgrade."""
+    if config.before is None or not config.is_upgrade:
+        return
+    for visit in config.visits:
+        if visit.key is None or "removed" in visit.key.facts or config.before.find(visit.path) is not None:
+            continue
+        section = config.before.find(visit.section.path)
+        if section is None or section.strict:
+            continue  # the section is reported, or the config did not start
+        arrival = config.before.next_release_of(visit.path)
+        if arrival:
+            yield Problem(
+                visit.path,
+                visit.member.key_span,
+                f"DeepSpeed {config.before.deepspeed} passed `{dotted(visit.path)}` over without a word, and reads it "
+                f"since {arrival}: it takes effect now",
+                ADVICE,
+                help="Make sure that the value is what the run is meant to have, or delete the key.",
+                label=f"read since {arrival}",
+            )
+
+
+def _left_out(config: Config, section: Key) -> Iterator[Key]:
+    """The keys that the config does not set, in the sections that it has and that are in use."""
+    for name in section.names():
+        key = section.child(name)
+        if key is None or "removed" in key.facts or "deprecated" in key.facts or "no_effect" in key.facts:
+            continue
+        node = config.node(*key.path)
+        if node is None and "alias" in key.facts:
+            node = config.root.at((*section.path, key.facts["alias"]))
+        if node is None:
+            yield key
+        elif key.is_section and node.kind == "object" and _is_in_use(config, key):
+            yield from _left_out(config, key)
+
+
+def _is_in_use(config: Config, section: Key) -> bool:
+    """Whether a section that is there does something: it is switched on, or names a device."""
+    if section.child("enabled") is not None:
+        return is_on(config, *section.path, "enabled") or config.value(*section.path, "enabled") == AUTO
+    if section.child("device") is not None:
+        return config.value(*section.path, "device") in ("cpu", "nvme")
+    return section.path != ("zero_optimization",) or zero_stage(config) != 0
+
+
+def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
+    """Parameters of the optimizer and the scheduler that the config leaves out."""
+    for section, constructor in (
+        ("optimizer", optimizer_constructor(config)),
+        ("scheduler", scheduler_constructor(config)),
+    ):
+        kind = config.value(section, "type")
+        if constructor is None or constructor.is_torch or not isinstance(kind, str):
+            continue
+        older = _defaults(before, section, kind, constructor)
+        newer = _defaults(config.knowledge, section, kind, constructor)
+        for name, default in newer.items():
+            if name in older and _differs(older[name], default) and config.node(section, "params", name) is None:
+                yield Problem(
+                    (section, "params", name),
+                    _place(config, (section,)),
+                    f"`{name}` of {constructor.name} is not set, and its default went from {_json(older[name])} to "
+                    f"{_json(default)} after DeepSpeed {before.deepspeed}",
+                    ADVICE,
+                    help=f'Write "{name}": {_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
+                    label="new default",
+                    severity="warning" if config.is_upgrade else None,
+                )
+
+
+def _defaults(knowledge: Knowledge, section: str, kind: str, constructor: Constructor) -> dict[str, Scalar]:
+    kind = kind.lower() if section == "optimizer" else kind
+    for one in knowledge.constructors(f"{section}.params", kind):
+        if one["callee"].rsplit(".", 1)[-1] == constructor.name:
+            return one.get("parameters") or {}
+    return {}
+
+
+def _differs(older: object, newer: object) -> bool:
+    """Whether two defaults differ in what they do; false and null, and sections, do not."""
+    if isinstance(older, (dict, list)) or isinstance(newer, (dict, list)) or AUTO in (older, newer):
+        return False
+    return older != newer and bool(older or newer)
+
+
+def _place(config: Config, path: tuple[str, ...]) -> Span:
+    """Where to point for a key that is not there: the key of its section, or the opening of the config."""
+    member = config.member(*path) if path else None
+    if member is not None:
+        return member.key_span
+    start = config.root.span.start
+    return Span(start, min(start + 1, config.root.span.end))
+
+
+def _json(value: object) -> str:
+    from json import dumps
+
+    return dumps(value)
