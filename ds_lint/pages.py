@@ -10,7 +10,8 @@ A page's examples are fenced blocks whose info string says what they show::
     ```
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
-alone. Every other fenced block is prose. Two options are for what a page cannot hold as it is: ``encoding=latin-1``
+alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
+``from=0.14.4`` the release of DeepSpeed that an upgrade leaves. Two options are for what a page cannot hold as it is: ``encoding=latin-1``
 says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times ``x``.
 """
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 import re
 
-from ds_lint import resources
+from ds_lint import resources, stores
 from ds_lint.finding import STACKS
+from ds_lint.knowledge import Target
+from ds_lint.targets.pin import LIBRARIES
 from ds_lint.tree import Span
 
 TYPE_CHECKING = False
@@ -43,7 +46,19 @@ class Example:
     ``line`` is the number in the page of the config's first line, counted from 1, for messages about the example.
     """
 
-    __slots__ = ("config", "encoding", "findings", "findings_span", "kind", "language", "line", "stack", "world_size")
+    __slots__ = (
+        "before",
+        "config",
+        "encoding",
+        "findings",
+        "findings_span",
+        "kind",
+        "language",
+        "line",
+        "stack",
+        "target",
+        "world_size",
+    )
 
     def __init__(self, kind: str, language: str, config: str, line: int) -> None:
         self.kind = kind
@@ -51,6 +66,8 @@ class Example:
         self.config = config
         self.line = line
         self.stack: str | None = None
+        self.target = Target()
+        self.before: Target | None = None  # what an upgrade leaves
         self.world_size: int | None = None
         self.encoding = "utf-8"
         self.findings: list[str] = []
@@ -137,6 +154,10 @@ def _set(example: Example, option: str, value: str) -> bool:
     """Set an option; false where there is no such option or value."""
     if option == "stack" and value in STACKS:
         example.stack = value
+    elif option in LIBRARIES and value in stores.read(option)["releases"]:
+        setattr(example.target, option, value)
+    elif option == "from" and value in stores.read("deepspeed")["releases"]:
+        example.before = Target(deepspeed=value)
     elif option == "world-size" and value.isdigit():
         example.world_size = int(value)
     elif option == "encoding":

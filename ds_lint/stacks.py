@@ -65,6 +65,14 @@ def alike(library: str, release: str) -> list[str]:
     return same
 
 
+def next_change(library: str, path: str, release: str) -> str | None:
+    """The first release after this one that fills a key in another way, or None."""
+    store = stores.read(library)
+    order = {one: place for place, one in enumerate(store["releases"])}
+    later = (run["since"] for run in store["fills"].get(path, {}).get("runs", ()))
+    return next((since for since in later if order[since] > order[release]), None)
+
+
 def records(store: Facts, table: str, release: str) -> Facts:
     """One table of a store as one release has it: the facts by their names."""
     order = {one: place for place, one in enumerate(store["releases"])}
@@ -86,7 +94,12 @@ def _fills(extracted: Facts, words: Facts) -> Facts:
     """What an ``"auto"`` is replaced by: the first source, which the later ones only stand in for."""
     first = {path: facts["sources"][0] for path, facts in extracted.items()}
     return {
-        path: {"with": words.get(path, {}).get(source["from"], source["from"]), "matched": source["matched"]}
+        path: {
+            "with": words.get(path, {}).get(source["from"], source["from"]),
+            "matched": source["matched"],
+            "number": source.get("number"),
+            "floored": source["from"].startswith("max(1, "),
+        }
         for path, source in first.items()
     }
 
@@ -107,15 +120,25 @@ def _overwrites(extracted: Facts, words: Facts) -> Facts:
 
 
 def _joined(trainer: Facts, accelerate: Facts, prepares: bool) -> Facts:
-    """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine."""
+    """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine.
+
+    Where the two do not do the same, ``by`` names both and the facts are the Trainer's, but ``floored`` and ``number``
+    are told for each stack.
+    """
     joined = {}
     for path, facts in {**accelerate, **trainer}.items():
         by = ["trainer"] if path in trainer or prepares else []
-        joined[path] = {**facts, "by": by + (["accelerate"] if path in accelerate else [])}
+        by += ["accelerate"] if path in accelerate else []
+        own = {"trainer": facts, "accelerate": accelerate.get(path, facts)}
+        joined[path] = {**facts, "by": by} | {
+            trait: {stack: own[stack][trait] for stack in by} for trait in ("floored", "number") if trait in facts
+        }
     return joined
 
 
 def _as_fill(overwrite: Facts) -> Facts:
     """An overwritten key in the words of a filled one: any value is replaced, and so is ``"auto"``."""
     text = f"{overwrite['with']}, whatever it says" if overwrite["always"] else overwrite["with"]
-    return {"with": text, "by": overwrite["by"], "matched": False}
+    stacks = overwrite["by"]
+    nothing = {"floored": dict.fromkeys(stacks, False), "number": dict.fromkeys(stacks)}
+    return {"with": text, "by": stacks, "matched": False, **nothing}

@@ -30,7 +30,14 @@ TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 def judge(example: pages.Example) -> FileReport:
     """What ds-lint says about the config of an example."""
-    return linting.lint_bytes(example.data, NAME, stack=example.stack, world_size=example.world_size)
+    return linting.lint_document(
+        linting.read(example.data, NAME),
+        target=example.target,
+        stack=example.stack,
+        world_size=example.world_size,
+        before=example.before,
+        is_upgrade=example.before is not None,
+    )
 
 
 def lines(report: FileReport) -> list[str]:

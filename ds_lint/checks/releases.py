@@ -33,13 +33,16 @@ def changed_default(config: Config) -> Iterator[Problem]:
             continue
         since = config.knowledge.since_default(key.path)
         consequence = key.facts.get("on_new_default")
+        if not consequence and not config.is_upgrade:
+            continue  # in a range, only what changes the training is worth a word
+        overwritten = config.knowledge.trainer["overwrites"].get(dotted(key.path), {"by": ()})
         yield Problem(
             key.path,
             _place(config, key.path[:-1]),
             f"`{dotted(key.path)}` is not set, and its default went from {_json(older.facts['default'])} to "
             f"{_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
             + (f": {consequence}" if consequence else ""),
-            ADVICE,
+            {stack: ADVICE for stack in config.stacks if stack not in overwritten["by"]},
             help=f'Write "{key.name}": {_json(older.facts["default"])} to keep what DeepSpeed '
             f"{config.before.deepspeed} does, or {_json(key.facts['default'])} to say that the new one is meant.",
             label="new default",

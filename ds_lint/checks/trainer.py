@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import Problem, rejected
+from ds_lint import stacks
+from ds_lint.checks.problem import RISK, Problem, rejected
+from ds_lint.config import AUTO
+from ds_lint.constructors import scheduler_constructor
 from ds_lint.rule import rule
+from ds_lint.switches import zero_stage
 from ds_lint.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ds_lint.config import Config
+    from ds_lint.tree import KeyPath
 
 
 @rule("DS601", "zero-section-missing", severity="error", effects=("rejected",))
@@ -46,3 +52,69 @@ def offload_null(config: Config) -> Iterator[Problem]:
         help="Delete `offload_optimizer`.",
         label="null",
     )
+
+
+@rule("DS603", "auto-warmup-of-zero", severity="warning", effects=("risk",), keys=("scheduler",))
+def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
+    """A warm-up that an older transformers or Accelerate fills with 0, and a DeepSpeed that refuses 0."""
+    path = ("scheduler", "params", "warmup_num_steps")
+    constructor = scheduler_constructor(config)
+    member = config.member(*path)
+    if member is None or member.value.value != AUTO or constructor is None:
+        return
+    taken = constructor.facts("warmup_num_steps")
+    filled = _filled(config, path)
+    concerned = [stack for stack in config.stacks if filled and filled["floored"].get(stack) is False]
+    if not concerned or taken is None or taken.get("minimum", 0) < 1:
+        return
+    yield Problem(
+        path,
+        member.value.span,
+        f'{_who(config, concerned)} fills "auto" with 0 where the run has no warm-up, and {constructor.name} of '
+        f"DeepSpeed {config.knowledge.deepspeed} refuses 0: the run stops before the first step",
+        dict.fromkeys(concerned, RISK),
+        help=f"Set warmup_steps or warmup_ratio, write a number above 0{_or_upgrade(config, concerned, path)}.",
+        label="0 without warm-up",
+    )
+
+
+@rule("DS604", "auto-prefetch-of-fraction", severity="error", effects=("risk",), keys=("zero_optimization",))
+def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
+    """A prefetch size that an older transformers or Accelerate fills with a fraction, which pydantic 2 refuses."""
+    path = ("zero_optimization", "stage3_prefetch_bucket_size")
+    member = config.member(*path)
+    if member is None or member.value.value != AUTO or config.knowledge.is_lax or zero_stage(config) not in (3, None):
+        return
+    filled = _filled(config, path)
+    concerned = [stack for stack in config.stacks if filled and filled["number"].get(stack) == "float"]
+    if not concerned:
+        return
+    yield Problem(
+        path,
+        member.value.span,
+        f'{_who(config, concerned)} fills "auto" with 0.9 * hidden_size ** 2, a fraction unless hidden_size is a '
+        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} takes whole numbers only: the run stops",
+        dict.fromkeys(concerned, RISK),
+        help=f"Write the number{_or_upgrade(config, concerned, path)}.",
+        label="a fraction",
+    )
+
+
+def _filled(config: Config, path: KeyPath) -> dict[str, Any] | None:
+    """What is known of the filling of a key, or None if nobody fills it."""
+    filled: dict[str, Any] | None = config.knowledge.trainer["fills"].get(".".join(path))
+    return filled
+
+
+_LIBRARIES = {"trainer": "transformers", "accelerate": "accelerate"}
+
+
+def _who(config: Config, concerned: list[str]) -> str:
+    library = _LIBRARIES[concerned[0]]
+    return f"{library} {config.knowledge.target[library]}"
+
+
+def _or_upgrade(config: Config, concerned: list[str], path: KeyPath) -> str:
+    library = _LIBRARIES[concerned[0]]
+    since = stacks.next_change(library, ".".join(path), config.knowledge.target[library])
+    return f", or upgrade to {library} {since}" if since else ""

@@ -77,8 +77,8 @@ def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     upgrade = commands.add_parser(
         "upgrade",
         help="say what changes for configs from one release to another",
-        description="Say what changes for configs from one release of DeepSpeed, transformers or accelerate to\nanother: "
-        "keys that are refused, passed over or read from then on, other defaults, deprecations.",
+        description="Say what changes for configs from one release of DeepSpeed, transformers or accelerate to\n"
+        "another: keys that are refused, passed over or read from then on, other defaults, deprecations.",
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
