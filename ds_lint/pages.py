@@ -11,8 +11,9 @@ A page's examples are fenced blocks whose info string says what they show::
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
 alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
-``from=0.14.4`` the release of DeepSpeed that an upgrade leaves. Two options are for what a page cannot hold as it is: ``encoding=latin-1``
-says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times ``x``.
+``from=0.14.4`` the release of DeepSpeed that an upgrade leaves. Two options are for what a page cannot hold as it is:
+``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times
+``x``.
 """
 
 from __future__ import annotations
