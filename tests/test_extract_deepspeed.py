@@ -387,6 +387,13 @@ def test_the_library_that_reads_a_file(tmp_path):
     assert keys(read) == {"steps": {}}
 
 
+def test_libraries_that_are_installed_beside_it_stay_outside(tmp_path):
+    (tmp_path / "hjson.py").write_text("def load(file):\n    return {}\n", encoding="utf-8")
+    read = extracted(tmp_path, 'hjson.load(open(param_dict))["steps"]', before="import hjson")
+    assert read["reader"] == "hjson"
+    assert keys(read) == {"steps": {}}
+
+
 def test_the_same_source_gives_the_same_text_whatever_the_hash_seed(tmp_path):
     extracted(tmp_path, 'Zero(**param_dict.get("zero", {}))', before=PYDANTIC_1, engine=OPTIMIZERS, ops=OPS)
     program = "import json, pathlib, sys; from tools.extract.deepspeed import extract; "
