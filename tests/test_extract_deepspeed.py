@@ -9,6 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tools.extract import deepspeed
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +29,7 @@ def extracted(tmp_path, reads, **modules):
     modules["config"] = textwrap.dedent(modules.pop("before", "")) + textwrap.dedent(CONFIG) + body
     package = tmp_path / "deepspeed" / "runtime"
     package.mkdir(parents=True, exist_ok=True)
-    for name, source in {"__init__": "", **modules}.items():
+    for name, source in {"__init__": "", "engine": "class DeepSpeedEngine: ...", **modules}.items():
         (package / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
     return deepspeed.extract(tmp_path)
 
@@ -148,6 +150,7 @@ def test_a_pydantic_2_model(tmp_path):
                 model_config = ConfigDict(extra="forbid", populate_by_name=True)
                 passes: list[PassName] | None = None
                 sizes: list[int] = Field(default_factory=lambda: [1])
+                names: list[str] = Field(default_factory=list)
                 old: int = Field(0, json_schema_extra={"deprecated": True, "new_param": "passes"})
                 name: str = Field(...)
         """,
@@ -160,6 +163,7 @@ def test_a_pydantic_2_model(tmp_path):
         "keys": {
             "passes": {"type": ["array", "null"], "items": {"enum": ["z1", "z3"]}, "default": None},
             "sizes": {"type": "array", "items": {"type": "integer"}, "default": [1]},
+            "names": {"type": "array", "items": {"type": "string"}, "default": []},
             "old": {"type": "integer", "default": 0, "deprecated": True, "replaced_by": "passes"},
             "name": {"type": "string"},
         },
@@ -385,6 +389,18 @@ def test_the_library_that_reads_a_file(tmp_path):
     assert read["reader"] == "hjson"
     assert "pydantic" not in read
     assert keys(read) == {"steps": {}}
+
+
+def test_libraries_that_are_installed_beside_it_stay_outside(tmp_path):
+    (tmp_path / "hjson.py").write_text("def load(file):\n    return {}\n", encoding="utf-8")
+    read = extracted(tmp_path, 'hjson.load(open(param_dict))["steps"]', before="import hjson")
+    assert read["reader"] == "hjson"
+    assert keys(read) == {"steps": {}}
+
+
+def test_a_release_without_an_engine_is_not_understood(tmp_path):
+    with pytest.raises(LookupError, match=r"there is no deepspeed\.runtime\.engine\.DeepSpeedEngine"):
+        extracted(tmp_path, 'param_dict["steps"]', engine="")
 
 
 def test_the_same_source_gives_the_same_text_whatever_the_hash_seed(tmp_path):

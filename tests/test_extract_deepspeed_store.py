@@ -122,11 +122,11 @@ def test_what_changed_is_said_in_lines():
         "new `new`, default 1",
         "no longer read `old` and 2 keys below",
         "default of `steps`: 10 -> null",
-        "minimum of `steps`: none -> 0",
+        "minimum of `steps`: nothing -> 0",
         'unknown keys of `zero`: "ignored" -> "rejected"',
         "`optimizer.params`: new type muon",
         "`optimizer.params`: type lamb is gone",
-        "`optimizer.params` of adam: Adam(foreach): none -> null",
+        "`optimizer.params` of adam: Adam(foreach): nothing -> null",
     ]
 
 

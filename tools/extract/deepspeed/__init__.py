@@ -10,7 +10,6 @@ since calls are made of expressions, and functions of statements.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,18 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["LIBRARY", "STORE", "at", "changes", "extract", "merged"]
 
 STORE = Path(__file__).parent.parent.parent.parent / "schemas" / "deepspeed.json"
-_PYTHON_FRAMES = 20_000  # a frame of DeepSpeed's takes a dozen of ours
 
 
 def extract(tree: Path) -> Facts:
     """The facts of the release whose package lies in the folder."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _PYTHON_FRAMES))
-    try:
-        analysis = Analysis(tree)
-        entry_points.run(analysis)
-    finally:
-        sys.setrecursionlimit(before)
+    analysis = Analysis(tree)
+    entry_points.run(analysis)
     pydantic = libraries.pydantic(analysis)
     return {
         "reader": libraries.reader(analysis),

@@ -67,12 +67,12 @@ def _dotted(path: KeyPath) -> str:
 
 
 def _show(value: Any) -> str:
-    text = "none" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+    text = "nothing" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
 
 def _value(facts: Facts, name: str) -> str:
-    return str(facts.get(name, "none"))
+    return str(facts.get(name, "nothing"))
 
 
 def _changed_libraries(before: Facts, after: Facts) -> list[str]:

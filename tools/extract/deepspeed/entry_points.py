@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tools.extract.deepspeed.values import Value
 
 _CONFIG = UserValue(())
-_ENGINES = (
-    ("deepspeed.runtime.engine", "DeepSpeedEngine"),
+_FURTHER_ENGINES = (
     ("deepspeed.runtime.pipe.engine", "PipelineEngine"),
     ("deepspeed.runtime.hybrid_engine", "DeepSpeedHybridEngine"),
 )
@@ -47,28 +46,21 @@ _ENGINE_TAKERS = (
 
 def run(analysis: Analysis) -> None:
     """Run every entry point that the release has."""
-    config = _analysed_config(analysis)
-    for module, name in _ENGINES:
-        engine = _class(analysis, module, name)
-        if engine:
-            instance = Instance(engine, {"_config": config})
-            _run_methods(analysis, instance)
-            for entry in _ENGINE_TAKERS:
-                _run_function(analysis, entry, instance)
+    read = _existing(analysis, "deepspeed.runtime.config", "DeepSpeedConfig")
+    config = _constructed(analysis, read, calls.Arguments((_CONFIG,)))
+    engine = _existing(analysis, "deepspeed.runtime.engine", "DeepSpeedEngine")
+    further = [_class(analysis, module, name) for module, name in _FURTHER_ENGINES]
+    for cls in filter(None, [engine, *further]):
+        instance = Instance(cls, {"_config": config})
+        _run_methods(analysis, instance)
+        for entry in _ENGINE_TAKERS:
+            _run_function(analysis, entry, instance)
     for entry in _CONFIG_TAKERS:
         _run_function(analysis, entry, _CONFIG)
     for entry in _CONFIG_TAKING_CLASSES:
-        cls = _class(analysis, entry.module, entry.name)
-        if cls:
-            _run_methods(analysis, _constructed(analysis, cls, calls.Arguments(named={entry.parameter: _CONFIG})))
-
-
-def _analysed_config(analysis: Analysis) -> Instance:
-    """The DeepSpeedConfig that everything else reads."""
-    cls = _class(analysis, "deepspeed.runtime.config", "DeepSpeedConfig")
-    if cls is None:
-        raise LookupError("the release has no deepspeed.runtime.config.DeepSpeedConfig")
-    return _constructed(analysis, cls, calls.Arguments((_CONFIG,)))
+        taker = _class(analysis, entry.module, entry.name)
+        if taker:
+            _run_methods(analysis, _constructed(analysis, taker, calls.Arguments(named={entry.parameter: _CONFIG})))
 
 
 def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> Instance:
@@ -82,6 +74,14 @@ def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> 
 def _class(analysis: Analysis, module: str, name: str) -> Class | None:
     value = analysis.member_of(module, name)
     return value if isinstance(value, Class) else None
+
+
+def _existing(analysis: Analysis, module: str, name: str) -> Class:
+    """A class without which a release would seem to read nothing."""
+    cls = _class(analysis, module, name)
+    if cls is None:
+        raise LookupError(f"there is no {module}.{name}")
+    return cls
 
 
 def _run_methods(analysis: Analysis, instance: Instance) -> None:

@@ -161,9 +161,9 @@ def _default(key: Key) -> Facts:
 def _in_type(default: Facts, kind: Any) -> Facts:
     """``int = 1e9`` is an integer."""
     value = default.get("default")
-    return (
-        {"default": int(value)} if kind == "integer" and isinstance(value, float) and value == int(value) else default
-    )
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return {"default": int(value)}
+    return default
 
 
 def _kind(key: Key, default: Facts) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEEPEST_MODEL = 6
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_EMPTY: dict[str, Any] = {"builtins.list": [], "builtins.dict": {}}
 _EXTRA = {"forbid": "rejected", "allow": "open", "ignore": "ignored"}
 
 
@@ -116,6 +117,8 @@ def _default(analysis: Analysis, owner: Class, value: ast.expr | None, keywords:
 def _made_by(analysis: Analysis, factory: Value) -> Any:
     if isinstance(factory, Function):
         return _plain(calls.enter(analysis, factory, calls.Arguments()))
+    if isinstance(factory, External):
+        return _EMPTY.get(factory.name, NO_DEFAULT)
     return _plain(factory)
 
 
@@ -149,12 +152,10 @@ def _extras(owner: Class) -> list[str]:
     return [_EXTRA[ast.unparse(value).strip("\"'").rsplit(".", 1)[-1]] for value in found]
 
 
-def declare_section(analysis: Analysis, cls: Class, path: KeyPath, skip: frozenset[str] = frozenset()) -> None:
-    """A section is validated by a model."""
-    _declare_section(analysis, cls, path, skip, depth=0)
-
-
-def _declare_section(analysis: Analysis, cls: Class, path: KeyPath, skip: frozenset[str], depth: int) -> None:
+def declare_section(
+    analysis: Analysis, cls: Class, path: KeyPath, skip: frozenset[str] = frozenset(), depth: int = 0
+) -> None:
+    """A section is validated by a model; ``skip`` are fields that get their values from elsewhere."""
     if depth == DEEPEST_MODEL:
         return
     analysis.records.treat(path, unknown_keys(analysis, cls))
@@ -173,7 +174,7 @@ def declare(analysis: Analysis, field: Field, path: KeyPath, depth: int = 0) -> 
     """A key is read into a field of a model."""
     analysis.records.declare(path, field.declaration)
     for section in field.takes.sections:
-        _declare_section(analysis, section.model, (*path, *section.below), frozenset(), depth + 1)
+        declare_section(analysis, section.model, (*path, *section.below), depth=depth + 1)
 
 
 def fields_read_from(analysis: Analysis, cls: Class, path: KeyPath) -> dict[str, ModelField]:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+PACKAGE = "deepspeed"
+
+
 class ImportedModule(NamedTuple):
     """``import name``."""
 
@@ -119,7 +122,10 @@ class Sources:
         return self._modules[name]
 
     def _parsed(self, name: str) -> Module | None:
-        path = self._tree.joinpath(*name.split("."))
+        parts = name.split(".")
+        if parts[0] != PACKAGE:  # where a release is installed, so are the libraries that it uses
+            return None
+        path = self._tree.joinpath(*parts)
         for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):
             if file.is_file():
                 return Module(name, is_package, ast.parse(file.read_text(encoding="utf-8")))
