@@ -146,7 +146,7 @@ class Config:
 
     def readings(self, node: Node) -> list[Reading]:
         """The value as the possible stacks read it: one reading unless hjson and json differ on it."""
-        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks:
+        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks and not self.knowledge.reads_json:
             rounded = as_read(node)
             if isinstance(rounded, int):
                 others = tuple(stack for stack in self.stacks if stack != "deepspeed")

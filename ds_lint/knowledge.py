@@ -152,7 +152,8 @@ class Knowledge:
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
         self._same_from, self._same_to = 0, len(self._order) - 1
-        self.is_lax = self.does("validates-with-pydantic-1")
+        pydantic = self._run_of({"runs": self._store["pydantic"]})
+        self.is_lax = pydantic is not None and pydantic["is"] == 1
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
         self.root = root
@@ -177,6 +178,12 @@ class Knowledge:
     def is_newest(self) -> bool:
         """Whether the target is the newest known release, which the overlay was measured with."""
         return self._place == len(self._order) - 1
+
+    @property
+    def reads_json(self) -> bool:
+        """Whether DeepSpeed reads a file as strict JSON; since 0.8.1 it reads hjson."""
+        reader = self._run_of({"runs": self._store["reader"]})
+        return reader is not None and reader["is"] == "json"
 
     @property
     def same(self) -> tuple[str, str]:
