@@ -125,7 +125,7 @@ def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> lis
         wanted = f"=={wanted}"
     from ds_lint.targets.releases import allowed
 
-    found = allowed(wanted, known)
+    found = allowed(wanted, known) if wanted.strip() else []
     if found:
         return _from_oldest_unasked(library, found, known)
     if _is_newer(wanted, known):
