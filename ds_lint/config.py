@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.finding import STACKS
-from ds_lint.source.hjson import as_read
+from ds_lint.source.rounding import as_read
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False

@@ -161,11 +161,10 @@ class Knowledge:
     @property
     def target(self) -> dict[str, str]:
         """The versions that findings are judged by."""
-        libraries = self.trainer
         return {
             "deepspeed": self.deepspeed,
-            "transformers": libraries["transformers"],
-            "accelerate": libraries["accelerate"],
+            "transformers": self._target.transformers or stores.read("transformers")["releases"][-1],
+            "accelerate": self._target.accelerate or stores.read("accelerate")["releases"][-1],
         }
 
     @property
@@ -196,6 +195,11 @@ class Knowledge:
         if self._trainer is None:
             self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
+
+    @property
+    def depends_on_stacks(self) -> bool:
+        """Whether anybody has asked what the Trainer and Accelerate do."""
+        return self._trainer is not None
 
     @property
     def torch(self) -> Facts:
