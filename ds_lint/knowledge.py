@@ -148,6 +148,7 @@ class Knowledge:
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
+        self._knows: dict[KeyPath, bool] = {}
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
@@ -258,6 +259,12 @@ class Knowledge:
         return min(
             (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
         )
+
+    def knows(self, path: KeyPath) -> bool:
+        """Whether rules may look at a key: what only other releases read means nothing to this one."""
+        if path not in self._knows:  # parameters are their constructor's business
+            self._knows[path] = path[1:2] == ("params",) or self.find(path) is not None
+        return self._knows[path]
 
     def find(self, path: KeyPath) -> Key | None:
         """The key at a path, or None if the target does not know it."""

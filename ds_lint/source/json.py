@@ -150,9 +150,11 @@ def _element(text: str, pos: int, container: Node) -> Node:
         container.items.append(value)
         return value
     name = _string(text, pos)
-    pos = _after_space(text, name.span.end)
+    pos = name.span.end
     if text[pos] != ":":
-        raise _NotCleanError
+        pos = _after_space(text, pos)
+        if text[pos] != ":":
+            raise _NotCleanError
     value = _value(text, _after_space(text, pos + 1))
     container.members.append(Member(str(name.value), name.span, value))
     return value
@@ -160,8 +162,10 @@ def _element(text: str, pos: int, container: Node) -> Node:
 
 def _after_space(text: str, pos: int) -> int:
     """The place of the next code point that is no space; the end of the text if there is none."""
-    if text[pos] not in _SPACE:
+    if text[pos] > " ":
         return pos
+    if text[pos] == " " and text[pos + 1 : pos + 2] > " ":
+        return pos + 1
     while ahead := text[pos : pos + _AT_ONCE]:
         rest = len(ahead.lstrip(_SPACE))
         pos += len(ahead) - rest
@@ -172,9 +176,10 @@ def _after_space(text: str, pos: int) -> int:
 
 def _after_delimiter(text: str, pos: int) -> int:
     """The place after the comma or closing bracket that comes next."""
-    pos = _after_space(text, pos)
-    if text[pos] not in ",}]":
-        raise _NotCleanError
+    if text[pos] != ",":
+        pos = _after_space(text, pos)
+        if text[pos] not in ",}]":
+            raise _NotCleanError
     return pos + 1
 
 
@@ -201,10 +206,10 @@ def _string(text: str, pos: int) -> Node:
     raw = text[pos + 1 : end]
     if "\\" in raw:
         raw = _with_escapes(text, pos)
-        end = pos + 1 + len(raw)
-    elif not raw.isprintable() and min(raw) < " ":
+        return Node("string", Span(pos, pos + len(raw) + 2), unescape(raw))
+    if not raw.isprintable() and min(raw) < " ":
         raise _NotCleanError
-    return Node("string", Span(pos, end + 1), unescape(raw))
+    return Node("string", Span(pos, end + 1), raw)
 
 
 def _with_escapes(text: str, pos: int) -> str:
