@@ -21,7 +21,7 @@ OLDEST_UNASKED = "0.9.0"
 NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
 
 
-class UnknownRelease(Exception):  # noqa: N818 - it is the user's word that is unknown
+class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is unknown
     """A version on the command line that is no release; the message says which are known."""
 
 

@@ -30,7 +30,7 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands",),
-    ("ranges",),
+    ("judging", "ranges"),
     ("linting", "engine", "output", "discover", "pages", "published", "choice"),
     ("checks",),
     (
