@@ -51,7 +51,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # What the libraries say when this machine is at fault, and not the config.
 MACHINE = {
     "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available",
-    "package": r"[Pp]lease install|make sure it is installed",
+    "package": r"[Pp]lease install|make sure it is installed|No module named 'cupy'",
     "cpu": r"mixed dtype \(CPU\)",
     "stand-in": r"no stand-in for",
     "memory": r"can't allocate memory|Cannot allocate memory",
