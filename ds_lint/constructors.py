@@ -88,8 +88,9 @@ def optimizer_constructor(config: Config) -> Constructor | None:
         return _known(config, f"deepspeed.ops.lion.{where}", callables)
     if kind == "lamb" and callables:
         return _known(config, "deepspeed.ops.lamb.fused_lamb.FusedLamb", callables)
-    if callables:
-        return Constructor(next(iter(callables)), None, {})
+    if callables:  # 1-bit optimizers, and those of mup, of which nothing is known
+        one = next(iter(callables.values()))
+        return Constructor(one["callee"], one.get("parameters"), knowledge.parameters(one["callee"]))
     return _torch(config, "optimizers", name)
 
 
