@@ -62,7 +62,7 @@ class Disagreement:
 
 @dataclass
 class Agreement:
-    """What came of comparing many configs; about the unjudged ones the oracle's machine, model and script say nothing."""
+    """What came of comparing many configs; the oracle, with its machine, model and script, cannot judge all of them."""
 
     count: int
     unjudged: int

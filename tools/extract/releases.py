@@ -85,11 +85,12 @@ def _pip(*arguments: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise UnavailableError(_reason(done.stderr))
+        raise UnavailableError(reason(done.stderr))
     return done.stdout
 
 
-def _reason(errors: str) -> str:
+def reason(errors: str) -> str:
+    """Why pip failed, in one line, by what it printed."""
     if "Retrying (" in errors:  # pip goes on to say that it found no such release
         return "pip cannot reach the package index"
     lines = errors.strip().splitlines() or ["no reason given"]
