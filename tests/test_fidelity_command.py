@@ -14,11 +14,18 @@ from tools.fidelity.trial import Outcome, Trial, TrialError, outcome_of
 KINDS = {"false alarm": 0, "silent": 0, "stage": 0, "ignored": 0}
 
 
-def made(release="0.16.9", *, configs=2000, unjudged=0, failed=0, **kinds):
-    versions = {"python": "3.11.7", "deepspeed": release, "torch": "2.13.0"}
-    differing = [f"{kind}: ..." for kind in kinds]
-    tests = Outcome(180 - failed, failed, 20)
-    return Trial(versions, 0.99, configs, unjudged, {**KINDS, **kinds}, differing, tests, 61.4)
+def made(release="0.16.9", *, configs=2000, unjudged=0, is_enough=True, failed=0, **kinds):
+    return Trial(
+        versions={"python": "3.11.7", "deepspeed": release, "torch": "2.13.0"},
+        configs=configs,
+        unjudged=unjudged,
+        agreed=configs - unjudged - sum(kinds.values()),
+        is_enough=is_enough,
+        kinds={**KINDS, **kinds},
+        disagreements=[f"{kind}: ..." for kind in kinds],
+        tests=Outcome(180 - failed, failed, 20),
+        seconds=61.4,
+    )
 
 
 @pytest.fixture
@@ -38,7 +45,7 @@ def test_the_share_is_that_of_the_judged_configs():
 
 def test_a_trial_is_good_if_enough_agree_and_no_test_failed():
     assert made(silent=20).is_good
-    assert not made(silent=20, stage=1).is_good
+    assert not made(silent=21, is_enough=False).is_good
     assert not made(failed=1).is_good
 
 

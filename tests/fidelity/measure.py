@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args()
     with contextlib.redirect_stdout(sys.stderr):  # DeepSpeed logs to standard output, from its import on
-        from agreement import BAR, measure
+        from agreement import measure
 
         agreement = measure(options.seed, options.configs)
     answer = {
@@ -29,9 +29,10 @@ def main() -> None:
             "python": platform.python_version(),
             **{library: version(library).partition("+")[0] for library in LIBRARIES},
         },
-        "bar": BAR,
         "configs": agreement.count,
         "unjudged": agreement.unjudged,
+        "agreed": agreement.agreed,
+        "is_enough": agreement.is_enough,
         "kinds": agreement.kinds,
         "disagreements": [str(disagreement) for disagreement in agreement.disagreements],
     }

@@ -5,11 +5,20 @@ The short form runs in every test run; ``-m long`` runs the long one, with other
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("deepspeed")
 
 from agreement import Agreement, measure
+from installed import INSTALLED
+
+from tools.fidelity.trial import ROOT, Outcome, Trial
 
 pytestmark = pytest.mark.fidelity
 
@@ -28,6 +37,18 @@ def test_two_thousand_random_configs_trained_for_real():
 
 def test_files_are_judged_as_hjson_reads_them():
     assert_agreement(measure(7, 300, as_file=True))
+
+
+def test_measure_prints_what_the_command_reads():
+    script = Path(__file__).parent / "measure.py"
+    done = subprocess.run(
+        [sys.executable, script, "--configs", "4", "--seed", "1"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    trial = Trial(**json.loads(done.stdout), tests=Outcome(0, 0, 0), seconds=0.0)
+    assert (trial.release, trial.configs, len(trial.kinds)) == (INSTALLED.deepspeed, 4, 4)
 
 
 @pytest.mark.long

@@ -42,9 +42,13 @@ class Case:
     verdict: Verdict
 
     @property
+    def is_up_to_the_script(self) -> bool:
+        """Whether the run ended for want of what the user's script brings: an optimizer, another model."""
+        return self.verdict.rejected_at is not None and not is_judged(self.verdict)
+
+    @property
     def is_rejected(self) -> bool:
-        """Whether DeepSpeed refuses the config, and not for want of what the script brings."""
-        return self.verdict.rejected_at is not None and is_judged(self.verdict)
+        return self.verdict.rejected_at is not None and not self.is_up_to_the_script
 
     @property
     def unjudged(self) -> str | None:
@@ -106,6 +110,8 @@ def test_rejected_is_rejected_at_the_stage_of_the_first(name: str, cases: dict[s
     if case.unjudged:
         pytest.skip(f"unjudged: {case.unjudged}")
     expected = min(stages, key=STAGES.index) if stages else None
+    if expected and case.is_up_to_the_script:
+        pytest.skip(f"the run did not come that far: {case.verdict.error}")
     assert (case.verdict.rejected_at if case.is_rejected else None) == expected, case.verdict.error
 
 

@@ -27,12 +27,13 @@ class Outcome(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What was measured with one release: ``kinds`` counts the disagreements, ``bar`` is the share that must agree."""
+    """What was measured with one release; ``kinds`` counts the disagreements."""
 
     versions: dict[str, str]
-    bar: float
     configs: int
     unjudged: int
+    agreed: int
+    is_enough: bool
     kinds: dict[str, int]
     disagreements: list[str]
     tests: Outcome
@@ -44,20 +45,15 @@ class Trial(NamedTuple):
         return self.versions["deepspeed"]
 
     @property
-    def agreed(self) -> int:
-        """The configs on which ds-lint and DeepSpeed agree."""
-        return self.configs - self.unjudged - sum(self.kinds.values())
-
-    @property
     def share(self) -> float:
-        """The part of the judged configs on which they agree."""
+        """The part of the judged configs on which ds-lint and DeepSpeed agree."""
         judged = self.configs - self.unjudged
         return self.agreed / judged if judged else 0.0
 
     @property
     def is_good(self) -> bool:
         """Whether enough configs agree and no test failed."""
-        return self.share >= self.bar and not self.tests.failed
+        return self.is_enough and not self.tests.failed
 
 
 class TrialError(Exception):
