@@ -47,6 +47,7 @@ Measured on {day} with {versions}:
   saving, no resuming.
 * One release each of the other libraries, also with a DeepSpeed that is older than they are.
 * Values that no generator thought of. The configs have the shapes that guides hand out, with up to a few slips each.
+* Configs that nobody has seen: rules were mended after earlier runs with the same seed. `--seed` draws others.
 """
 
 
