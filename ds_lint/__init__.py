@@ -19,22 +19,40 @@ def check(
     config: Mapping[str, Any] | str | os.PathLike[str],
     *,
     stack: str | None = None,
+    deepspeed_version: str | None = None,
+    transformers_version: str | None = None,
+    accelerate_version: str | None = None,
     world_size: int | None = None,
 ) -> list[Finding]:
     """The findings for a config: a path, which is read as DeepSpeed reads a file, or a dict, which is taken as it is.
 
     ``stack`` is who loads it: ``deepspeed``, ``trainer`` or ``accelerate``; left out, it is inferred where the config
-    tells. Raises OSError where a path cannot be read, TypeError and ValueError for arguments that make no sense.
+    tells. The versions are releases or ranges such as ``>=0.14``; left out, they are what the project around the path
+    (or around the working directory) pins, what is installed, or the newest known. Raises OSError where a path cannot
+    be read, TypeError and ValueError for arguments that make no sense.
     """
+    from os.path import dirname
+
     from ds_lint import linting  # not at import time: ``import ds_lint`` must cost a training script nothing
+    from ds_lint.choice import choose
     from ds_lint.finding import STACKS
+    from ds_lint.judging import judge
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
     if world_size is not None and world_size < 1:
         raise ValueError(f"a run has at least one rank, not {world_size}")
+    named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
+    versions = {library: version for library, version in named.items() if version is not None}
     if isinstance(config, str) or hasattr(config, "__fspath__"):
-        return linting.lint_file(str(config), stack=stack, world_size=world_size).findings
-    if not hasattr(config, "keys"):
+        path = str(config)
+        with open(path, "rb") as file:
+            document = linting.read(file.read(), path)
+        choice = choose(dirname(path), versions)
+    elif hasattr(config, "keys"):
+        document = linting.as_text(config)
+        choice = choose("", versions)
+    else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")
-    return linting.lint_dict(config, stack=stack, world_size=world_size).findings
+    from_file = document.path != "<dict>"
+    return judge(document, choice, stack=stack, world_size=world_size, from_file=from_file).findings

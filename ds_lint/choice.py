@@ -21,7 +21,7 @@ OLDEST_UNASKED = "0.9.0"
 NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
 
 
-class UnknownRelease(Exception):  # noqa: N818 - it is the user's word that is unknown
+class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is unknown
     """A version on the command line that is no release; the message says which are known."""
 
 
@@ -81,6 +81,7 @@ def choose(directory: str, flags: dict[str, str]) -> Choice:
         else:
             choice.releases[library] = known[-1:]
             choice.origins[library] = NEWEST_KNOWN
+    _warn_of_untested(choice)
     return choice
 
 
@@ -100,7 +101,17 @@ def between(ends: dict[str, tuple[str, str | None]]) -> Choice:
             raise UnknownRelease(f"{NAMES[library]} {known[newest]} is older than {known[oldest]}")
         choice.releases[library] = known[oldest : newest + 1]
         choice.origins[library] = "upgrade"
+    _warn_of_untested(choice)
     return choice
+
+
+def _warn_of_untested(choice: Choice) -> None:
+    known = stores.read("deepspeed")["releases"]
+    oldest = choice.releases["deepspeed"][0]
+    if known.index(oldest) < known.index(OLDEST_UNASKED):
+        choice.notes.append(
+            f"what is said of DeepSpeed below {OLDEST_UNASKED} was read off its source, and never held against a run"
+        )
 
 
 def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> list[str]:
@@ -114,7 +125,7 @@ def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> lis
         wanted = f"=={wanted}"
     from ds_lint.targets.releases import allowed
 
-    found = allowed(wanted, known)
+    found = allowed(wanted, known) if wanted.strip() else []
     if found:
         return _from_oldest_unasked(library, found, known)
     if _is_newer(wanted, known):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.finding import STACKS
-from ds_lint.source.hjson import as_read
+from ds_lint.source.rounding import as_read
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -121,7 +121,8 @@ class Config:
 
     def node(self, *path: str) -> Node | None:
         """The node under a key path, or None if there is none or the target knows no such key."""
-        return self.root.at(path) if self._knows(path) else None
+        found = self.root.at(path)
+        return found if found is not None and self.knowledge.knows(path) else None
 
     def value(self, *path: str) -> Scalar:
         """The scalar under a key path; None if there is none."""
@@ -131,22 +132,17 @@ class Config:
     def member(self, *path: str) -> Member | None:
         """The member at a key path, or None."""
         section = self.root.at(path[:-1])
-        return section.member(path[-1]) if section is not None and self._knows(path) else None
+        found = section.member(path[-1]) if section is not None else None
+        return found if found is not None and self.knowledge.knows(path) else None
 
     def section(self, *path: str) -> Node | None:
         """The object under a key path, or None if there is none or it is no object."""
         node = self.node(*path)
         return node if node is not None and node.kind == "object" else None
 
-    def _knows(self, path: KeyPath) -> bool:
-        """Whether rules may look at a key: what only other releases read means nothing to this one."""
-        if path[1:2] == ("params",):  # parameters are a constructor's
-            return True
-        return self.knowledge.find(path) is not None
-
     def readings(self, node: Node) -> list[Reading]:
         """The value as the possible stacks read it: one reading unless hjson and json differ on it."""
-        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks:
+        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks and not self.knowledge.reads_json:
             rounded = as_read(node)
             if isinstance(rounded, int):
                 others = tuple(stack for stack in self.stacks if stack != "deepspeed")

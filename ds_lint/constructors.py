@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
 
-# Read by name or popped by the engine before the constructor sees them, some since the release in which a behaviour
-# came (get_optimizer_configuration and _configure_basic_optimizer in deepspeed/runtime/engine.py).
-_POPPED_FOR_ADAM = {"adam_w_mode": None, "torch_adam": None, "fp32_optimizer_states": "fp32-optimizer-states-is-popped"}
-_POPPED_FOR_TORCH = {**_POPPED_FOR_ADAM, "foreach": "foreach-is-popped"}
+# Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
+# _configure_basic_optimizer in deepspeed/runtime/engine.py); the later ones since it sorts parameters out.
+_POPPED_FOR_ADAM = ("adam_w_mode", "torch_adam")
+_POPPED_LATER = {"adam": ("fp32_optimizer_states",), "torch": ("fp32_optimizer_states", "foreach")}
 _READ_FOR_MUON = ("lr", "muon_lr", "adam_lr", "momentum", "weight_decay", "ns_method", "betas", "eps", "per_head_muon")
 _MUON = "deepspeed.runtime.zero.muon.muon_optimizer.MuonWithAuxAdam"
 
@@ -76,7 +76,7 @@ def optimizer_constructor(config: Config) -> Constructor | None:
     if kind in ("adam", "adamw") and callables:
         return _adam(config, kind, callables)
     if kind == "muon" and knowledge.find(("optimizer", "params", "muon_lr")):
-        extra = _popped(config, _POPPED_FOR_TORCH if _is_torch_adam(config) else _POPPED_FOR_ADAM)
+        extra = _popped(config, "torch" if _is_torch_adam(config) else "adam")
         parameters = dict.fromkeys(_READ_FOR_MUON)
         return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
     if kind == "adagrad" and callables:
@@ -114,8 +114,9 @@ def offloads_optimizer(config: Config) -> bool:
     return config.value("zero_optimization", "cpu_offload") is True
 
 
-def _popped(config: Config, names: dict[str, str | None]) -> tuple[str, ...]:
-    return tuple(name for name, behaviour in names.items() if behaviour is None or config.knowledge.does(behaviour))
+def _popped(config: Config, by: str) -> tuple[str, ...]:
+    later = _POPPED_LATER[by] if config.knowledge.does("optimizer-parameters-are-sorted-out") else ()
+    return (*_POPPED_FOR_ADAM, *later)
 
 
 def _is_torch_adam(config: Config) -> bool:
@@ -126,8 +127,8 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
     if _is_torch_adam(config):
         mode = config.node("optimizer", "params", "adam_w_mode")
         name = "AdamW" if kind == "adamw" or mode is None or is_truthy(mode) else "Adam"
-        return _torch(config, "optimizers", name, _popped(config, _POPPED_FOR_TORCH))
-    extra = _popped(config, _POPPED_FOR_ADAM)
+        return _torch(config, "optimizers", name, _popped(config, "torch"))
+    extra = _popped(config, "adam")
     if offloads_optimizer(config):
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})

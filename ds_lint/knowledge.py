@@ -148,11 +148,13 @@ class Knowledge:
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
+        self._knows: dict[KeyPath, bool] = {}
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
         self._same_from, self._same_to = 0, len(self._order) - 1
-        self.is_lax = self.does("validates-with-pydantic-1")
+        pydantic = self._run_of({"runs": self._store["pydantic"]})
+        self.is_lax = pydantic is not None and pydantic["is"] == 1
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
         self.root = root
@@ -160,11 +162,10 @@ class Knowledge:
     @property
     def target(self) -> dict[str, str]:
         """The versions that findings are judged by."""
-        libraries = self.trainer
         return {
             "deepspeed": self.deepspeed,
-            "transformers": libraries["transformers"],
-            "accelerate": libraries["accelerate"],
+            "transformers": self._target.transformers or stores.read("transformers")["releases"][-1],
+            "accelerate": self._target.accelerate or stores.read("accelerate")["releases"][-1],
         }
 
     @property
@@ -179,6 +180,12 @@ class Knowledge:
         return self._place == len(self._order) - 1
 
     @property
+    def reads_json(self) -> bool:
+        """Whether DeepSpeed reads a file as strict JSON; since 0.8.1 it reads hjson."""
+        reader = self._run_of({"runs": self._store["reader"]})
+        return reader is not None and reader["is"] == "json"
+
+    @property
     def same(self) -> tuple[str, str]:
         """The first and the last of the releases that would have given the same answers to everything asked so far."""
         return self.releases[self._same_from], self.releases[self._same_to]
@@ -189,6 +196,11 @@ class Knowledge:
         if self._trainer is None:
             self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
+
+    @property
+    def depends_on_stacks(self) -> bool:
+        """Whether anybody has asked what the Trainer and Accelerate do."""
+        return self._trainer is not None
 
     @property
     def torch(self) -> Facts:
@@ -247,6 +259,12 @@ class Knowledge:
         return min(
             (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
         )
+
+    def knows(self, path: KeyPath) -> bool:
+        """Whether rules may look at a key: what only other releases read means nothing to this one."""
+        if path not in self._knows:  # parameters are their constructor's business
+            self._knows[path] = path[1:2] == ("params",) or self.find(path) is not None
+        return self._knows[path]
 
     def find(self, path: KeyPath) -> Key | None:
         """The key at a path, or None if the target does not know it."""

@@ -71,12 +71,17 @@ def lint_dict(
     world_size: int | None = None,
 ) -> FileReport:
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
+    return lint_document(as_text(config), target=target, stack=stack, world_size=world_size, from_file=False)
+
+
+def as_text(config: Mapping[str, Any]) -> Document:
+    """The document of a dict, as JSON would write it."""
     from json import dumps
 
     text = dumps(dict(config), indent=2, default=lambda value: type(value).__name__)
     document = json_source.read(text, "<dict>")
     document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
-    return lint_document(document, target=target, stack=stack, world_size=world_size, from_file=False)
+    return document
 
 
 def lint_document(

@@ -79,10 +79,10 @@ def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> It
 
 def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
     """The newest of these releases, and those before it for which nothing that was asked is different."""
-    if len(rest) == 1:
+    knowledge = linting.knowledge(target)
+    if len(rest) == 1 or (library != "deepspeed" and not knowledge.depends_on_stacks):
         return rest
     if library == "deepspeed":
-        knowledge = linting.knowledge(target)
         first = knowledge.releases.index(knowledge.same[0])
         return [release for release in rest if knowledge.releases.index(release) >= first]
     same = stacks.alike(library, rest[-1])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
+from command_line import clean_environment
 from documents import configs_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -22,3 +25,23 @@ def documents():
             with open(os.path.join(SEEDS, name), encoding="utf-8") as file:
                 found[name] = configs_of(file.read())
     return found
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs ds-lint in the test's folder, in an environment without a word about colours."""
+
+    def run(*arguments, stdin="", prepare=None, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "ds_lint", *arguments],
+            input=stdin,
+            capture_output=True,
+            cwd=tmp_path,
+            env=clean_environment() | environment,
+            encoding="utf-8",
+            check=False,
+            timeout=10,
+            preexec_fn=prepare,
+        )
+
+    return run

@@ -134,3 +134,25 @@ def test_the_import_costs_a_training_script_nothing():
 
 def test_types_are_published():
     assert os.path.exists(os.path.join(os.path.dirname(ds_lint.__file__), "py.typed"))
+
+
+def test_a_release_or_a_range_of_them():
+    config = {**CONFIG, "amp": {"enabled": False}, "gradient_clipping": 1.0}
+    assert ds_lint.check(config, deepspeed_version="0.19.7") == []
+    assert brief(ds_lint.check(config, stack="deepspeed", deepspeed_version="0.19.8")) == [
+        ("DS103", "amp", "rejected", "parse")
+    ]
+    (finding,) = ds_lint.check(config, stack="deepspeed", deepspeed_version=">=0.19.6")
+    assert finding.held_for == "deepspeed 0.19.8"
+
+
+def test_the_project_around_a_file_says_which_release(file):
+    (file.parent / "requirements.txt").write_text("deepspeed==0.19.7\n", encoding="utf-8")
+    file.write_text('{"train_batch_size": 1, "amp": {"enabled": false}}', encoding="utf-8")
+    assert ds_lint.check(file) == []
+    assert [finding.code for finding in ds_lint.check(file, deepspeed_version="0.19.8")] == ["DS103"]
+
+
+def test_a_version_that_there_is_not():
+    with pytest.raises(ValueError, match=r"there is no DeepSpeed 0\.16\.77; known are"):
+        ds_lint.check(CONFIG, deepspeed_version="0.16.77")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from command_line import clean_environment
 from jsonschema import Draft7Validator
 
 from ds_lint import __version__, resources
@@ -49,26 +50,6 @@ NOT_CONFIGS = {
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Runs ds-lint in the test's folder, in an environment without a word about colours."""
-
-    def run(*arguments, stdin="", prepare=None, **environment):
-        return subprocess.run(
-            [sys.executable, "-m", "ds_lint", *arguments],
-            input=stdin,
-            capture_output=True,
-            cwd=tmp_path,
-            env=clean_environment() | environment,
-            encoding="utf-8",
-            check=False,
-            timeout=10,
-            preexec_fn=prepare,
-        )
-
-    return run
-
-
-@pytest.fixture
 def write(tmp_path):
     """Writes files below the test's folder: a text as it is, anything else as JSON."""
 
@@ -79,12 +60,6 @@ def write(tmp_path):
             path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
 
     return write
-
-
-def clean_environment():
-    unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONIOENCODING")
-    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
-    return kept | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
 
 
 def found(result):

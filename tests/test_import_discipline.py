@@ -30,11 +30,12 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands",),
-    ("linting", "engine", "output", "discover", "pages", "published"),
+    ("judging", "ranges"),
+    ("linting", "engine", "output", "discover", "pages", "published", "choice"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "choice", "resources", "stacks", "stores", "_built",
+        "resources", "stacks", "stores", "_built",
     ),
     ("source",),
     ("tree",),

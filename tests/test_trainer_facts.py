@@ -23,6 +23,8 @@ def test_both_fill_and_the_trainer_compares():
         "with": "learning_rate",
         "by": ["trainer", "accelerate"],
         "matched": True,
+        "number": {"trainer": None, "accelerate": None},
+        "floored": {"trainer": False, "accelerate": False},
     }
     assert fills["optimizer.params.betas"]["by"] == ["trainer"]
 

@@ -8,6 +8,7 @@ import sys
 from ds_lint import __version__, linting
 from ds_lint.choice import UnknownRelease, choose
 from ds_lint.finding import SEVERITIES
+from ds_lint.judging import judge
 from ds_lint.output import renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ds_lint.choice import Choice
-    from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
     from ds_lint.rule import Rule
     from ds_lint.source.document import Document
@@ -134,21 +134,7 @@ def _judged(document: Document, options: Options, rules: list[Rule] | None, choi
     directory = os.path.dirname(document.path) or os.curdir
     if directory not in choices:
         choices[directory] = choose(directory, options.versions)
-    choice = choices[directory]
-
-    def judge(target: Target, before: Target | None = None) -> FileReport:
-        return linting.lint_document(
-            document, target=target, stack=options.stack, world_size=options.world_size, rules=rules, before=before
-        )
-
-    if choice.is_range:
-        from ds_lint.ranges import judged
-
-        report = judged(choice, judge)
-    else:
-        report = judge(choice.newest)
-    report.sources, report.ranges = choice.origins, choice.ranges
-    return report
+    return judge(document, choices[directory], stack=options.stack, world_size=options.world_size, rules=rules)
 
 
 def _notes(options: Options, choices: dict[str, Choice]) -> list[str]:

@@ -12,21 +12,16 @@ from __future__ import annotations
 import re
 
 from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON
+from ds_lint.source.rounding import as_read
 from ds_lint.tree import Member, Node, Span
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ds_lint.tree import Scalar
 
 _DECODE_ERROR = "HjsonDecodeError"
 _PAST_THE_END = "string index out of range"
 _UNTERMINATED = "Unterminated string starting at"
 _BAD_UNIT = "Invalid \\uXXXX escape sequence"
-_MOST_INTEGRAL = 1e10  # from here on a float stays one
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS = {"true": True, "false": False, "null": None}
 
-# Patterns are compiled when a text is read, not here, because every start of ds-lint imports this for ``as_read``.
 _SPACE = r"[ \t\n\r]*"
 _STRING_RUN = r"""[^"'\\\x00-\x1f]+"""
 _KEY = r"[^:{}\[\],]*"
@@ -52,14 +47,6 @@ class Refused(Exception):  # noqa: N818 - it says what DeepSpeed does, it is no 
 def read(text: str) -> Node:
     """The tree that DeepSpeed reads in a file with this text; offsets count in the text as given."""
     return _Reader(text).document()
-
-
-def as_read(node: Node) -> Scalar:
-    """The scalar that DeepSpeed gets from a file for a node of strict JSON: hjson makes integral floats integers."""
-    value = node.value
-    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_INTEGRAL:
-        return int(value)
-    return value
 
 
 class _Open:

@@ -1,0 +1,49 @@
+"""A document judged by the releases that a project uses, be it one of each library or a range."""
+
+from __future__ import annotations
+
+from ds_lint import linting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.choice import Choice
+    from ds_lint.knowledge import Target
+    from ds_lint.output.report import FileReport
+    from ds_lint.rule import Rule
+    from ds_lint.source.document import Document
+
+
+def judge(
+    document: Document,
+    choice: Choice,
+    *,
+    stack: str | None = None,
+    world_size: int | None = None,
+    from_file: bool = True,
+    rules: Iterable[Rule] | None = None,
+    is_upgrade: bool = False,
+) -> FileReport:
+    """The report on a document; for an upgrade, on what changes from the oldest releases to the newest."""
+
+    def by(target: Target, before: Target | None = None) -> FileReport:
+        return linting.lint_document(
+            document,
+            target=target,
+            stack=stack,
+            world_size=world_size,
+            from_file=from_file,
+            rules=rules,
+            before=before,
+            is_upgrade=is_upgrade,
+        )
+
+    if choice.is_range or is_upgrade:
+        from ds_lint import ranges  # one release of each library does without
+
+        report = ranges.upgraded(choice, by) if is_upgrade else ranges.judged(choice, by)
+    else:
+        report = by(choice.newest)
+    report.sources, report.ranges = choice.origins, choice.ranges
+    return report

@@ -1,0 +1,97 @@
+"""What the installed DeepSpeed does, where releases differ in what no key's facts say: ``behaviours`` in the overlay.
+
+Each is shown by a config that one side refuses and the other trains. Run in the environments of older releases
+(``python -m tools.fidelity``), this holds both sides of every border that lies between two of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+from agreement import INSTALLED
+from oracle import Oracle
+
+from ds_lint import linting, stores
+
+pytestmark = pytest.mark.fidelity
+
+ADAMW = {"type": "AdamW", "params": {"lr": 1e-3}}
+FP16 = {"enabled": True}
+
+# A config, and what becomes of it where DeepSpeed behaves in this way, and where it does not: the stage at which it is
+# rejected, or None.
+SHOWN_BY = {
+    "master-weights-at-stage-2-only": (
+        {
+            "fp16": {**FP16, "fp16_master_weights_and_grads": True},
+            "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}},
+            "optimizer": ADAMW,
+        },
+        "parse",
+        None,
+    ),
+    "dynamic-loss-scale-is-checked": (
+        {"fp16": {**FP16, "loss_scale_window": 0}, "zero_optimization": {"stage": 2}, "optimizer": ADAMW},
+        "parse",
+        "train",
+    ),
+    "bf16-has-a-static-loss-scale": (
+        {"bf16": {"enabled": True}, "optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}},
+        "initialize",
+        None,
+    ),
+    "static-loss-scale-trips-fused-fp16": ({"fp16": {**FP16, "loss_scale": 8}, "optimizer": ADAMW}, "train", None),
+    "optimizer-parameters-are-sorted-out": (
+        {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "fp32_optimizer_states": True}}},
+        None,
+        "initialize",
+    ),
+    "partial-offload-is-checked": (
+        {
+            "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}},
+            "optimizer": ADAMW,
+        },
+        "parse",
+        None,
+    ),
+    "sequence-parallel-divides-the-world-size": (
+        {
+            "train_micro_batch_size_per_gpu": 2,
+            "gradient_accumulation_steps": 1,
+            "sequence_parallel_size": 2,
+            "optimizer": ADAMW,
+        },
+        "parse",
+        None,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    configs = [{"train_batch_size": 2, **config} for config, _, _ in SHOWN_BY.values()]
+    with Oracle() as oracle:
+        return dict(zip(SHOWN_BY, oracle.verdicts(configs, level="train"), strict=True))
+
+
+def test_every_behaviour_is_shown():
+    assert set(stores.read("overlay")["behaviours"]) == set(SHOWN_BY)
+
+
+@pytest.mark.parametrize("behaviour", SHOWN_BY)
+def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
+    _, if_it_does, if_not = SHOWN_BY[behaviour]
+    verdict = verdicts[behaviour]
+    assert verdict.unjudged is None
+    expected = if_it_does if linting.knowledge(INSTALLED).does(behaviour) else if_not
+    assert verdict.rejected_at == expected, verdict.error
+
+
+@pytest.mark.parametrize("behaviour", SHOWN_BY)
+def test_ds_lint_says_so(behaviour, verdicts):
+    config = {"train_batch_size": 2, **SHOWN_BY[behaviour][0]}
+    found = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", world_size=1).findings
+    rejections = {finding.stage for finding in found if finding.effect == "rejected"}
+    assert rejections == ({verdicts[behaviour].rejected_at} - {None})

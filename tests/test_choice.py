@@ -1,0 +1,129 @@
+"""Which releases a config is judged by: flags, then the project's pins, what is installed, the newest known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ds_lint import stores
+from ds_lint.choice import UnknownRelease, between, choose
+from ds_lint.targets import usage
+
+NEWEST = {library: stores.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr("ds_lint.targets.distributions.installed", lambda directory: {})
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with these files; returns its folder."""
+
+    def make(**files):
+        (tmp_path / ".git").mkdir(exist_ok=True)
+        for name, text in files.items():
+            (tmp_path / name.replace("__", ".")).write_text(text, encoding="utf-8")
+        return str(tmp_path)
+
+    return make
+
+
+def test_without_a_word_the_newest_known(project):
+    choice = choose(project(), {})
+    assert {library: releases for library, (releases,) in choice.releases.items()} == NEWEST
+    assert set(choice.origins.values()) == {"newest known"}
+    assert (choice.is_range, choice.notes) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("flag", "judged"),
+    [
+        ("0.16.9", ["0.16.9"]),
+        ("0.16", ["0.16.9"]),  # a line: its newest patch
+        (">=0.19.6", ["0.19.6", "0.19.7", "0.19.8"]),
+        (">=0.17.4,<0.18.1", ["0.17.4", "0.17.5", "0.17.6", "0.18.0"]),
+        ("==0.16.*", [f"0.16.{patch}" for patch in range(10)]),
+        ("0.16.9+cu121", ["0.16.9"]),
+    ],
+)
+def test_a_flag_names_a_release_a_line_or_a_range(project, flag, judged):
+    choice = choose(project(requirements__txt="deepspeed==0.14.4\n"), {"deepspeed": flag})
+    assert choice.releases["deepspeed"] == judged
+    assert choice.origins["deepspeed"] == "--deepspeed-version"
+
+
+@pytest.mark.parametrize("flag", ["0.16.77", "0.1.0", "latest", "", "=0.16"])
+def test_a_flag_that_names_no_release(project, flag):
+    with pytest.raises(UnknownRelease, match=r"known are 0\.3\.1 to "):
+        choose(project(), {"deepspeed": flag})
+
+
+@pytest.mark.parametrize("flag", ["0.21", "99.0.1", ">=1"])
+def test_a_release_that_is_newer_than_all(project, flag):
+    choice = choose(project(), {"deepspeed": flag})
+    assert choice.releases["deepspeed"] == [NEWEST["deepspeed"]]
+    (note,) = choice.notes
+    assert "newer than what ds-lint knows; judged by " + NEWEST["deepspeed"] in note
+
+
+def test_the_pins_of_the_project(project):
+    choice = choose(project(requirements__txt="torch\ndeepspeed==0.16.9\ntransformers>=5.20\n"), {})
+    assert choice.newest.deepspeed == "0.16.9"
+    assert choice.releases["transformers"][0] == "5.20.0"
+    assert choice.releases["transformers"][-1] == NEWEST["transformers"]
+    assert choice.origins["deepspeed"].endswith("requirements.txt:2")
+    assert choice.origins["accelerate"] == "newest known"
+
+
+def test_a_pin_that_is_newer_than_all(project):
+    choice = choose(project(requirements__txt="deepspeed==0.99.0\n"), {})
+    assert choice.releases["deepspeed"] == [NEWEST["deepspeed"]]
+    assert "requirements.txt:1 asks for DeepSpeed 0.99.0" in choice.notes[0]
+
+
+def test_a_pin_of_a_release_that_there_is_not(project):
+    """Judged by the nearest older one: nothing else is known of it."""
+    choice = choose(project(requirements__txt="transformers==4.49.1\n"), {})
+    assert choice.releases["transformers"] == ["4.49.0"]
+    assert "no release that ds-lint knows; judged by 4.49.0" in choice.notes[0]
+
+
+def test_what_is_installed_where_nobody_pins(project, monkeypatch):
+    from ds_lint.targets.pin import Pin
+
+    pin = Pin("deepspeed", "==0.18.9", "installed in .venv/lib/python3.12/site-packages")
+    monkeypatch.setattr("ds_lint.targets.distributions.installed", lambda directory: {"deepspeed": pin})
+    assert usage.used(project()) == {"deepspeed": pin}
+    choice = choose(project(), {})
+    assert (choice.newest.deepspeed, choice.origins["deepspeed"]) == ("0.18.9", pin.source)
+
+
+def test_a_range_without_an_oldest_release_begins_where_ds_lint_was_tested(project):
+    assert choose(project(), {"deepspeed": "<0.10"}).releases["deepspeed"][0] == "0.9.0"
+    assert choose(project(), {"deepspeed": ">=0.8,<0.10"}).releases["deepspeed"][0] == "0.8.0"
+
+
+def test_releases_that_were_never_run_are_said_to_be(project):
+    (note,) = choose(project(), {"deepspeed": "0.8.3"}).notes
+    assert "below 0.9.0 was read off its source" in note
+
+
+def test_an_upgrade_is_judged_over_everything_between():
+    choice = between({"deepspeed": ("0.19.5", None), "transformers": ("5.20.0", "5.20.1")})
+    assert choice.releases["deepspeed"] == ["0.19.5", "0.19.6", "0.19.7", "0.19.8"]
+    assert choice.releases["transformers"] == ["5.20.0", "5.20.1"]
+    assert choice.releases["accelerate"] == [NEWEST["accelerate"]]
+
+
+def test_an_upgrade_to_an_older_release():
+    with pytest.raises(UnknownRelease, match=r"0\.14\.4 is older than 0\.16\.9"):
+        between({"deepspeed": ("0.16.9", "0.14.4")})
+
+
+def test_who_says_so_is_told(project):
+    choice = choose(project(requirements__txt="deepspeed>=0.19.6\n"), {"accelerate": "1.14.0"})
+    assert str(choice) == (
+        f"deepspeed 0.19.6 to {NEWEST['deepspeed']} ({choice.origins['deepspeed']}), "
+        f"transformers {NEWEST['transformers']} (newest known), accelerate 1.14.0 (--accelerate-version)"
+    )

@@ -1,0 +1,125 @@
+"""``ds-lint upgrade``: what changes for a config between two releases, and nothing that does not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft7Validator
+
+from ds_lint import resources
+
+CONFIG = {
+    "train_batch_size": 8,
+    "gradient_cliping": 0.5,
+    "amp": {"enabled": False},
+    "aio": {"thread_count": 2},
+    "torch_autocast": {"enabled": True},
+    "bf16": {"enabled": True, "typo": 1},
+    "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "cpu_offload_use_pin_memory": False},
+    "optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-4}},
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}},
+}
+AUTO = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_clipping": "auto",
+    "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"},
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+}
+
+
+@pytest.fixture
+def upgrade(run, tmp_path):
+    def upgrade(config, *arguments):
+        (tmp_path / "ds_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+        return run("upgrade", *arguments, "ds_config.json")
+
+    return upgrade
+
+
+def found(result):
+    return {(one["code"], one["key"], one["severity"]) for one in json.loads(result.stdout)["findings"]}
+
+
+def test_everything_that_changes(upgrade):
+    result = upgrade(CONFIG, "--from", "0.14.4", "--to", "0.19.8", "--stack", "deepspeed", "--output-format", "json")
+    assert found(result) == {
+        ("DS103", "amp", "error"),  # refused
+        ("DS101", "aio.thread_count", "error"),  # no longer read
+        ("DS122", "torch_autocast", "warning"),  # read from now on
+        ("DS101", "bf16.typo", "error"),  # was passed over, is refused
+        ("DS501", "optimizer.type", "error"),
+        ("DS504", "scheduler.params.warmup_num_steps", "error"),
+        ("DS121", "gradient_clipping", "warning"),
+        ("DS121", "zero_optimization.offload_optimizer.pin_memory", "warning"),
+        ("DS121", "scheduler.params.warmup_max_lr", "warning"),
+        ("DS121", "steps_per_print", "info"),
+    }  # and not gradient_cliping, which neither release reads
+    assert result.returncode == 1
+
+
+def test_each_says_since_when(upgrade):
+    result = upgrade(CONFIG, "--from", "0.14.4", "--to", "0.19.8", "--stack", "deepspeed", "--output-format", "json")
+    report = json.loads(result.stdout)
+    since = {one["key"]: one["releases"]["deepspeed"][-1]["since"] for one in report["findings"] if "releases" in one}
+    assert since == {
+        "amp": "0.19.8",
+        "aio.thread_count": "0.16.4",
+        "bf16.typo": "0.17.1",
+        "optimizer.type": "0.19.7",
+        "scheduler.params.warmup_num_steps": "0.19.3",
+    }
+    assert report["files"][0]["ranges"] == {"deepspeed": {"since": "0.14.4", "until": "0.19.8"}}
+    with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as file:
+        Draft7Validator(json.load(file)).validate(report)
+
+
+def test_a_smaller_step_changes_less(upgrade):
+    result = upgrade(CONFIG, "--from", "0.17.1", "--to", "0.18", "--output-format", "json")
+    assert found(result) == {
+        ("DS122", "torch_autocast", "warning"),
+        ("DS121", "scheduler.params.warmup_max_lr", "warning"),
+    }
+
+
+def test_nothing_changes(upgrade):
+    config = {"train_batch_size": 8, "gradient_clipping": 1.0, "steps_per_print": 10}
+    result = upgrade(config, "--from", "0.14.4")
+    assert result.returncode == 0
+    assert "ds_config.json: no findings." in result.stdout
+    assert "only what changes is reported: deepspeed 0.14.4 to 0.19.8" in result.stdout
+
+
+def test_an_upgrade_of_transformers(upgrade):
+    result = upgrade(AUTO, "--transformers-from", "5.23.0", "--stack", "trainer", "--output-format", "json")
+    assert found(result) == set()
+    result = upgrade(AUTO, "--from", "0.14.4", "--transformers-from", "4.40", "--transformers-to", "4.44",
+                     "--stack", "trainer", "--output-format", "json")  # fmt: skip
+    assert found(result) == {
+        ("DS604", "zero_optimization.stage3_prefetch_bucket_size", "error"),
+        ("DS603", "scheduler.params.warmup_num_steps", "warning"),
+        ("DS121", "scheduler.params.warmup_max_lr", "warning"),
+    }
+
+
+@pytest.mark.parametrize("output_format", ["full", "concise", "json"])
+def test_every_output_format(upgrade, output_format):
+    result = upgrade(CONFIG, "--from", "0.14.4", "--output-format", output_format)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "DS103" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "upgrade needs --from"),
+        (["--to", "0.19.8"], "--to needs --from"),
+        (["--transformers-to", "5.0.0"], "--transformers-to needs --transformers-from"),
+        (["--from", "0.16.77"], "there is no DeepSpeed 0.16.77"),
+        (["--from", "0.19.8", "--to", "0.14.4"], "DeepSpeed 0.14.4 is older than 0.19.8"),
+    ],
+)
+def test_wrong_usage_is_one_line(upgrade, arguments, complaint):
+    result = upgrade(CONFIG, *arguments)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert complaint in result.stderr
