@@ -11,7 +11,9 @@ import json
 import platform
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
+TESTS = Path(__file__).parent.parent
 LIBRARIES = ("deepspeed", "torch", "transformers", "accelerate", "pydantic")
 
 
@@ -20,6 +22,7 @@ def main() -> None:
     parser.add_argument("--configs", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args()
+    sys.path[:0] = [str(TESTS.parent), str(TESTS)]  # the checkout's ds_lint, and what tests share
     with contextlib.redirect_stdout(sys.stderr):  # DeepSpeed logs to standard output, from its import on
         from agreement import measure
 

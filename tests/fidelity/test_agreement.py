@@ -6,7 +6,6 @@ The short form runs in every test run; ``-m long`` runs the long one, with other
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ pytest.importorskip("deepspeed")
 from agreement import Agreement, measure
 from installed import INSTALLED
 
-from tools.fidelity.trial import ROOT, Outcome, Trial
+from tools.fidelity.trial import Outcome, Trial
 
 pytestmark = pytest.mark.fidelity
 
@@ -41,12 +40,7 @@ def test_files_are_judged_as_hjson_reads_them():
 
 def test_measure_prints_what_the_command_reads():
     script = Path(__file__).parent / "measure.py"
-    done = subprocess.run(
-        [sys.executable, script, "--configs", "4", "--seed", "1"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=True,
-    )
+    done = subprocess.run([sys.executable, script, "--configs", "4", "--seed", "1"], capture_output=True, check=True)
     trial = Trial(**json.loads(done.stdout), tests=Outcome(0, 0, 0), seconds=0.0)
     assert (trial.release, trial.configs, len(trial.kinds)) == (INSTALLED.deepspeed, 4, 4)
 

@@ -1,9 +1,8 @@
-"""Run the fidelity tests of the checkout in the environment of a release."""
+"""Run the fidelity tests of the checkout in the environment of a release; ds_lint is on the path, not installed."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -80,7 +79,7 @@ def outcome_of(report: str) -> Outcome:
 
 def _measured(python: Path, configs: int, seed: int) -> str:
     command = [str(python), str(MEASURE), "--configs", str(configs), "--seed", str(seed)]
-    done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise TrialError(f"{MEASURE}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
     return done.stdout
@@ -91,14 +90,7 @@ def _tested(python: Path) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         options = ["--quiet", "--tb=short", "-p", "no:cacheprovider", f"--ignore={ASSERTED}", f"--junitxml={report}"]
-        subprocess.run(
-            [python, "-m", "pytest", *options, TESTS], cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False
-        )
+        subprocess.run([python, "-m", "pytest", *options, TESTS], cwd=ROOT, stdout=sys.stderr, check=False)
         if not report.exists():
             raise TrialError("pytest wrote no report")
         return outcome_of(report.read_text(encoding="utf-8"))
-
-
-def _environment() -> dict[str, str]:
-    """The checkout's ds_lint is on the path, not installed."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
