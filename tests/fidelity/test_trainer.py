@@ -112,6 +112,7 @@ def test_a_zero_section_that_is_none(zero):
     assert any(finding.effect == "rejected" for finding in findings)
 
 
+@pytest.mark.skipif(knowledge().is_lax, reason="DeepSpeed below 0.15 refuses such a stage")
 def test_a_stage_in_quotes_is_not_recognised():
     config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "3"}}
     assert not HfTrainerDeepSpeedConfig(config).is_zero3()
