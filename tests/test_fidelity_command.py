@@ -119,7 +119,7 @@ def test_what_cannot_be_done_is_one_line_after_the_progress(trials, monkeypatch,
 
     monkeypatch.setattr(environments, "make", fail)
     assert command.main(["0.16.9"]) == 2
-    assert capsys.readouterr().err.splitlines()[1:] == [f"error: {error}"]
+    assert capsys.readouterr().err.splitlines()[1:] == [f"error: 0.16.9: {error}"]
 
 
 def test_a_measurement_that_breaks_off_says_why(tmp_path):

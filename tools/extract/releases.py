@@ -94,4 +94,5 @@ def reason(errors: str) -> str:
     if "Retrying (" in errors:  # pip goes on to say that it found no such release
         return "pip cannot reach the package index"
     lines = errors.strip().splitlines() or ["no reason given"]
-    return f"pip: {lines[-1].removeprefix('ERROR: ')}"
+    named = [line for line in lines if line.startswith(("ERROR: ", "error: "))]  # hints may follow
+    return f"pip: {(named or lines)[-1].removeprefix('ERROR: ').removeprefix('error: ')}"

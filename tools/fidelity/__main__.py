@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _cannot(f"ds-lint knows no DeepSpeed {release}; the newest that it knows is {known[-1]}")
     try:
         trials = [_tried(release, options) for release in options.releases]
-    except (UnavailableError, TrialError) as error:
+    except TrialError as error:
         return _cannot(str(error))
     sys.stdout.write(page.table(trials) + "\n")
     if options.write:
@@ -50,10 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tried(release: str, options: argparse.Namespace) -> Trial:
-    _tell(f"{release}: making the environment")
-    python = environments.make(release, options.environments.absolute() / release, fresh=options.fresh)
-    _tell(f"{release}: {options.configs} configs, and the other tests")
-    trial = try_release(python, options.configs, options.seed)
+    try:
+        _tell(f"{release}: making the environment")
+        python = environments.make(release, options.environments.absolute() / release, fresh=options.fresh)
+        _tell(f"{release}: {options.configs} configs, and the other tests")
+        trial = try_release(python, options.configs, options.seed)
+    except (UnavailableError, TrialError) as error:
+        raise TrialError(f"{release}: {error}") from error
     for disagreement in trial.disagreements:
         _tell(f"{release}: {disagreement}")
     _tell(f"{release}: {trial.share:.2%} agree, {trial.tests.failed} other tests failed, {trial.seconds:.0f} s")

@@ -56,7 +56,7 @@ class Trial(NamedTuple):
 
 
 class TrialError(Exception):
-    """The measurement broke off; the message is one line."""
+    """A release cannot be tried; the message is one line."""
 
 
 def try_release(python: Path, configs: int, seed: int) -> Trial:
