@@ -13,7 +13,7 @@ from ds_lint.stacks import trainer_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from ds_lint.tree import KeyPath, Scalar
@@ -301,9 +301,21 @@ class Knowledge:
 
     def since_default(self, path: KeyPath) -> str | None:
         """The release with which a key got the default that it has at the target; None if it always had it."""
-        runs = self._runs_of(path)
+        return self._since(self._runs_of(path), lambda run: run.get("default"))
+
+    def since_default_of_parameter(self, section: str, kind: str, constructor: str, name: str) -> str | None:
+        """The same for a parameter of a constructor, named without its module, of an optimizer or scheduler type."""
+        return self._since(
+            self._store["constructors"][section].get(kind, []),
+            lambda run: [
+                one["parameters"].get(name) for one in run["callables"] if one["callee"].endswith(f".{constructor}")
+            ],
+        )
+
+    def _since(self, runs: list[Facts], value: Callable[[Facts], object]) -> str | None:
+        """The release with which what runs say began to be what it is at the target."""
         place = next((place for place, run in enumerate(runs) if self._holds(run)), 0)
-        while place and runs[place - 1].get("default") == runs[place].get("default"):
+        while place and value(runs[place - 1]) == value(runs[place]):
             place -= 1
         since: str | None = runs[place].get("since")
         return since

@@ -23,6 +23,7 @@ HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Exampl
 FAMILIES = {  # the ranges of the design, by the module of a rule
     "syntax": range(100),
     "keys": range(100, 200),
+    "releases": range(100, 200),
     "values": range(200, 300),
     "zero": range(300, 400),
     "precision": range(400, 500),

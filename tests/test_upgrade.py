@@ -58,6 +58,24 @@ def test_everything_that_changes(upgrade):
     assert result.returncode == 1
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_newly_read_section_matters_where_it_is_switched_on(upgrade, is_on):
+    config = {"train_batch_size": 8, "torch_autocast": {"enabled": is_on}}
+    result = upgrade(config, "--from", "0.16.9", "--to", "0.19.8", "--output-format", "json")
+    assert ("DS122" in {code for code, _, _ in found(result)}) == is_on
+
+
+def test_a_new_default_of_a_parameter_names_its_release(upgrade):
+    config = {
+        "train_batch_size": 8,
+        "optimizer": {"type": "AdamW", "params": {}},
+        "scheduler": {"type": "WarmupLR", "params": {}},
+    }
+    result = upgrade(config, "--from", "0.14.4", "--to", "0.18.9", "--output-format", "json")
+    (message,) = [one["message"] for one in json.loads(result.stdout)["findings"] if "WarmupLR" in one["message"]]
+    assert "from 0.001 to null in DeepSpeed 0.17.2" in message
+
+
 def test_each_says_since_when(upgrade):
     result = upgrade(CONFIG, "--from", "0.14.4", "--to", "0.19.8", "--stack", "deepspeed", "--output-format", "json")
     report = json.loads(result.stdout)

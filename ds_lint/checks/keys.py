@@ -212,14 +212,13 @@ def newer_key(config: Config) -> Iterator[Problem]:
         if arrival is None:
             continue
         outcomes = _outcomes_of_unread(config, visit)
-        old = config.knowledge.old_name(visit.path)
         yield Problem(
             visit.path,
             visit.member.key_span,
             f"`{dotted(visit.path)}` came with DeepSpeed {arrival}, and {config.knowledge.deepspeed} does not know it: "
             f"{_consequence(visit, outcomes)}",
             outcomes,
-            help=f"Write `{old}`, its name before {arrival}." if old else f"Upgrade to {arrival}, or delete the key.",
+            help=_instead_of_newer(config, visit, arrival),
             label=f"since {arrival}",
         )
 
@@ -229,6 +228,16 @@ def _arrival(config: Config, visit: Visit) -> str | None:
     if config.knowledge.last_release_of(visit.path):
         return None
     return config.knowledge.next_release_of(visit.path)
+
+
+def _instead_of_newer(config: Config, visit: Visit, arrival: str) -> str:
+    old = config.knowledge.old_name(visit.path)
+    if old is None:
+        return f"Upgrade to DeepSpeed {arrival}, or delete the key."
+    renamed = config.knowledge.new_name((*visit.section.path, old)) or {}
+    if "value" in renamed:
+        return f"Upgrade to DeepSpeed {arrival}, or say it with `{old}`, which takes other values."
+    return f"Write `{old}`, its name before {arrival}."
 
 
 def _renamed(config: Config, visit: Visit) -> tuple[Key | None, str | None]:

@@ -176,6 +176,27 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     )
 
 
+_ONEBIT = ("onebitadam", "zerooneadam", "onebitlamb")  # gone with 0.19.7; _configure_basic_optimizer asserts
+
+
+@rule("DS516", "onebit-with-zero", severity="error", effects=("rejected",), keys=("optimizer",))
+def onebit_with_zero(config: Config) -> Iterator[Problem]:
+    """The 1-bit optimizers, which compress what ZeRO partitions; DeepSpeed 0.19.7 removed them."""
+    member = config.member("optimizer", "type")
+    if member is None or str(member.value.value).lower() not in _ONEBIT or not zero_stage(config):
+        return
+    if optimizer_constructor(config) is not None:
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            f"{member.value.value} does not go with ZeRO, and this is stage {zero_stage(config)}: "
+            "deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Use AdamW, or set `zero_optimization.stage` to 0.",
+            label="not with ZeRO",
+        )
+
+
 @rule("DS507", "untested-zero-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
 def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
     """An optimizer that DeepSpeed runs under ZeRO only when told to."""
@@ -185,6 +206,8 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         return
     if constructor.name in ZERO_TESTED or is_truthy(config.node("zero_allow_untested_optimizer")):
         return
+    if str(member.value.value).lower() in _ONEBIT:
+        return  # onebit-with-zero
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -307,7 +330,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         instead = "Set `fp16.loss_scale` to 0"
     elif model_dtype(config) == "bf16" and config.knowledge.does("bf16-has-a-static-loss-scale"):
         reason = "bf16 has none"
-        instead = "Use fp16"
+        instead = "Use fp16, upgrade to DeepSpeed 0.17.1"
     else:
         return
     yield Problem(

@@ -149,7 +149,7 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
     """NVIDIA's apex/amp, which does not go with ZeRO; DeepSpeed 0.19.8 removed it."""
     member = config.member("amp", "enabled")
     key = config.knowledge.find(("amp", "enabled"))
-    if member is None or key is None or not is_truthy(member.value) or not zero_stage(config):
+    if member is None or key is None or not is_on(config, "amp", "enabled") or not zero_stage(config):
         return
     yield Problem(
         ("amp", "enabled"),
@@ -163,7 +163,7 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
 
 @rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=("fp16",))
 def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
-    """A first loss scale of more than 64 bits, or at stage 0 of more than a float holds."""
+    """A first loss scale that torch cannot multiply the loss by, or that is more than a float holds."""
     member = config.member("fp16", "initial_scale_power")
     power = number_of(member.value) if member else None
     scale = config.node("fp16", "loss_scale")
@@ -172,7 +172,11 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
         return
     if scale is not None and scale.value != "auto" and number_of(scale):
         return  # a static loss scale: nobody looks at the power
-    largest = 63 if stage else 1023
+    section = config.knowledge.find(("fp16",))
+    if member.value.kind == "float" and section is not None and not section.strict:
+        return  # no pydantic makes it a whole number, and by a float torch multiplies
+    is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
+    largest = 63 if is_scaled else 1023  # torch takes whole numbers of 64 bits
     if power > largest and config.node("optimizer", "type") is not None:
         yield Problem(
             ("fp16", "initial_scale_power"),
@@ -180,14 +184,14 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
             f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
             f"for stage {stage}: the first step raises",
             rejected("train"),
-            help="Write 16, DeepSpeed's default: fp16 holds nothing above 65504.",
+            help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
             label=f"at most {largest}",
         )
 
 
 @rule("DS409", "static-loss-scale-at-stage-0", severity="error", effects=("rejected",), keys=("fp16",))
 def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
-    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper trips over missing timers."""
+    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper gets no timers."""
     member = config.member("fp16", "loss_scale")
     if member is None or not config.knowledge.does("static-loss-scale-trips-fused-fp16") or zero_stage(config) != 0:
         return
@@ -201,6 +205,6 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
             f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
             "it did not make: the first step raises",
             rejected("train"),
-            help="Set `loss_scale` to 0, or `zero_optimization.stage` to 1; DeepSpeed 0.17.1 mended it.",
+            help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to DeepSpeed 0.17.1.",
             label="static",
         )

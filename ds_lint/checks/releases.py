@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.config import Config, Visit
     from ds_lint.constructors import Constructor
     from ds_lint.knowledge import Key, Knowledge
     from ds_lint.tree import Scalar
@@ -53,26 +53,36 @@ def changed_default(config: Config) -> Iterator[Problem]:
 
 @rule("DS122", "newly-read-key", severity="warning", effects=("advice",))
 def newly_read_key(config: Config) -> Iterator[Problem]:
-    """Keys that the older release passed over without a word, and that take effect after an upgrade."""
+    """Keys that the older release passed over without a word, and that the newer one reads."""
     if config.before is None or not config.is_upgrade:
         return
     for visit in config.visits:
         if visit.key is None or "removed" in visit.key.facts or config.before.find(visit.path) is not None:
             continue
         section = config.before.find(visit.section.path)
-        if section is None or section.strict:
-            continue  # the section is reported, or the config did not start
+        if section is None or section.strict or not _says_something(config, visit):
+            continue  # the section is reported, or the config did not start, or nothing follows from the key
         arrival = config.before.next_release_of(visit.path)
         if arrival:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"DeepSpeed {config.before.deepspeed} passed `{dotted(visit.path)}` over without a word, and reads it "
-                f"since {arrival}: it takes effect now",
+                f"DeepSpeed {config.before.deepspeed} passed `{dotted(visit.path)}` over without a word, and since "
+                f"{arrival} DeepSpeed reads it: what it says may come into effect",
                 ADVICE,
                 help="Make sure that the value is what the run is meant to have, or delete the key.",
                 label=f"read since {arrival}",
             )
+
+
+def _says_something(config: Config, visit: Visit) -> bool:
+    """Whether a key that is newly read is more than its own default, or a section that is switched off."""
+    if visit.key is None or "no_effect" in visit.key.facts:
+        return False
+    if visit.key.is_section:
+        return visit.value.kind != "object" or _is_in_use(config, visit.key)
+    default: object = visit.key.facts.get("default", AUTO)
+    return visit.value.value != default
 
 
 def _left_out(config: Config, section: Key) -> Iterator[Key]:
@@ -108,15 +118,18 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
         kind = config.value(section, "type")
         if constructor is None or constructor.is_torch or not isinstance(kind, str):
             continue
+        kind = kind.lower() if section == "optimizer" else kind
         older = _defaults(before, section, kind, constructor)
         newer = _defaults(config.knowledge, section, kind, constructor)
         for name, default in newer.items():
             if name in older and _differs(older[name], default) and config.node(section, "params", name) is None:
+                consequence = (constructor.facts(name) or {}).get("on_new_default")
+                since = config.knowledge.since_default_of_parameter(f"{section}.params", kind, constructor.name, name)
                 yield Problem(
                     (section, "params", name),
                     _place(config, (section,)),
                     f"`{name}` of {constructor.name} is not set, and its default went from {_json(older[name])} to "
-                    f"{_json(default)} after DeepSpeed {before.deepspeed}",
+                    f"{_json(default)} in DeepSpeed {since}" + (f": {consequence}" if consequence else ""),
                     ADVICE,
                     help=f'Write "{name}": {_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
                     label="new default",
@@ -125,9 +138,8 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
 
 
 def _defaults(knowledge: Knowledge, section: str, kind: str, constructor: Constructor) -> dict[str, Scalar]:
-    kind = kind.lower() if section == "optimizer" else kind
     for one in knowledge.constructors(f"{section}.params", kind):
-        if one["callee"].rsplit(".", 1)[-1] == constructor.name:
+        if one["callee"].endswith(f".{constructor.name}"):
             return one.get("parameters") or {}
     return {}
 

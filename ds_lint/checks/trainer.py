@@ -73,7 +73,7 @@ def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
         f'{_who(config, concerned)} fills "auto" with 0 where the run has no warm-up, and {constructor.name} of '
         f"DeepSpeed {config.knowledge.deepspeed} refuses 0: the run stops before the first step",
         dict.fromkeys(concerned, RISK),
-        help=f"Set warmup_steps or warmup_ratio, write a number above 0{_or_upgrade(config, concerned, path)}.",
+        help=f"Give the run a warm-up, write a number above 0{_or_upgrade(config, concerned, path)}.",
         label="0 without warm-up",
     )
 
@@ -83,17 +83,19 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
     """A prefetch size that an older transformers or Accelerate fills with a fraction, which pydantic 2 refuses."""
     path = ("zero_optimization", "stage3_prefetch_bucket_size")
     member = config.member(*path)
-    if member is None or member.value.value != AUTO or config.knowledge.is_lax or zero_stage(config) not in (3, None):
+    if member is None or member.value.value != AUTO or config.knowledge.is_lax:
         return
     filled = _filled(config, path)
     concerned = [stack for stack in config.stacks if filled and filled["number"].get(stack) == "float"]
+    if zero_stage(config) not in (3, None):  # there the Trainer does not fill it, and Accelerate does
+        concerned = [stack for stack in concerned if stack == "accelerate"]
     if not concerned:
         return
     yield Problem(
         path,
         member.value.span,
         f'{_who(config, concerned)} fills "auto" with 0.9 * hidden_size ** 2, a fraction unless hidden_size is a '
-        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} takes whole numbers only: the run stops",
+        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} refuses fractions: the run stops",
         dict.fromkeys(concerned, RISK),
         help=f"Write the number{_or_upgrade(config, concerned, path)}.",
         label="a fraction",

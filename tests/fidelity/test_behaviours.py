@@ -43,6 +43,7 @@ SHOWN_BY = {
         None,
     ),
     "static-loss-scale-trips-fused-fp16": ({"fp16": {**FP16, "loss_scale": 8}, "optimizer": ADAMW}, "train", None),
+    "loss-is-scaled-at-stage-0": ({"fp16": {**FP16, "initial_scale_power": 64}, "optimizer": ADAMW}, "train", None),
     "optimizer-parameters-are-sorted-out": (
         {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "fp32_optimizer_states": True}}},
         None,
