@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
-from oracle import Verdict
+from generate import configs
+from installed import INSTALLED, knowledge
+from oracle import Oracle, Verdict
 
 from ds_lint import linting
 from ds_lint.finding import STAGES, Finding
-from ds_lint.knowledge import Target
 from ds_lint.spelling import is_comment
 
-INSTALLED = Target(version("deepspeed").partition("+")[0])  # the release that ds-lint is held against
+BAR = 0.99  # the share of the judged configs on which both must agree
+KINDS = ("false alarm", "silent", "stage", "ignored")  # of disagreements
+JUDGED = {"target": INSTALLED, "stack": "deepspeed", "world_size": 1}
 
 # A config without an optimizer is no error: the script may bring its own. The oracle's script does not.
 NO_OPTIMIZER = (
@@ -46,7 +51,7 @@ KNOWN = (
 class Disagreement:
     """A config on which ds-lint and DeepSpeed differ."""
 
-    kind: str  # "false alarm", "silent", "stage", "ignored"
+    kind: str  # one of KINDS
     config: Any
     ours: list[str]
     theirs: str
@@ -55,20 +60,68 @@ class Disagreement:
         return f"{self.kind}: ds-lint says {self.ours or 'nothing'}, DeepSpeed: {self.theirs}\n    {self.config}"
 
 
+@dataclass
+class Agreement:
+    """What came of comparing many configs; the oracle, with its machine, model and script, cannot judge all of them."""
+
+    count: int
+    unjudged: int
+    disagreements: list[Disagreement]
+
+    @property
+    def agreed(self) -> int:
+        return self.count - self.unjudged - len(self.disagreements)
+
+    @property
+    def is_enough(self) -> bool:
+        return self.agreed >= BAR * (self.count - self.unjudged)
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many disagreements there are of each kind."""
+        return {kind: sum(one.kind == kind for one in self.disagreements) for kind in KINDS}
+
+    @property
+    def unexplained(self) -> list[Disagreement]:
+        """The disagreements whose reason is not written down in ``KNOWN``."""
+        return [one for one in self.disagreements if not any(words in one.theirs for words, _ in KNOWN)]
+
+
+def measure(seed: int, count: int, *, as_file: bool = False) -> Agreement:
+    """Judge random configs, and train them with the installed DeepSpeed, which reads them from files or gets dicts."""
+    made = list(configs(seed, count, knowledge()))
+    with Oracle() as oracle:
+        verdicts = oracle.verdicts(copy.deepcopy(made), as_file=as_file)
+    reports = [
+        linting.lint_bytes(json.dumps(config).encode(), "ds_config.json", **JUDGED)
+        if as_file
+        else linting.lint_dict(config, **JUDGED)
+        for config in made
+    ]
+    return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
+
+
+def compare_all(judged: Iterable[tuple[Any, list[Finding], Verdict]]) -> Agreement:
+    """`compare` for many configs, each with what ds-lint and DeepSpeed say."""
+    agreement = Agreement(0, 0, [])
+    for config, findings, verdict in judged:
+        agreement.count += 1
+        agreement.unjudged += not is_judged(verdict)
+        if difference := compare(config, findings, verdict):
+            agreement.disagreements.append(difference)
+    return agreement
+
+
 def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreement | None:
     """None where both agree on start or rejection, on the stage, and on the keys that nothing reads."""
-    if verdict.unjudged or any(words in (verdict.error or "") for words in THE_MODEL):
+    if not is_judged(verdict):
         return None
     rejected = [finding for finding in findings if finding.effect == "rejected"]
     theirs = f"{verdict.rejected_at or 'runs'} {verdict.error or ''}"
     if bool(rejected) != bool(verdict.rejected_at):
-        if not rejected and lacks_optimizer(verdict):
-            return None
         kind = "false alarm" if rejected else "silent"
         return Disagreement(kind, config, [_short(finding) for finding in rejected], theirs)
     if rejected:
-        if lacks_optimizer(verdict):
-            return None  # with an optimizer from the script, the run would have come to ds-lint's stage
         first = min((finding.stage for finding in rejected if finding.stage), key=STAGES.index)
         if first != verdict.rejected_at:
             return Disagreement("stage", config, [_short(finding) for finding in rejected], theirs)
@@ -83,21 +136,22 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreem
     return None
 
 
+def is_judged(verdict: Verdict) -> bool:
+    """Whether the run shows what becomes of a config that has the optimizer, the model and the machine it asks for."""
+    is_about_the_model = any(words in (verdict.error or "") for words in THE_MODEL)
+    return not (verdict.unjudged or is_about_the_model or lacks_optimizer(verdict))
+
+
 def lacks_optimizer(verdict: Verdict) -> bool:
     """Whether the run ended because the oracle's script brings no optimizer."""
     story = f"{verdict.error or ''} {verdict.facts.get('where', '')}"
     return any(words in story for words in NO_OPTIMIZER)
 
 
-def is_known(disagreement: Disagreement) -> bool:
-    """Whether the reason for a disagreement is written down in ``KNOWN``."""
-    return any(words in disagreement.theirs for words, _ in KNOWN)
-
-
 def _is_unknown(path: str) -> bool:
     """Whether a key that nothing read is unknown, and no comment: known keys may wait for a feature that is off."""
     parts = tuple(path.split("."))
-    return linting.knowledge(INSTALLED).find(parts) is None and not is_comment(parts[-1])
+    return knowledge().find(parts) is None and not is_comment(parts[-1])
 
 
 def _short(finding: Finding) -> str:

@@ -52,7 +52,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 MACHINE = {
     "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available",
     "package": r"[Pp]lease install|make sure it is installed|No module named 'cupy'",
-    "cpu": r"mixed dtype \(CPU\)",
+    "cpu": r"mixed dtype \(CPU\)|Invalid device string: '0'",  # the latter: older AutoTP, on device 0
     "stand-in": r"no stand-in for",
     "memory": r"can't allocate memory|Cannot allocate memory",
 }
@@ -421,7 +421,9 @@ class _Judge:
     def _patch(self) -> None:
         import cpuinfo
         import deepspeed.comm
+        import deepspeed.ops.adam.cpu_adam
         import deepspeed.ops.lamb.fused_lamb
+        import deepspeed.ops.lion.cpu_lion
         import deepspeed.ops.lion.fused_lion
         import hjson
         import standins
@@ -479,7 +481,9 @@ class _Judge:
         torch._dynamo.config.disable = True  # Muon's kernels are compiled when they are first used
         # Finding out starts compilers; none means no shared memory communication either.
         deepspeed.ops.__compatible_ops__ = collections.defaultdict(bool)
-        cpuinfo.get_cpu_info = lambda: {"vendor_id_raw": "GenuineIntel"}  # starts processes, for one warning about AMD
+        for module in (cpuinfo, deepspeed.ops.adam.cpu_adam, deepspeed.ops.lion.cpu_lion):
+            # It starts processes, for one warning about AMD; older ops hold it under a name of their own.
+            module.get_cpu_info = lambda: {"vendor_id_raw": "GenuineIntel"}
         standins.install_packages()
 
         class Collect(logging.Handler):

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import INSTALLED
+from installed import INSTALLED, knowledge
 from oracle import Oracle
 
 from ds_lint import linting, stores
@@ -86,7 +86,7 @@ def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
     _, if_it_does, if_not = SHOWN_BY[behaviour]
     verdict = verdicts[behaviour]
     assert verdict.unjudged is None
-    expected = if_it_does if linting.knowledge(INSTALLED).does(behaviour) else if_not
+    expected = if_it_does if knowledge().does(behaviour) else if_not
     assert verdict.rejected_at == expected, verdict.error
 
 

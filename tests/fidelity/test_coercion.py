@@ -9,38 +9,15 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from deepspeed.comm.config import CommsLoggerConfig
-from deepspeed.compile.config import CompileConfig
-from deepspeed.inference.config import WeightQuantConfig
-from deepspeed.monitor.config import CometConfig, CSVConfig, TensorBoardConfig, WandbConfig
-from deepspeed.runtime.config import HybridEngineConfig
-from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
-from deepspeed.runtime.tensor_parallel.config import TPTrainingConfig
-from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
-from deepspeed.utils.config import DeepSpeedThroughputTimerConfig
+from installed import knowledge
+from models import MODELS
 
-from ds_lint import linting
 from ds_lint.coercion import refusal
 from ds_lint.knowledge import Key
 from ds_lint.source import json as json_source
 
 pytestmark = pytest.mark.fidelity
 
-MODELS = {
-    ("zero_optimization",): DeepSpeedZeroConfig,
-    ("fp16",): DeepSpeedFP16Config,
-    ("bf16",): DeepSpeedBF16Config,
-    ("hybrid_engine",): HybridEngineConfig,
-    ("tensor_parallel",): TPTrainingConfig,
-    ("compile",): CompileConfig,
-    ("tensorboard",): TensorBoardConfig,
-    ("wandb",): WandbConfig,
-    ("comet",): CometConfig,
-    ("csv_monitor",): CSVConfig,
-    ("comms_logger",): CommsLoggerConfig,
-    ("weight_quantization",): WeightQuantConfig,
-    ("timers", "throughput"): DeepSpeedThroughputTimerConfig,
-}
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 4, 10**30, -(10**20), 0.0, 1.0, -0.0, 3.0, 0.5, 1.5, -2.5, 5e8, 1e20, 9.3e18,
     9.2e18, float("inf"), float("-inf"), float("nan"), 0.99, "", " ", "0", "1", "3", "-1", " 3 ", "+3", "3.0", "3.00",
@@ -66,7 +43,7 @@ def test_every_field_of_a_section(section):
 
 
 def fields(section: tuple[str, ...]) -> list[Key]:
-    pending = [linting.knowledge().find(section)]
+    pending = [knowledge().find(section)]
     found = []
     while pending:
         here = pending.pop()

@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import compare
+from agreement import JUDGED, compare_all
 from generate import mutate
+from installed import knowledge
 from oracle import Oracle
 from test_agreement import assert_agreement
 
@@ -36,14 +37,12 @@ def test_real_configs_as_files():
     texts = [path.read_bytes() for path in sorted((CORPUS / "configs").glob("*.json"))]
     with Oracle() as oracle:
         verdicts = oracle.verdicts(texts, level="train", as_file=True)
-    found = []
-    for text, verdict in zip(texts, verdicts, strict=True):
-        findings = linting.lint_bytes(text, "config.json", stack="deepspeed", world_size=1).findings
-        if any(finding.name == "template" for finding in findings):
-            continue  # judged as what it will be once it is filled in
-        if difference := compare(text.decode(errors="replace"), findings, verdict):
-            found.append(difference)
-    assert_agreement(found, len(texts))
+    judged = [
+        (text.decode(errors="replace"), linting.lint_bytes(text, "config.json", **JUDGED).findings, verdict)
+        for text, verdict in zip(texts, verdicts, strict=True)
+    ]
+    # A template is judged as what it will be once it is filled in.
+    assert_agreement(compare_all(one for one in judged if not any(finding.name == "template" for finding in one[1])))
 
 
 def test_real_configs_mutated():
@@ -52,16 +51,16 @@ def test_real_configs_mutated():
     configs = []
     for _ in range(MUTATED):
         config = copy.deepcopy(chance.choice(bases))
-        mutate(chance, config, linting.knowledge())
+        mutate(chance, config, knowledge())
         configs.append(config)
     with Oracle() as oracle:
         verdicts = oracle.verdicts(copy.deepcopy(configs), level="train")
-    found = [
-        difference
-        for config, verdict in zip(configs, verdicts, strict=True)
-        if (difference := compare(config, linting.lint_dict(config, stack="deepspeed", world_size=1).findings, verdict))
-    ]
-    assert_agreement(found, MUTATED)
+    assert_agreement(
+        compare_all(
+            (config, linting.lint_dict(config, **JUDGED).findings, verdict)
+            for config, verdict in zip(configs, verdicts, strict=True)
+        )
+    )
 
 
 def parsed(path: Path) -> dict | None:

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import compare
+from agreement import JUDGED, compare
 from oracle import Job, Oracle
 
 from ds_lint import linting
@@ -26,5 +26,5 @@ def test_deepspeed_agrees_on_every_config_of_the_documents(documents):
 
 def findings(config):
     if isinstance(config, dict):
-        return linting.lint_dict(config, stack="deepspeed", world_size=1).findings
-    return linting.lint_bytes(config.encode(), "ds_config.json", stack="deepspeed", world_size=1).findings
+        return linting.lint_dict(config, **JUDGED).findings
+    return linting.lint_bytes(config.encode(), "ds_config.json", **JUDGED).findings

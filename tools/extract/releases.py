@@ -85,12 +85,14 @@ def _pip(*arguments: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise UnavailableError(_reason(done.stderr))
+        raise UnavailableError(reason(done.stderr))
     return done.stdout
 
 
-def _reason(errors: str) -> str:
+def reason(errors: str) -> str:
+    """Why pip failed, in one line, by what it printed."""
     if "Retrying (" in errors:  # pip goes on to say that it found no such release
         return "pip cannot reach the package index"
     lines = errors.strip().splitlines() or ["no reason given"]
-    return f"pip: {lines[-1].removeprefix('ERROR: ')}"
+    named = [line for line in lines if line.startswith(("ERROR: ", "error: "))]  # hints may follow
+    return f"pip: {(named or lines)[-1].removeprefix('ERROR: ').removeprefix('error: ')}"
