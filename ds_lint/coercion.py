@@ -143,8 +143,9 @@ def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> 
         return None  # annotated ``object``: anything is taken
     if isinstance(types, str):
         types = [types]
-    if kind == "null":
-        return None if "null" in types else _pydantic_words(types, facts)
+    if kind == "null":  # pydantic 1 takes null for every field whose default it is
+        is_default = facts.get("lax") and "default" in facts and facts["default"] is None
+        return None if "null" in types or is_default else _pydantic_words(types, facts)
     refusals = [_CHECKS[wanted](facts, node, kind, value) for wanted in types if wanted != "null"]
     if None in refusals:
         return None

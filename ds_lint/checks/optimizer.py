@@ -204,7 +204,10 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if constructor is None or member is None or not zero_stage(config):
         return
-    if constructor.name in ZERO_TESTED or is_truthy(config.node("zero_allow_untested_optimizer")):
+    is_tested = constructor.name in ZERO_TESTED and (
+        constructor.name != "ZenFlowCPUAdam" or config.knowledge.does("zenflow-is-tested-under-zero")
+    )
+    if is_tested or is_truthy(config.node("zero_allow_untested_optimizer")):
         return
     if str(member.value.value).lower() in _ONEBIT:
         return  # onebit-with-zero
@@ -266,6 +269,8 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
     constructor = optimizer_constructor(config)
     if member is None or constructor is None or constructor.name != "FusedAdam" or not is_truthy(member.value):
         return
+    if model_dtype(config) == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32"):
+        return  # another wrapper, which does not look at it
     if zero_stage(config) == 0 and model_dtype(config) != "fp32":
         yield Problem(
             ("optimizer", "legacy_fusion"),
@@ -285,6 +290,9 @@ def unknown_warmup_type(config: Config) -> Iterator[Problem]:
     member = config.member("scheduler", "params", "warmup_type")
     if constructor is None or constructor.is_torch or member is None or not constructor.knows("warmup_type"):
         return
+    facts = constructor.facts("warmup_type")
+    if facts and refusal(facts, False, member.value, member.value.kind, member.value.value):
+        return  # refused-parameter
     if member.value.kind == "string" and member.value.value not in ("log", "linear", AUTO):
         yield Problem(
             ("scheduler", "params", "warmup_type"),

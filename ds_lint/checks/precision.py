@@ -65,13 +65,14 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
     member = config.member("data_types", "grad_accum_dtype")
     wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
-    if member is not None and wanted is not None and wanted != dtype and zero_stage(config) == 0:
+    accumulated = "fp32" if dtype == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32") else dtype
+    if member is not None and wanted is not None and wanted != accumulated and zero_stage(config) == 0:
         if config.node("optimizer", "type") is None:
             return  # checked only where the config brings an optimizer
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"without ZeRO, a {dtype} model accumulates its gradients in {dtype}: "
+            f"without ZeRO, a {dtype} model accumulates its gradients in {accumulated}: "
             f"deepspeed.initialize refuses {wanted}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
@@ -161,6 +162,9 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
     )
 
 
+_MOST_POWER_IN_PRINT = 14284  # of 2: Python writes no number of more than 4300 digits, and older releases print it
+
+
 @rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=("fp16",))
 def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
     """A first loss scale that torch cannot multiply the loss by, or that is more than a float holds."""
@@ -178,12 +182,13 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
     is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
     largest = 63 if is_scaled else 1023  # torch takes whole numbers of 64 bits
     if power > largest and config.node("optimizer", "type") is not None:
+        is_printed = section is not None and not section.strict and power > _MOST_POWER_IN_PRINT
         yield Problem(
             ("fp16", "initial_scale_power"),
             member.value.span,
             f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
-            f"for stage {stage}: the first step raises",
-            rejected("train"),
+            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises",
+            rejected("initialize" if is_printed else "train"),
             help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
             label=f"at most {largest}",
         )
@@ -207,4 +212,23 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
             rejected("train"),
             help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to DeepSpeed 0.17.1.",
             label="static",
+        )
+
+
+@rule("DS410", "autocast-with-quantized-weights", severity="error", effects=("rejected",), keys=("torch_autocast",))
+def autocast_with_quantized_weights(config: Config) -> Iterator[Problem]:
+    """Autocast of torch with weights that ZeRO++ quantizes for communication."""
+    quantized = config.member("zero_optimization", "zero_quantized_weights")
+    autocast = config.member("torch_autocast", "enabled")
+    if quantized is None or autocast is None or not is_on(config, "torch_autocast", "enabled"):
+        return
+    if is_on(config, "zero_optimization", "zero_quantized_weights"):
+        yield Problem(
+            ("torch_autocast", "enabled"),
+            autocast.value.span,
+            "torch_autocast does not go with `zero_quantized_weights`: deepspeed.initialize raises",
+            rejected("initialize"),
+            help='Switch one of them off; weights can be quantized with "bf16" or "fp16".',
+            label="on",
+            related=[Related(quantized.value.span, "and the weights are quantized")],
         )

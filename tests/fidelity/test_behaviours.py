@@ -49,6 +49,23 @@ SHOWN_BY = {
         None,
         "initialize",
     ),
+    "bf16-accumulates-in-fp32": (
+        {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}, "optimizer": ADAMW},
+        None,
+        "initialize",
+    ),
+    "zenflow-is-tested-under-zero": (
+        {
+            "zero_optimization": {
+                "stage": 2,
+                "offload_optimizer": {"device": "cpu"},
+                "zenflow": {"topk_ratio": 0.1, "update_interval": 4, "full_warm_up_rounds": 0, "overlap_step": False},
+            },
+            "optimizer": ADAMW,
+        },
+        None,
+        "initialize" if knowledge().find(("zero_optimization", "zenflow")) else "parse",
+    ),
     "partial-offload-is-checked": (
         {
             "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}},
