@@ -15,7 +15,7 @@ PATH = Path(__file__).parent.parent.parent / "docs" / "agreement.md"
 PAGE = """\
 # How often ds-lint and DeepSpeed agree
 
-Random configs, with the slips that people make (`tests/fidelity/generate.py`), are judged by ds-lint for a release of
+Random configs, with the slips that people make (`tests/generate.py`), are judged by ds-lint for a release of
 DeepSpeed, and trained for two optimizer steps by that release. Both agree on a config if they agree on three things:
 whether it starts, at which stage it is refused, and which unknown keys nothing reads.
 
