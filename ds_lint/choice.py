@@ -85,23 +85,23 @@ def choose(directory: str, flags: dict[str, str]) -> Choice:
     return choice
 
 
-def between(ends: dict[str, tuple[str, str | None]]) -> Choice:
-    """All releases from one to another, by library; None is the newest known. Raises UnknownRelease."""
-    choice = Choice()
+def between(directory: str, ends: dict[str, tuple[str, str | None]]) -> Choice:
+    """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
+
+    Of a library that stays, it is the newest that the project allows.
+    """
+    choice = choose(directory, {library: first for library, (first, _) in ends.items()})
     for library in LIBRARIES:
-        known = stores.read(library)["releases"]
         if library not in ends:
-            choice.releases[library] = known[-1:]
-            choice.origins[library] = NEWEST_KNOWN
+            choice.releases[library] = choice.releases[library][-1:]
             continue
-        first, last = ends[library]
-        oldest = known.index(_of_flag(library, first, known, choice)[0])
-        newest = known.index(_of_flag(library, last, known, choice)[-1]) if last else len(known) - 1
-        if newest < oldest:
-            raise UnknownRelease(f"{NAMES[library]} {known[newest]} is older than {known[oldest]}")
-        choice.releases[library] = known[oldest : newest + 1]
-        choice.origins[library] = "upgrade"
-    _warn_of_untested(choice)
+        known = stores.read(library)["releases"]
+        oldest, last = choice.releases[library][0], ends[library][1]
+        newest = _of_flag(library, last, known, choice)[-1] if last else known[-1]
+        if known.index(newest) < known.index(oldest):
+            raise UnknownRelease(f"{NAMES[library]} {newest} is older than {oldest}")
+        choice.releases[library] = known[known.index(oldest) : known.index(newest) + 1]
+        choice.origins[library] = "asked for"
     return choice
 
 
@@ -171,7 +171,7 @@ def _is_newer(specifier: str, known: list[str]) -> bool:
 
 
 def _newer(library: str, specifier: str, known: list[str], source: str | None = None) -> str:
-    who = f"{source} asks" if source else f"--{library}-version asks"
+    who = f"{source} asks" if source else "the command line asks"
     return (
         f"{who} for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than what ds-lint knows; "
         f"judged by {known[-1]}"

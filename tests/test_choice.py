@@ -109,16 +109,21 @@ def test_releases_that_were_never_run_are_said_to_be(project):
     assert "below 0.9.0 was read off its source" in note
 
 
-def test_an_upgrade_is_judged_over_everything_between():
-    choice = between({"deepspeed": ("0.19.5", None), "transformers": ("5.20.0", "5.20.1")})
+def test_an_upgrade_is_judged_over_everything_between(project):
+    choice = between(project(), {"deepspeed": ("0.19.5", None), "transformers": ("5.20.0", "5.20.1")})
     assert choice.releases["deepspeed"] == ["0.19.5", "0.19.6", "0.19.7", "0.19.8"]
     assert choice.releases["transformers"] == ["5.20.0", "5.20.1"]
     assert choice.releases["accelerate"] == [NEWEST["accelerate"]]
 
 
-def test_an_upgrade_to_an_older_release():
+def test_an_upgrade_leaves_other_libraries_where_the_project_has_them(project):
+    choice = between(project(requirements__txt="transformers>=4.40,<4.45\n"), {"deepspeed": ("0.19.5", None)})
+    assert choice.releases["transformers"] == ["4.44.2"]
+
+
+def test_an_upgrade_to_an_older_release(project):
     with pytest.raises(UnknownRelease, match=r"0\.14\.4 is older than 0\.16\.9"):
-        between({"deepspeed": ("0.16.9", "0.14.4")})
+        between(project(), {"deepspeed": ("0.16.9", "0.14.4")})
 
 
 def test_who_says_so_is_told(project):

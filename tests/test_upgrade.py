@@ -127,6 +127,12 @@ def test_every_output_format(upgrade, output_format):
     assert "DS103" in result.stdout
 
 
+def test_verbose_says_which_releases(upgrade, tmp_path):
+    (tmp_path / "requirements.txt").write_text("transformers==4.57.6\n", encoding="utf-8")
+    shown = upgrade(CONFIG, "--from", "0.19.5", "--to", "0.19.8", "-v").stdout
+    assert "judged by deepspeed 0.19.5 to 0.19.8 (asked for), transformers 4.57.6 (requirements.txt:1)," in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

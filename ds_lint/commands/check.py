@@ -15,12 +15,11 @@ from ds_lint.output.terminal import terminal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from ds_lint.choice import Choice
     from ds_lint.output.report import FileReport
-    from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
@@ -84,11 +83,20 @@ def check(options: Options) -> int:
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
-        reports = [_judged(document, options, rules, choices) for document in documents(options, unreadable)]
+        reports = [
+            judge(
+                document,
+                choice_for(document, choices, lambda directory: choose(directory, options.versions)),
+                stack=options.stack,
+                world_size=options.world_size,
+                rules=rules,
+            )
+            for document in documents(options, unreadable)
+        ]
     except UnknownRelease as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
-    return finish(options, reports, _notes(options, choices), unreadable)
+    return finish(options, reports, notes(options, choices), unreadable)
 
 
 def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:
@@ -129,21 +137,21 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
         yield document
 
 
-def _judged(document: Document, options: Options, rules: list[Rule] | None, choices: dict[str, Choice]) -> FileReport:
-    """The report on a file, by the releases that its directory uses."""
-    directory = os.path.dirname(document.path) or os.curdir
+def choice_for(document: Document, choices: dict[str, Choice], choose: Callable[[str], Choice]) -> Choice:
+    """The releases that a document is judged by, chosen once for its directory."""
+    directory = os.path.dirname(document.path)
     if directory not in choices:
-        choices[directory] = choose(directory, options.versions)
-    return judge(document, choices[directory], stack=options.stack, world_size=options.world_size, rules=rules)
+        choices[directory] = choose(directory)
+    return choices[directory]
 
 
-def _notes(options: Options, choices: dict[str, Choice]) -> list[str]:
+def notes(options: Options, choices: dict[str, Choice]) -> list[str]:
     """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
-    notes = [note for choice in choices.values() for note in choice.notes]
+    found = [note for choice in choices.values() for note in choice.notes]
     if options.verbose:
         for directory, choice in choices.items():
-            notes.append(f"{f'{directory}: ' if len(choices) > 1 else ''}judged by {choice}")
-    return list(dict.fromkeys(notes))
+            found.append(f"{f'{directory or os.curdir}: ' if len(choices) > 1 else ''}judged by {choice}")
+    return list(dict.fromkeys(found))
 
 
 def _detected(data: bytes, path: str) -> Document | None:

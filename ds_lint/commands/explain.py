@@ -129,11 +129,14 @@ def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "nothing"
 
 
+_WHO = {"trainer": "the Trainer", "accelerate": "Accelerate"}
+
+
 def _filling(path: str, knowledge: Knowledge) -> Iterator[tuple[str, str]]:
     filled = knowledge.trainer["fills"].get(path)
     if filled:
-        who = "the Trainer and Accelerate" if len(filled["by"]) > 1 else "the Trainer"
-        yield "auto", f"{who} fill it with {filled['with']}"
+        who = " and ".join(_WHO[stack] for stack in filled["by"])
+        yield "auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}"
         if filled["matched"]:
             yield "match", "a value of its own must equal the Trainer's"
     overwritten = knowledge.trainer["overwrites"].get(path)

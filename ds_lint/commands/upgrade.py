@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 
 from ds_lint.choice import UnknownRelease, between
-from ds_lint.commands.check import documents, finish
+from ds_lint.commands.check import choice_for, documents, finish, notes
 from ds_lint.judging import judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.choice import Choice
     from ds_lint.commands.check import Options
 
 
@@ -20,16 +21,27 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
         from ds_lint.commands.selection import select
 
         rules = select(options.select, options.ignore)
+    choices: dict[str, Choice] = {}
+    unreadable: list[str] = []
     try:
-        choice = between(ends)
+        reports = [
+            judge(
+                document,
+                choice_for(document, choices, lambda directory: between(directory, ends)),
+                stack=options.stack,
+                world_size=options.world_size,
+                rules=rules,
+                is_upgrade=True,
+            )
+            for document in documents(options, unreadable)
+        ]
     except UnknownRelease as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
-    unreadable: list[str] = []
-    reports = [
-        judge(document, choice, stack=options.stack, world_size=options.world_size, rules=rules, is_upgrade=True)
-        for document in documents(options, unreadable)
-    ]
-    steps = (f"{library} {' to '.join(choice.ranges.get(library, choice.releases[library]))}" for library in ends)
-    notes = [*choice.notes, f"only what changes is reported: {', '.join(steps)}"]
-    return finish(options, reports, notes, unreadable)
+    steps = dict.fromkeys(
+        f"{library} {' to '.join(choice.ranges.get(library, choice.releases[library]))}"
+        for choice in choices.values()
+        for library in ends
+    )
+    only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
+    return finish(options, reports, [*notes(options, choices), *only], unreadable)
