@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.choice import Choice
     from ds_lint.output.report import FileReport
+    from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
@@ -75,11 +76,7 @@ class Options:
 
 def check(options: Options) -> int:
     """Judge, print, and return the exit status."""
-    rules = None
-    if options.select or options.ignore:
-        from ds_lint.commands.selection import select
-
-        rules = select(options.select, options.ignore)
+    rules = chosen_rules(options)
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
@@ -97,6 +94,15 @@ def check(options: Options) -> int:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
     return finish(options, reports, notes(options, choices), unreadable)
+
+
+def chosen_rules(options: Options) -> list[Rule] | None:
+    """The rules that ``--select`` and ``--ignore`` leave; None for all of them."""
+    if not options.select and not options.ignore:
+        return None
+    from ds_lint.commands.selection import select
+
+    return select(options.select, options.ignore)
 
 
 def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ds_lint.choice import UnknownRelease, between
-from ds_lint.commands.check import choice_for, documents, finish, notes
+from ds_lint.commands.check import choice_for, chosen_rules, documents, finish, notes
 from ds_lint.judging import judge
 
 TYPE_CHECKING = False
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
     """Print what is new with the newer releases, and return the exit status; ``ends`` are from and to by library."""
-    rules = None
-    if options.select or options.ignore:
-        from ds_lint.commands.selection import select
-
-        rules = select(options.select, options.ignore)
+    rules = chosen_rules(options)
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
