@@ -347,6 +347,13 @@ def test_a_reader_that_goes_away_is_no_error(write, tmp_path, arguments):
     assert process.returncode in (0, 1)
 
 
+def test_a_release_that_there_is_not_is_wrong_usage_also_without_a_config(run):
+    for command in (["check", "--deepspeed-version", "0.16.77"], ["upgrade", "--from", "0.16.77"]):
+        result = run(*command, ".")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr == "ds-lint: there is no DeepSpeed 0.16.77; known are 0.3.1 to 0.19.8\n"
+
+
 @pytest.mark.parametrize("output", ["full", "concise", "json"])
 def test_a_terminal_without_unicode_gets_escapes(run, write, output):
     write(**{"梯度.json": {**CLEAN, "梯度": 1, "😀": 2}})

@@ -80,6 +80,8 @@ def check(options: Options) -> int:
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
+        if options.versions:
+            choose("", options.versions)  # a release that there is not is wrong usage, whatever files there are
         reports = [
             judge(
                 document,

@@ -20,6 +20,7 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
+        between("", ends)  # a release that there is not is wrong usage, whatever files there are
         reports = [
             judge(
                 document,
