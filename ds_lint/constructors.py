@@ -133,6 +133,7 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
     if offloads_optimizer(config):
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
+        extra = (*extra, "fp32_optimizer_states")  # DeepSpeed hands it over itself, where it does not leave it in
         return _known(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, extra)
     return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, extra)
 
