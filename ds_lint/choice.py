@@ -90,6 +90,11 @@ def between(directory: str, ends: dict[str, tuple[str, str | None]]) -> Choice:
 
     Of a library that stays, it is the newest that the project allows.
     """
+    for library, (first, _) in ends.items():
+        left = Choice()
+        _of_flag(library, first, stores.read(library)["releases"], left)
+        if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
+            raise UnknownRelease(f"an upgrade leaves one release that ds-lint knows, and {first} is none")
     choice = choose(directory, {library: first for library, (first, _) in ends.items()})
     for library in LIBRARIES:
         if library not in ends:
@@ -116,6 +121,7 @@ def _warn_of_untested(choice: Choice) -> None:
 
 def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> list[str]:
     """A release, a line such as ``0.16`` (its newest patch), or a specifier such as ``>=0.14``."""
+    wanted = wanted.strip().removeprefix("v")
     if wanted in known:
         return [wanted]
     if wanted[:1].isdigit():
@@ -123,16 +129,18 @@ def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> lis
         if patches:
             return patches[-1:]
         wanted = f"=={wanted}"
+    elif wanted[:1] not in ("=", "!", "<", ">", "~"):
+        raise UnknownRelease(f'{wanted!r} is no version of {NAMES[library]}; write 0.16.9, 0.16 or ">=0.14"')
     from ds_lint.targets.releases import allowed
 
-    found = allowed(wanted, known) if wanted.strip() else []
+    found = allowed(wanted, known)
     if found:
         return _from_oldest_unasked(library, found, known)
     if _is_newer(wanted, known):
-        choice.notes.append(_newer(library, wanted, known))
+        choice.notes.append(_newer("the command line", library, wanted, known))
         return known[-1:]
     raise UnknownRelease(
-        f"there is no {NAMES[library]} {wanted.removeprefix('==')}; known are {known[0]} to {known[-1]}"
+        f"ds-lint knows no {NAMES[library]} {wanted.removeprefix('==')}; it knows {known[0]} to {known[-1]}"
     )
 
 
@@ -143,10 +151,10 @@ def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
     if found:
         return _from_oldest_unasked(pin.library, found, known)
     if _is_newer(pin.specifier, known):
-        choice.notes.append(_newer(pin.library, pin.specifier, known, pin.source))
+        choice.notes.append(_newer(pin.source, pin.library, pin.specifier, known))
         return known[-1:]
-    older = allowed(pin.specifier.replace("==", "<="), known) if pin.specifier.startswith("==") else []
-    nearest = older[-1:] or known[:1]
+    oldest_wanted = _oldest_wanted(pin.specifier)
+    nearest = (allowed(f"<={oldest_wanted}", known) if oldest_wanted else known)[-1:] or known[:1]
     choice.notes.append(
         f"{pin.source} asks for {NAMES[pin.library]} {pin.specifier}, which is no release that ds-lint knows; "
         f"judged by {nearest[0]}"
@@ -163,16 +171,27 @@ def _from_oldest_unasked(library: str, found: list[str], known: list[str]) -> li
 
 
 def _is_newer(specifier: str, known: list[str]) -> bool:
-    """Whether a specifier without a known release would allow one that is newer than all of them."""
+    """Whether a specifier without a known release asks for one that is newer than all of them."""
     from ds_lint.targets.releases import allowed
 
-    version = specifier.lstrip("=><~! ").partition(",")[0].partition("+")[0].strip()
-    return version[:1].isdigit() and not allowed(f">={version}", known)
+    version = _oldest_wanted(specifier)
+    if version is None:
+        return False
+    is_above = any(clause.strip() == f">{version}" for clause in specifier.split(","))
+    return not allowed(f">{version}" if is_above else f">={version}", known)
 
 
-def _newer(library: str, specifier: str, known: list[str], source: str | None = None) -> str:
-    who = f"{source} asks" if source else "the command line asks"
+def _oldest_wanted(specifier: str) -> str | None:
+    """The version of the first clause that bounds a specifier from below; None if none does."""
+    for clause in specifier.split(","):
+        version = clause.strip().lstrip("=>~ ").partition("+")[0].removesuffix(".*").strip()
+        if clause.strip()[:1] in ("=", ">", "~") and version[:1].isdigit():
+            return version
+    return None
+
+
+def _newer(who: str, library: str, specifier: str, known: list[str]) -> str:
     return (
-        f"{who} for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than what ds-lint knows; "
+        f"{who} asks for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than what ds-lint knows; "
         f"judged by {known[-1]}"
     )

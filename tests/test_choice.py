@@ -53,13 +53,19 @@ def test_a_flag_names_a_release_a_line_or_a_range(project, flag, judged):
     assert choice.origins["deepspeed"] == "--deepspeed-version"
 
 
-@pytest.mark.parametrize("flag", ["0.16.77", "0.1.0", "latest", "", "=0.16"])
+@pytest.mark.parametrize("flag", ["0.16.77", "0.1.0", "=0.16", ">0.17,<0.16"])
 def test_a_flag_that_names_no_release(project, flag):
-    with pytest.raises(UnknownRelease, match=r"known are 0\.3\.1 to "):
+    with pytest.raises(UnknownRelease, match=r"it knows 0\.3\.1 to "):
         choose(project(), {"deepspeed": flag})
 
 
-@pytest.mark.parametrize("flag", ["0.21", "99.0.1", ">=1"])
+@pytest.mark.parametrize("flag", ["latest", "", "*", "deepspeed>=0.14", "^0.16"])
+def test_a_flag_that_is_no_version(project, flag):
+    with pytest.raises(UnknownRelease, match=r"is no version of DeepSpeed; write 0\.16\.9, 0\.16 or"):
+        choose(project(), {"deepspeed": flag})
+
+
+@pytest.mark.parametrize("flag", ["0.21", "99.0.1", ">=1", ">0.19.8", ">0.19.8,<1"])
 def test_a_release_that_is_newer_than_all(project, flag):
     choice = choose(project(), {"deepspeed": flag})
     assert choice.releases["deepspeed"] == [NEWEST["deepspeed"]]
@@ -87,6 +93,23 @@ def test_a_pin_of_a_release_that_there_is_not(project):
     choice = choose(project(requirements__txt="transformers==4.49.1\n"), {})
     assert choice.releases["transformers"] == ["4.49.0"]
     assert "no release that ds-lint knows; judged by 4.49.0" in choice.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("pin", "judged"),
+    [
+        (">0.19.8", NEWEST["deepspeed"]),
+        (">0.19.8,<1", NEWEST["deepspeed"]),
+        (">=0.16.10,<0.17", "0.16.9"),
+        ("==0.16.42", "0.16.9"),
+        (">0.17,<0.16", "0.17.0"),
+        (">=0.19.8,!=0.19.8", "0.19.8"),
+    ],
+)
+def test_a_range_without_a_known_release_is_judged_by_the_nearest(project, pin, judged):
+    choice = choose(project(requirements__txt=f"deepspeed{pin}\n"), {})
+    assert choice.releases["deepspeed"] == [judged]
+    assert f"judged by {judged}" in choice.notes[0]
 
 
 def test_what_is_installed_where_nobody_pins(project, monkeypatch):
@@ -119,6 +142,12 @@ def test_an_upgrade_is_judged_over_everything_between(project):
 def test_an_upgrade_leaves_other_libraries_where_the_project_has_them(project):
     choice = between(project(requirements__txt="transformers>=4.40,<4.45\n"), {"deepspeed": ("0.19.5", None)})
     assert choice.releases["transformers"] == ["4.44.2"]
+
+
+@pytest.mark.parametrize("first", ["0.25", ">=0.14"])
+def test_an_upgrade_leaves_one_known_release(project, first):
+    with pytest.raises(UnknownRelease, match=r"an upgrade leaves one release that ds-lint knows, and .* is none"):
+        between(project(), {"deepspeed": (first, None)})
 
 
 def test_an_upgrade_to_an_older_release(project):

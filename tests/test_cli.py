@@ -351,7 +351,7 @@ def test_a_release_that_there_is_not_is_wrong_usage_also_without_a_config(run):
     for command in (["check", "--deepspeed-version", "0.16.77"], ["upgrade", "--from", "0.16.77"]):
         result = run(*command, ".")
         assert (result.returncode, result.stdout) == (2, "")
-        assert result.stderr == "ds-lint: there is no DeepSpeed 0.16.77; known are 0.3.1 to 0.19.8\n"
+        assert result.stderr == "ds-lint: ds-lint knows no DeepSpeed 0.16.77; it knows 0.3.1 to 0.19.8\n"
 
 
 @pytest.mark.parametrize("output", ["full", "concise", "json"])

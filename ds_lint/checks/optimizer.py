@@ -367,7 +367,9 @@ def _age(last_release: str | None, arrival: str | None) -> str:
 
 def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
     """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
-    if section == "optimizer" and model_dtype(config) != "fp32" and zero_stage(config) == 0:
+    dtype = model_dtype(config)
+    is_wrapped = dtype == "fp16" or (dtype == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"))
+    if section == "optimizer" and is_wrapped and zero_stage(config) == 0:
         return "initialize"
     stage: str = facts["stage"]
     return stage

@@ -32,6 +32,7 @@ def as_object(report: Report) -> Json:
     return {
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": report.version},
+        **({"notes": report.notes} if report.notes else {}),
         "files": [_file(file) for file in report.files],
         "findings": [_finding(report, file, finding) for file in report.files for finding in file.findings],
     }

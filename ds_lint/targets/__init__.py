@@ -8,8 +8,8 @@ newest known release after it; both are the caller's business.
 Among the files of a project:
 
 1. The directory of the config comes first, then its parents, up to the root of the project: the first directory with
-   ``.git``, or with a ``pyproject.toml`` that describes a project. The home directory and the root of the file system
-   end the search too.
+   ``.git``; without one, the first whose ``pyproject.toml`` describes a project; else the working directory, if the
+   config lies below it. The home directory and the root of the file system end the search too.
 2. Within a directory lock files come first (``uv.lock``, ``poetry.lock``, ``pdm.lock``, ``pylock.toml``,
    ``Pipfile.lock``), then ``requirements.txt``, ``pyproject.toml``, ``setup.cfg``, ``setup.py``, ``environment.yml``,
    the other files of requirements, and last ``requirements.in``, which ``requirements.txt`` was compiled from.

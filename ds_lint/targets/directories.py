@@ -16,26 +16,48 @@ _DESCRIBES_A_PROJECT = ("[project]", "[tool.poetry]")
 def up_to_root(directory: str) -> Iterator[tuple[str, list[str]]]:
     """The directory and its parents up to the root of the project, each with the names in it."""
     try:
-        here = os.path.abspath(directory)
+        parents = _with_parents(os.path.abspath(directory))
     except OSError:  # somebody has deleted the working directory
         return
-    home = os.path.expanduser("~")
-    while True:
+    for here in parents[: _place_of_root(parents) + 1]:
         try:
             names = os.listdir(here)
         except OSError:  # closed to us, which its parent may not be
             names = []
         yield here, names
-        parent = os.path.dirname(here)
-        if here in (home, parent) or _is_root(here, names):
-            return
+
+
+def _with_parents(here: str) -> list[str]:
+    """The directory and its parents, up to the home directory or the root of the file system."""
+    found = [here]
+    home = os.path.expanduser("~")
+    while here not in (home, parent := os.path.dirname(here)):
         here = parent
+        found.append(here)
+    return found
 
 
-def _is_root(directory: str, names: Sequence[str]) -> bool:
-    if ".git" in names:
-        return True
-    if "pyproject.toml" not in names:
+def _place_of_root(parents: Sequence[str]) -> int:
+    """Where the project ends: at its repository, of which a workspace may have many ``pyproject.toml``.
+
+    Without one, at the first ``pyproject.toml`` that describes a project; else at the working directory, if the config
+    lies below it. What lies further up is somebody else's.
+    """
+    for place, here in enumerate(parents):
+        if os.path.exists(os.path.join(here, ".git")):
+            return place
+    for place, here in enumerate(parents):
+        if _describes_a_project(here):
+            return place
+    try:
+        working_directory = os.getcwd()
+    except OSError:
+        return 0
+    return parents.index(working_directory) if working_directory in parents else 0
+
+
+def _describes_a_project(directory: str) -> bool:
+    path = os.path.join(directory, "pyproject.toml")
+    if not os.path.isfile(path):
         return False
-    lines = text_of(os.path.join(directory, "pyproject.toml")).splitlines()
-    return any(line.strip() in _DESCRIBES_A_PROJECT for line in lines)
+    return any(line.strip() in _DESCRIBES_A_PROJECT for line in text_of(path).splitlines())

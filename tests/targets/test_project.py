@@ -96,10 +96,37 @@ def test_the_nearest_directory_decides(project, said):
     }
 
 
+@pytest.fixture
+def unmarked(tmp_path, monkeypatch):
+    """Folders without a repository; the working directory is elsewhere."""
+    (tmp_path / "inner" / "configs").mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("deepspeed==0.15.4", encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path
+
+
 @pytest.mark.parametrize("root", ["[project]\nname = 'a'", "[tool.poetry]\nname = 'a'"])
-def test_the_search_ends_at_the_root_of_the_project(project, root):
-    project({"requirements.txt": "deepspeed==0.15.4", "inner/pyproject.toml": root, "inner/configs/ds.json": "{}"})
-    assert pins("inner/configs") == {}
+def test_the_search_ends_at_the_root_of_the_project(unmarked, root):
+    (unmarked / "inner" / "pyproject.toml").write_text(root, encoding="utf-8")
+    assert pins(str(unmarked / "inner" / "configs")) == {}
+
+
+def test_the_lock_of_a_workspace_lies_at_the_root_of_the_repository(project, said):
+    project(
+        {
+            "uv.lock": 'version = 1\n[[package]]\nname = "deepspeed"\nversion = "0.16.9"\n',
+            "packages/a/pyproject.toml": "[project]\nname = 'a'\ndependencies = ['deepspeed>=0.14']\n",
+        }
+    )
+    assert said(pins("packages/a")) == {"deepspeed": ("==0.16.9", "uv.lock")}
+
+
+def test_without_any_root_the_working_directory_is_the_project(unmarked, monkeypatch):
+    assert pins(str(unmarked / "inner" / "configs")) == {}
+    monkeypatch.chdir(unmarked)
+    assert "deepspeed" in pins("inner/configs")
 
 
 def test_settings_of_a_tool_are_no_project(project):
