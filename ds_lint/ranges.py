@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ds_lint.output.report import FileReport
 
     Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
-    Identity = tuple[str, str | None, int, str]
+    Problem = tuple[str, str | None, int, str]
+    Identity = tuple[str, str | None, int, str, str]
 
 
 COMPARING = ("DS121", "DS122")  # they are about all releases of the range at once
@@ -89,8 +90,13 @@ def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
     return [release for release in rest if release in same]
 
 
-def _identity(finding: Finding) -> Identity:
+def _problem(finding: Finding) -> Problem:
     return finding.code, finding.key, finding.span.start, finding.effect
+
+
+def _identity(finding: Finding) -> Identity:
+    """A problem with its way out: where releases take different values, what is said of one is not true of another."""
+    return (*_problem(finding), finding.help)
 
 
 def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]:
@@ -108,12 +114,12 @@ def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]
 
 def upgraded(choice: Choice, judge: Judge) -> FileReport:
     """The report on what changes from the oldest releases to the newest: only what is new with the newest."""
-    before = {_identity(finding) for finding in judge(choice.oldest).findings}
+    before = {_problem(finding) for finding in judge(choice.oldest).findings}
     report = judged(choice, judge)
     report.findings = [
         finding
         for finding in report.findings
-        if finding.code in COMPARING or (_is_new(finding, choice) and _identity(finding) not in before)
+        if finding.code in COMPARING or (_is_new(finding, choice) and _problem(finding) not in before)
     ]
     return report
 

@@ -61,6 +61,17 @@ def test_a_key_that_came_twice_is_missing_in_between():
     assert found[("DS109", "compile")] == "deepspeed 0.13.0 to 0.13.1"
 
 
+def test_releases_that_take_different_values_are_told_apart():
+    scheduler = {"type": "WarmupLR", "params": {"warmup_max_lr": "abc"}}
+    config = {"train_batch_size": 1, "gradient_clipping": 1.0, "scheduler": scheduler,
+              "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}}  # fmt: skip
+    newest, older = (one for one in report(config, deepspeed=">=0.16.0").findings if one.code == "DS504")
+    assert (newest.severity, newest.held_for) == ("error", "deepspeed 0.17.2 to 0.19.8")
+    assert (older.severity, older.held_for) == ("info", "deepspeed 0.16.0 to 0.17.1")
+    assert "takes null, " in newest.message
+    assert "null" not in older.message
+
+
 def test_a_default_that_changed_within_the_range_is_told_once():
     config = {key: value for key, value in ZENFLOW.items() if key != "gradient_clipping"}
     (finding,) = report(config, deepspeed=">=0.19.0").findings
