@@ -44,15 +44,15 @@ def check(
         raise ValueError(f"a run has at least one rank, not {world_size}")
     named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
     versions = {library: version for library, version in named.items() if version is not None}
+    from_file = True
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
         with open(path, "rb") as file:
             document = linting.read(file.read(), path)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
-        document = linting.as_text(config)
+        document, from_file = linting.as_text(config), False
         choice = choose("", versions)
     else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")
-    from_file = document.path != "<dict>"
     return judge(document, choice, stack=stack, world_size=world_size, from_file=from_file).findings

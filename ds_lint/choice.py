@@ -59,7 +59,7 @@ class Choice:
     @property
     def is_range(self) -> bool:
         """Whether more than one release of a library is possible."""
-        return any(len(self.releases[library]) > 1 for library in LIBRARIES)
+        return bool(self.ranges)
 
 
 def choose(directory: str, flags: dict[str, str]) -> Choice:

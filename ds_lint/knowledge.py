@@ -153,8 +153,8 @@ class Knowledge:
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
         self._same_from, self._same_to = 0, len(self._order) - 1
-        pydantic = self._run_of({"runs": self._store["pydantic"]})
-        self.is_lax = pydantic is not None and pydantic["is"] == 1
+        self.is_lax = self._trait("pydantic") == 1  # what it validates with; 2 refuses what 1 makes fit
+        self.reads_json = self._trait("reader") == "json"  # strictly; since 0.8.1 it reads hjson
         root = self.resolve((), self._store["root"], self._overlay["root"])
         assert root is not None  # noqa: S101 - the top level exists in every release
         self.root = root
@@ -178,12 +178,6 @@ class Knowledge:
     def is_newest(self) -> bool:
         """Whether the target is the newest known release, which the overlay was measured with."""
         return self._place == len(self._order) - 1
-
-    @property
-    def reads_json(self) -> bool:
-        """Whether DeepSpeed reads a file as strict JSON; since 0.8.1 it reads hjson."""
-        reader = self._run_of({"runs": self._store["reader"]})
-        return reader is not None and reader["is"] == "json"
 
     @property
     def same(self) -> tuple[str, str]:
@@ -224,6 +218,10 @@ class Knowledge:
     def does(self, behaviour: str) -> bool:
         """Whether the target behaves in this way, which only some releases do; see ``behaviours`` in the overlay."""
         return self._holds(self._overlay["behaviours"][behaviour])
+
+    def ended(self, behaviour: str) -> str:
+        """The release with which a behaviour of older ones was gone."""
+        return self.releases[self._order[self._overlay["behaviours"][behaviour]["until"]] + 1]
 
     def parameters(self, callable_name: str) -> Facts:
         """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
@@ -353,6 +351,10 @@ class Knowledge:
         facts = {**own, **self._measured(overlay)} if overlay else own
         return Key(self, path, store, overlay, {**facts, "lax": True} if self.is_lax else facts)
 
+    def extracted(self, path: KeyPath) -> Facts:
+        """What was extracted from the target about a key, without the overlay."""
+        return self._run_of({"runs": self.runs(path)}) or {}
+
     def runs(self, path: KeyPath) -> list[Facts]:
         """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
         return self._runs_of(path) or [{}]
@@ -374,12 +376,17 @@ class Knowledge:
         """The facts of the overlay at the target: those of every release, and those of its run."""
         return {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
 
+    def _trait(self, name: str) -> str | int | None:
+        """A fact about the release as a whole; None where it has none."""
+        run = self._run_of({"runs": self._store[name]})
+        return run["is"] if run else None
+
     def _run_of(self, facts: Facts) -> Facts | None:
-        held: Facts | None = None
         for run in facts["runs"]:
             if self._holds(run):
-                held = run
-        return held
+                held: Facts = run
+                return held
+        return None
 
     def _holds(self, run: Facts) -> bool:
         """Whether the target is one of the releases from ``since`` to ``until``."""

@@ -7,6 +7,7 @@ would have been the same (``Knowledge.same``), so that only releases are asked b
 from __future__ import annotations
 
 from ds_lint import linting, stacks
+from ds_lint.checks.releases import FAMILY
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
     Problem = tuple[str, str | None, int, str]
     Identity = tuple[str, str | None, int, str, str]
-
-
-COMPARING = ("DS121", "DS122")  # they are about all releases of the range at once
 
 
 class _Held:
@@ -50,7 +48,7 @@ def judged(choice: Choice, judge: Judge) -> FileReport:
                 held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
     newest = {_identity(finding) for finding in report.findings}
     for identity, one in held.items():
-        if one.finding.code in COMPARING:
+        if compares(one.finding):
             continue
         one.finding.releases = {
             library: _stretches(one.releases[library], choice.releases[library])
@@ -90,6 +88,11 @@ def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
     return [release for release in rest if release in same]
 
 
+def compares(finding: Finding) -> bool:
+    """Whether a finding is about two releases, and so holds for the range and not for a part of it."""
+    return finding.code.startswith(FAMILY)
+
+
 def _problem(finding: Finding) -> Problem:
     return finding.code, finding.key, finding.span.start, finding.effect
 
@@ -119,7 +122,7 @@ def upgraded(choice: Choice, judge: Judge) -> FileReport:
     report.findings = [
         finding
         for finding in report.findings
-        if finding.code in COMPARING or (_is_new(finding, choice) and _problem(finding) not in before)
+        if compares(finding) or (_is_new(finding, choice) and _problem(finding) not in before)
     ]
     return report
 

@@ -42,12 +42,6 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
     }
 
 
-def releases(library: str) -> list[str]:
-    """The releases of transformers or accelerate that were looked at, oldest first."""
-    known: list[str] = stores.read(library)["releases"]
-    return known
-
-
 def alike(library: str, release: str) -> list[str]:
     """The releases up to this one, oldest first, that do the same to a config as it does."""
     store = stores.read(library)

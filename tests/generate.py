@@ -131,7 +131,7 @@ VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, 2.0, 5e8, 1e10, "", "3", "5e8", "true", "auto", "abc", "cpu",
     "fp16", "3e-5", [], [1], ["a"], [0.9, 0.99], {}, {"enabled": True},
 ]  # fmt: skip
-OLDEST = 51  # the place of 0.9.0 among the releases: configs that name older keys are rare
+OLDEST = "0.9.0"  # configs that name keys of older releases are rare
 STRANGERS = ["_note", "//", "comment", "fp8", "monitor_config", "logging", "foo_bar", "lr_scheduler", "per_gpu_batch"]
 
 
@@ -210,7 +210,8 @@ def _add_known(chance: random.Random, config: Config, knowledge: Knowledge) -> N
 
 
 def _add_of_another_release(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
-    _add_known(chance, config, linting.knowledge(Target(chance.choice(knowledge.releases[OLDEST:]))))
+    releases = knowledge.releases[knowledge.releases.index(OLDEST) :]
+    _add_known(chance, config, linting.knowledge(Target(chance.choice(releases))))
 
 
 def plausible(chance: random.Random, key: Key) -> Any:

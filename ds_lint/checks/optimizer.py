@@ -338,7 +338,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         instead = "Set `fp16.loss_scale` to 0"
     elif model_dtype(config) == "bf16" and config.knowledge.does("bf16-has-a-static-loss-scale"):
         reason = "bf16 has none"
-        instead = "Use fp16, upgrade to DeepSpeed 0.17.1"
+        instead = f"Use fp16, upgrade to DeepSpeed {config.knowledge.ended('bf16-has-a-static-loss-scale')}"
     else:
         return
     yield Problem(

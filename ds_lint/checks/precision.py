@@ -210,7 +210,8 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
             f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
             "it did not make: the first step raises",
             rejected("train"),
-            help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to DeepSpeed 0.17.1.",
+            help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
+            f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
             label="static",
         )
 

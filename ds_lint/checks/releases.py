@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ds_lint.knowledge import Key, Knowledge
     from ds_lint.tree import Scalar
 
+FAMILY = "DS12"  # with what the codes of these rules begin
+
 
 @rule("DS121", "changed-default", severity="info", effects=("advice",))
 def changed_default(config: Config) -> Iterator[Problem]:

@@ -115,7 +115,7 @@ def _deprecation(key: Key, target: Target) -> Schema:
 
 def _default(key: Key, target: Target) -> Schema:
     """The default, where there is one that a config could write; sections are better off with snippets."""
-    default = (key.facts if target.is_newest else target.extracted(key)).get("default")
+    default = (key.facts if target.is_newest else target.knowledge.extracted(key.path)).get("default")
     if default is None or key.is_section or (isinstance(default, str) and default.startswith("$")):
         return {}
     return {"default": default}
@@ -176,7 +176,7 @@ def _taken(key: Key, target: Target, *, strict: bool) -> Alternatives | None:
     """What must be taken for the value to pass; None where an editor cannot know, or where anything is taken."""
     facts = key.facts
     if not target.is_newest:
-        return _taken_then(facts, target.extracted(key), is_lax=target.is_lax) if strict else None
+        return _taken_then(facts, target.knowledge.extracted(key.path), is_lax=target.is_lax) if strict else None
     if "takes" in facts:
         return None if any(depends in facts for depends in ("when", "unless", "stacks")) else taken_by_code(facts)
     return taken_by_pydantic(facts, is_lax=False) if strict else None

@@ -16,29 +16,19 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """One release: its keys, what was extracted from it, what is documented of a key, and who fills it.
+    """One release: its keys, what is documented of a key, and who fills it.
 
     ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.
     ``is_lax``: this release has pydantic 1, which cuts fractions off and writes numbers as strings where it must.
     """
 
-    __slots__ = ("_documentation", "_order", "is_lax", "is_newest", "knowledge")
+    __slots__ = ("_documentation", "is_lax", "is_newest", "knowledge")
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
         self._documentation = _documentation()
-        self._order = {release: place for place, release in enumerate(knowledge.releases)}
         self.is_newest = knowledge.is_newest
         self.is_lax = knowledge.is_lax
-
-    def extracted(self, key: Key) -> Facts:
-        """What was extracted from this release about a key, without the overlay."""
-        place = self._order[self.knowledge.deepspeed]
-        for run in self.knowledge.runs(key.path):
-            since, until = run.get("since"), run.get("until")
-            if (since is None or self._order[since] <= place) and (until is None or place <= self._order[until]):
-                return run
-        return {}
 
     def knows_every_key_of(self, key: Key) -> bool:
         """Whether a key that is not known in this section is surely not read.

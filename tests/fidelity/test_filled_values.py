@@ -1,0 +1,52 @@
+"""What the installed DeepSpeed does with the values that older releases of transformers and Accelerate fill in.
+
+That they fill them stands in the stores of the two libraries, extracted from their source;
+DS603 and DS604 rest on both.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+from installed import INSTALLED
+from oracle import Oracle
+
+from ds_lint import linting
+from ds_lint.knowledge import Target
+
+pytestmark = pytest.mark.fidelity
+
+OLD = Target(deepspeed=INSTALLED.deepspeed, transformers="4.44.2", accelerate="0.30.1")
+OPTIMIZER = {"type": "AdamW", "params": {"lr": 1e-3}}
+
+
+def prefetch(size):
+    zero = {"stage": 3, "stage3_prefetch_bucket_size": size}
+    return {"train_batch_size": 2, "optimizer": OPTIMIZER, "zero_optimization": zero}
+
+
+def warmup(steps):
+    scheduler = {"type": "WarmupLR", "params": {"warmup_num_steps": steps, "warmup_max_lr": 1e-3}}
+    return {"train_batch_size": 2, "optimizer": OPTIMIZER, "scheduler": scheduler}
+
+
+@pytest.mark.parametrize(
+    ("code", "filled", "auto"),
+    [("DS604", prefetch(0.9 * 4096 * 4096), prefetch("auto")), ("DS603", warmup(0), warmup("auto"))],
+)
+@pytest.mark.parametrize("stack", ["trainer", "accelerate"])
+def test_said_where_the_filled_value_is_refused(code, filled, auto, stack):
+    with Oracle() as oracle:
+        verdict = oracle.verdict(filled)
+    assert verdict.unjudged is None
+    codes = {finding.code for finding in linting.lint_dict(auto, target=OLD, stack=stack).findings}
+    assert (code in codes) == (verdict.rejected_at is not None), verdict.error
+
+
+def test_a_hidden_size_that_is_a_multiple_of_10_makes_no_fraction():
+    """As the message of DS604 says."""
+    with Oracle() as oracle:
+        assert oracle.verdict(prefetch(0.9 * 2560 * 2560)).rejected_at is None
+    assert all((0.9 * size * size).is_integer() == (size % 10 == 0) for size in range(1, 20_000))
