@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.finding import STACKS
 from ds_lint.source.rounding import as_read
-from ds_lint.tree import dotted
+from ds_lint.tree import Span, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,12 @@ class Config:
         self.unknown = [visit for visit in self.visits if visit.key is None]
         self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
         self.stacks = (stack,) if stack else self._possible_stacks()
+
+    @property
+    def opening(self) -> Span:
+        """The opening of the config: where to point for what is not there."""
+        start = self.root.span.start
+        return Span(start, min(start + 1, self.root.span.end))
 
     @property
     def is_empty(self) -> bool:

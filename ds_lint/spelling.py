@@ -1,4 +1,4 @@
-"""How people write what is no setting: comment keys, and "auto" for "fill this in"."""
+"""How a config is written: comment keys, "auto" for "fill this in", and values as JSON has them."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def holds_auto(node: Node) -> bool:
             return True
         pending.extend(member.value for member in current.members)
     return False
+
+
+def as_json(value: object) -> str:
+    """A value as a config writes it."""
+    from json import dumps  # messages only
+
+    return dumps(value)

@@ -6,7 +6,6 @@ from ds_lint.checks.problem import Outcome, Problem, rejected
 from ds_lint.config import AUTO
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
         steps = config.member(STEPS)
         yield Problem(
             (STEPS,) if steps else None,
-            steps.key_span if steps else _opening(config),
+            steps.key_span if steps else config.opening,
             f"neither `{TRAIN}` nor `{MICRO}` is set, and DeepSpeed needs one of them",
             rejected("parse"),
             help=f'Add "{MICRO}": 1, or "auto" if the Trainer or Accelerate loads the file.',
@@ -65,11 +64,6 @@ def _given(config: Config, name: str) -> object:
     if node is None or node.kind == "null":
         return None
     return node.value if node.kind not in ("object", "array") else node
-
-
-def _opening(config: Config) -> Span:
-    start = config.root.span.start
-    return Span(start, min(start + 1, config.root.span.end))
 
 
 def _is_number(value: object) -> bool:

@@ -9,8 +9,9 @@ from ds_lint.checks.problem import ADVICE, Problem
 from ds_lint.config import AUTO
 from ds_lint.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.rule import rule
+from ds_lint.spelling import as_json
 from ds_lint.switches import is_on, zero_stage
-from ds_lint.tree import Span, dotted
+from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.config import Config, Visit
     from ds_lint.constructors import Constructor
     from ds_lint.knowledge import Key, Knowledge
-    from ds_lint.tree import Scalar
+    from ds_lint.tree import Scalar, Span
 
 FAMILY = "DS12"  # with what the codes of these rules begin
 
@@ -41,12 +42,12 @@ def changed_default(config: Config) -> Iterator[Problem]:
         yield Problem(
             key.path,
             _place(config, key.path[:-1]),
-            f"`{dotted(key.path)}` is not set, and its default went from {_json(older.facts['default'])} to "
-            f"{_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
+            f"`{dotted(key.path)}` is not set, and its default went from {as_json(older.facts['default'])} to "
+            f"{as_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
             + (f": {consequence}" if consequence else ""),
             {stack: ADVICE for stack in config.stacks if stack not in overwritten["by"]},
-            help=f'Write "{key.name}": {_json(older.facts["default"])} to keep what DeepSpeed '
-            f"{config.before.deepspeed} does, or {_json(key.facts['default'])} to say that the new one is meant.",
+            help=f'Write "{key.name}": {as_json(older.facts["default"])} to keep what DeepSpeed '
+            f"{config.before.deepspeed} does, or {as_json(key.facts['default'])} to say that the new one is meant.",
             label="new default",
             severity="warning" if consequence and config.is_upgrade else None,
         )
@@ -62,7 +63,7 @@ def newly_read_key(config: Config) -> Iterator[Problem]:
         if visit.key is None or "removed" in visit.key.facts or config.before.find(visit.path) is not None:
             continue
         section = config.before.find(visit.section.path)
-        if section is None or section.strict or not _says_something(config, visit):
+        if section is None or section.strict or not _may_take_effect(config, visit):
             continue  # the section is reported, or the config did not start, or nothing follows from the key
         arrival = config.before.next_release_of(visit.path)
         if arrival:
@@ -77,7 +78,7 @@ def newly_read_key(config: Config) -> Iterator[Problem]:
             )
 
 
-def _says_something(config: Config, visit: Visit) -> bool:
+def _may_take_effect(config: Config, visit: Visit) -> bool:
     """Whether a key that is newly read is more than its own default, or a section that is switched off."""
     if visit.key is None or "no_effect" in visit.key.facts:
         return False
@@ -130,10 +131,10 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
                 yield Problem(
                     (section, "params", name),
                     _place(config, (section,)),
-                    f"`{name}` of {constructor.name} is not set, and its default went from {_json(older[name])} to "
-                    f"{_json(default)} in DeepSpeed {since}" + (f": {consequence}" if consequence else ""),
+                    f"`{name}` of {constructor.name} is not set, and its default went from {as_json(older[name])} to "
+                    f"{as_json(default)} in DeepSpeed {since}" + (f": {consequence}" if consequence else ""),
                     ADVICE,
-                    help=f'Write "{name}": {_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
+                    help=f'Write "{name}": {as_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
                     label="new default",
                     severity="warning" if config.is_upgrade else None,
                 )
@@ -156,13 +157,4 @@ def _differs(older: object, newer: object) -> bool:
 def _place(config: Config, path: tuple[str, ...]) -> Span:
     """Where to point for a key that is not there: the key of its section, or the opening of the config."""
     member = config.member(*path) if path else None
-    if member is not None:
-        return member.key_span
-    start = config.root.span.start
-    return Span(start, min(start + 1, config.root.span.end))
-
-
-def _json(value: object) -> str:
-    from json import dumps
-
-    return dumps(value)
+    return member.key_span if member is not None else config.opening

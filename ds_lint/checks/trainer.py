@@ -8,7 +8,6 @@ from ds_lint.config import AUTO
 from ds_lint.constructors import scheduler_constructor
 from ds_lint.rule import rule
 from ds_lint.switches import zero_stage
-from ds_lint.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +21,14 @@ if TYPE_CHECKING:
 @rule("DS601", "zero-section-missing", severity="error", effects=("rejected",))
 def zero_section_missing(config: Config) -> Iterator[Problem]:
     """No ``zero_optimization``, without which Accelerate does not start."""
-    stacks = [stack for stack in config.stacks if stack != "deepspeed"]
+    concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None:
         return
-    start = config.root.span.start
     yield Problem(
         None,
-        Span(start, min(start + 1, config.root.span.end)),
+        config.opening,
         "the Trainer and Accelerate refuse a config without `zero_optimization`",
-        dict.fromkeys(stacks, rejected("initialize")),
+        dict.fromkeys(concerned, rejected("initialize")),
         help='Add "zero_optimization": {"stage": 0}, or the stage that the run is meant to have.',
         label="no `zero_optimization`",
     )
@@ -40,15 +38,15 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
 def offload_null(config: Config) -> Iterator[Problem]:
     """``offload_optimizer: null``, into which Accelerate looks without asking whether it is there."""
     member = config.member("zero_optimization", "offload_optimizer")
-    stacks = [stack for stack in config.stacks if stack != "deepspeed"]
-    if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not stacks:
+    concerned = [stack for stack in config.stacks if stack != "deepspeed"]
+    if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not concerned:
         return
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.value.span,
         "Accelerate looks for a device in `offload_optimizer` where the script brings the optimizer, "
         "and raises at null",
-        dict.fromkeys(stacks, rejected("initialize")),
+        dict.fromkeys(concerned, rejected("initialize")),
         help="Delete `offload_optimizer`.",
         label="null",
     )

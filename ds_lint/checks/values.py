@@ -7,7 +7,7 @@ from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.finding import Edit, Fix
 from ds_lint.rule import rule
-from ds_lint.spelling import holds_auto, is_comment
+from ds_lint.spelling import as_json, holds_auto, is_comment
 from ds_lint.switches import bf16_section, is_truthy, model_dtype
 from ds_lint.tree import dotted
 
@@ -220,7 +220,7 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
     assert key is not None  # noqa: S101 - _autos yields known keys only
     if visit.section.strict:
         default = key.facts.get("default")
-        kept = f"its default {_json(default)}" if default is not None else "its default"
+        kept = f"its default {as_json(default)}" if default is not None else "its default"
         return NO_EFFECT, f"DeepSpeed drops the key without a word and keeps {kept}"
     if visit.path[0] == "bfloat16" and bf16_section(config) == "bf16":
         return NO_EFFECT, "and nothing reads it"
@@ -236,12 +236,6 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
 
 _NAMES = {"trainer": "the Trainer", "accelerate": "Accelerate"}
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-
-
-def _json(value: object) -> str:
-    if value is True or value is False:
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _stacks_that_use(key: Key, stacks: tuple[str, ...]) -> tuple[str, ...]:
