@@ -35,6 +35,8 @@ def check(
 
     from ds_lint import linting  # not at import time: ``import ds_lint`` must cost a training script nothing
     from ds_lint.choice import choose
+    from ds_lint.facts import Sources
+    from ds_lint.facts.gathering import gather
     from ds_lint.finding import STACKS
     from ds_lint.judging import judge
 
@@ -42,6 +44,7 @@ def check(
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
     if world_size is not None and world_size < 1:
         raise ValueError(f"a run has at least one rank, not {world_size}")
+    facts = gather(Sources(world_size=world_size, said_by="ds_lint.check"))
     named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
     versions = {library: version for library, version in named.items() if version is not None}
     from_file = True
@@ -55,4 +58,4 @@ def check(
         choice = choose("", versions)
     else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")
-    return judge(document, choice, stack=stack, world_size=world_size, from_file=from_file).findings
+    return judge(document, choice, stack=stack, facts=facts, from_file=from_file).findings

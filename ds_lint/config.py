@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.facts import Facts
 from ds_lint.finding import STACKS
 from ds_lint.source.rounding import as_read
 from ds_lint.tree import Span, dotted
@@ -51,16 +52,17 @@ class Reading:
 class Config:
     """What rules ask of one config.
 
-    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells.
-    ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
-    ``before`` is what an older release knows that the target is compared with: the one that is upgraded from
-    (``is_upgrade``), or the oldest of a range.
+    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``facts`` is
+    what is known beside it. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it
+    with hjson. ``before`` is what an older release knows that the target is compared with: the one that is upgraded
+    from (``is_upgrade``), or the oldest of a range.
     """
 
     __slots__ = (
         "before",
         "derived",
         "document",
+        "facts",
         "from_file",
         "is_upgrade",
         "knowledge",
@@ -69,7 +71,6 @@ class Config:
         "stacks",
         "unknown",
         "visits",
-        "world_size",
     )
 
     def __init__(
@@ -79,7 +80,7 @@ class Config:
         knowledge: Knowledge,
         *,
         stack: str | None = None,
-        world_size: int | None = None,
+        facts: Facts | None = None,
         from_file: bool = True,
         before: Knowledge | None = None,
         is_upgrade: bool = False,
@@ -87,7 +88,7 @@ class Config:
         self.document = document
         self.root = root
         self.knowledge = knowledge
-        self.world_size = world_size
+        self.facts = facts or Facts()
         self.from_file = from_file
         self.before = before
         self.is_upgrade = is_upgrade
@@ -105,6 +106,11 @@ class Config:
         """The opening of the config: where to point for what is not there."""
         start = self.root.span.start
         return Span(start, min(start + 1, self.root.span.end))
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks, or None if it is not known."""
+        return self.facts.world_size
 
     @property
     def is_empty(self) -> bool:

@@ -34,10 +34,15 @@ def every_rule() -> list[Rule]:
     return sorted(RULES, key=lambda rule: rule.code)
 
 
+def default_rules() -> list[Rule]:
+    """The rules that run unless somebody selects others."""
+    return [rule for rule in every_rule() if rule.is_default]
+
+
 def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
-    """Everything the rules find, in the order of the text."""
+    """Everything that these rules find, or the default ones, in the order of the text."""
     if rules is None:
-        rules = every_rule() if config.document.issues else RULES
+        rules = default_rules() if config.document.issues else [rule for rule in RULES if rule.is_default]
     chosen = _that_can_fire(config, rules)
     findings = [
         finding

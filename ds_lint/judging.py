@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ds_lint.choice import Choice
+    from ds_lint.facts import Facts
     from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
     from ds_lint.rule import Rule
@@ -20,7 +21,7 @@ def judge(
     choice: Choice,
     *,
     stack: str | None = None,
-    world_size: int | None = None,
+    facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
     is_upgrade: bool = False,
@@ -32,7 +33,7 @@ def judge(
             document,
             target=target,
             stack=stack,
-            world_size=world_size,
+            facts=facts,
             from_file=from_file,
             rules=rules,
             before=before,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ds_lint.facts import Facts
     from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
@@ -33,12 +34,12 @@ def lint_file(
     *,
     target: Target | None = None,
     stack: str | None = None,
-    world_size: int | None = None,
+    facts: Facts | None = None,
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
     """Findings for a file; raises OSError where it cannot be read."""
     with open(path, "rb") as file:
-        return lint_bytes(file.read(), path, target=target, stack=stack, world_size=world_size, rules=rules)
+        return lint_bytes(file.read(), path, target=target, stack=stack, facts=facts, rules=rules)
 
 
 def lint_bytes(
@@ -47,11 +48,11 @@ def lint_bytes(
     *,
     target: Target | None = None,
     stack: str | None = None,
-    world_size: int | None = None,
+    facts: Facts | None = None,
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
     """Findings for the content of a file."""
-    return lint_document(read(data, path), target=target, stack=stack, world_size=world_size, rules=rules)
+    return lint_document(read(data, path), target=target, stack=stack, facts=facts, rules=rules)
 
 
 def read(data: bytes, path: str) -> Document:
@@ -68,10 +69,10 @@ def lint_dict(
     *,
     target: Target | None = None,
     stack: str | None = None,
-    world_size: int | None = None,
+    facts: Facts | None = None,
 ) -> FileReport:
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
-    return lint_document(as_text(config), target=target, stack=stack, world_size=world_size, from_file=False)
+    return lint_document(as_text(config), target=target, stack=stack, facts=facts, from_file=False)
 
 
 def as_text(config: Mapping[str, Any]) -> Document:
@@ -89,7 +90,7 @@ def lint_document(
     *,
     target: Target | None = None,
     stack: str | None = None,
-    world_size: int | None = None,
+    facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
     before: Target | None = None,
@@ -105,7 +106,7 @@ def lint_document(
         root,
         knowledge(target),
         stack=stack,
-        world_size=world_size,
+        facts=facts,
         from_file=from_file,
         before=knowledge(before) if before else None,
         is_upgrade=is_upgrade,
@@ -117,7 +118,8 @@ def lint_document(
         stack=config.stack,
         stacks=config.stacks,
         target=config.knowledge.target,
-        missing=[] if world_size else ["world size"],
+        facts=config.facts.origins,
+        missing=config.facts.missing(),
         findings=findings,
     )
 

@@ -11,9 +11,9 @@ A page's examples are fenced blocks whose info string says what they show::
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
 alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
-``from=0.14.4`` the release of DeepSpeed that an upgrade leaves. Two options are for what a page cannot hold as it is:
-``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000 times
-``x``.
+``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4`` and ``nodes=2`` are facts. Two options
+are for what a page cannot hold as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000``
+that ``x...`` stands for 2,000 times ``x``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 
 from ds_lint import resources, stores
+from ds_lint.facts import Sources
 from ds_lint.finding import STACKS
 from ds_lint.knowledge import Target
 from ds_lint.targets.pin import LIBRARIES
@@ -51,6 +52,7 @@ class Example:
         "before",
         "config",
         "encoding",
+        "facts",
         "findings",
         "findings_span",
         "kind",
@@ -58,7 +60,6 @@ class Example:
         "line",
         "stack",
         "target",
-        "world_size",
     )
 
     def __init__(self, kind: str, language: str, config: str, line: int) -> None:
@@ -69,7 +70,7 @@ class Example:
         self.stack: str | None = None
         self.target = Target()
         self.before: Target | None = None  # what an upgrade leaves
-        self.world_size: int | None = None
+        self.facts = Sources()
         self.encoding = "utf-8"
         self.findings: list[str] = []
         self.findings_span = Span(0, 0)
@@ -159,8 +160,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.target, option, value)
     elif option == "from" and value in stores.read("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
-    elif option == "world-size" and value.isdigit():
-        example.world_size = int(value)
+    elif option in ("world-size", "nodes") and value.isdigit():
+        setattr(example.facts, option.replace("-", "_"), int(value))
     elif option == "encoding":
         example.encoding = value
     elif option == "ellipsis" and value.isdigit():

@@ -469,3 +469,25 @@ def test_the_installed_command_is_the_module(run):
         pytest.skip("ds-lint is not installed beside this Python")
     result = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
     assert result.stdout == run("--version").stdout
+
+
+# Facts
+
+
+def test_verbose_lists_the_facts_and_who_says_so(run, write):
+    write(**{"clean.json": CLEAN})
+    shown = run("check", "clean.json", "--world-size", "8", "--nodes", "2", "-v").stdout
+    assert "note: world size: 8, by --world-size\nnote: nodes: 2, by --nodes\n" in shown
+
+
+def test_the_report_for_programs_has_the_facts(run, write):
+    write(**{"clean.json": CLEAN})
+    report = json.loads(run("check", "clean.json", "--world-size", "8", "--output-format", "json").stdout)
+    assert report["files"][0]["facts"] == {"world size": "8, by --world-size"}
+
+
+def test_facts_that_contradict_each_other_are_2(run, write):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json", "--world-size", "2", "--nodes", "4")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "ds-lint: 4 nodes and 2 ranks: every node has at least one rank\n"

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from ds_lint import linting
+from ds_lint.facts import Facts
 
 KOREAN, NOTES, SHARDING, CHINESE = (
     "000_8645e854557dac38.txt",
@@ -53,8 +54,8 @@ VERDICTS = (
 def report(config, stack=None):
     """A JSON text is judged as a file, a dict as a dict."""
     if isinstance(config, dict):
-        return linting.lint_dict(config, stack=stack, world_size=1)
-    return linting.lint_bytes(config.encode(), "ds_config.json", stack=stack, world_size=1)
+        return linting.lint_dict(config, stack=stack, facts=Facts(world_size=1))
+    return linting.lint_bytes(config.encode(), "ds_config.json", stack=stack, facts=Facts(world_size=1))
 
 
 def verdict(config, stack):

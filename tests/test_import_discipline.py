@@ -35,7 +35,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "_built",
+        "resources", "stacks", "stores", "facts", "_built",
     ),
     ("source",),
     ("tree",),

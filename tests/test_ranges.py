@@ -9,6 +9,7 @@ from generate import configs
 
 from ds_lint import linting, ranges
 from ds_lint.choice import choose
+from ds_lint.facts import Facts
 from ds_lint.knowledge import Target
 
 
@@ -17,7 +18,7 @@ def report(config, *, stack="deepspeed", directory=".", **versions):
     flags = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"} | versions
 
     def judge(target, before=None):
-        return linting.lint_document(document, target=target, stack=stack, world_size=1, before=before)
+        return linting.lint_document(document, target=target, stack=stack, facts=Facts(world_size=1), before=before)
 
     return ranges.judged(choose(directory, flags), judge)
 
@@ -107,7 +108,7 @@ def test_every_release_would_have_said_the_same_alone(seed):
             linting.read(json.dumps(config, indent=1).encode(), "ds_config.json"),
             target=Target(release),
             stack="deepspeed",
-            world_size=1,
+            facts=Facts(world_size=1),
         ).findings
         here = {
             identity(finding) for finding in together if not ranges.compares(finding) and holds(finding, release, known)

@@ -10,6 +10,7 @@ import pytest
 
 from ds_lint import engine, linting, pages, resources  # noqa: F401 - the engine registers the rules
 from ds_lint.engine import every_rule
+from ds_lint.facts.gathering import gather
 from tools.rule_pages import corrected, judge, lines
 
 if TYPE_CHECKING:
@@ -63,21 +64,21 @@ each_rule = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.code) fo
 
 @pytest.mark.parametrize(("rule", "example"), collect("bad"))
 def test_bad_example_has_exactly_the_findings_of_its_page(rule: Rule, example: Example) -> None:
-    report = judge(example)
+    report = judge(example, rule)
     assert lines(report) == example.findings, "python -m tools.rule_pages --write corrects the page"
     assert own(rule, report), f"nothing here is a finding of {rule.code}"
 
 
 @pytest.mark.parametrize(("rule", "example"), collect("good"))
 def test_good_example_is_clean(rule: Rule, example: Example) -> None:
-    report = judge(example)
+    report = judge(example, rule)
     assert not own(rule, report)
     assert [finding.message for finding in report.findings if finding.severity != "info"] == []
 
 
 @pytest.mark.parametrize(("rule", "example"), collect("bad"))
 def test_fix_removes_its_finding(rule: Rule, example: Example) -> None:
-    report = judge(example)
+    report = judge(example, rule)
     for finding in report.findings:
         if finding.fix is not None:
             fixed = judge_text(applied(finding, report.document.text), example)
@@ -97,7 +98,7 @@ def applied(finding: Finding, text: str) -> str:
 
 
 def judge_text(text: str, example: Example) -> FileReport:
-    return linting.lint_bytes(text.encode(), "config.json", stack=example.stack, world_size=example.world_size)
+    return linting.lint_bytes(text.encode(), "config.json", stack=example.stack, facts=gather(example.facts))
 
 
 # ----------------------------------------------------------------------------------------------- pages and registry
@@ -106,7 +107,7 @@ def judge_text(text: str, example: Example) -> FileReport:
 @each_rule
 def test_rule_has_a_page_with_examples(rule: Rule) -> None:
     examples = pages.examples(pages.page(rule))
-    assert any(example.kind == "bad" and own(rule, judge(example)) for example in examples)
+    assert any(example.kind == "bad" and own(rule, judge(example, rule)) for example in examples)
     assert any(example.kind == "good" for example in examples)
 
 
@@ -140,7 +141,7 @@ def test_summary_is_one_sentence(rule: Rule) -> None:
 @each_rule
 def test_examples_show_every_declared_effect_and_no_other(rule: Rule) -> None:
     bad = [example for example in pages.examples(pages.page(rule)) if example.kind == "bad"]
-    shown = {finding.effect for example in bad for finding in own(rule, judge(example))}
+    shown = {finding.effect for example in bad for finding in own(rule, judge(example, rule))}
     assert shown == set(rule.effects)
 
 
@@ -172,7 +173,7 @@ def page_with(block: str) -> str:
 def test_example_carries_its_options_and_its_place() -> None:
     text = page_with("```json bad stack=trainer world-size=4\n{\n}\n```\n\n```findings\n1:1: one\n2:1: two\n```\n")
     (example,) = pages.examples(text)
-    assert (example.kind, example.language, example.stack, example.world_size) == ("bad", "json", "trainer", 4)
+    assert (example.kind, example.language, example.stack, example.facts.world_size) == ("bad", "json", "trainer", 4)
     assert example.config == "{\n}\n"
     assert text.splitlines()[example.line - 1] == "{"
     assert example.findings == ["1:1: one", "2:1: two"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint import __version__, linting, pages
 from ds_lint.engine import every_rule
+from ds_lint.facts.gathering import gather
 from ds_lint.finding import EFFECTS, SEVERITIES
 from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
@@ -28,13 +29,14 @@ NAME = "config.json"  # what an example is called while it is judged
 TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 
-def judge(example: pages.Example) -> FileReport:
-    """What ds-lint says about the config of an example."""
+def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
+    """What ds-lint says about an example; the rule of its page runs even if it is off by default."""
     return linting.lint_document(
         linting.read(example.data, NAME),
         target=example.target,
         stack=example.stack,
-        world_size=example.world_size,
+        facts=gather(example.facts),
+        rules=[one for one in every_rule() if one.is_default or one is rule],
         before=example.before,
         is_upgrade=example.before is not None,
     )
@@ -51,7 +53,7 @@ def corrected(text: str, rule: Rule) -> str:
     for example in reversed(pages.examples(text)):
         if example.kind == "bad":
             span = example.findings_span
-            found = "".join(f"{line}\n" for line in lines(judge(example)))
+            found = "".join(f"{line}\n" for line in lines(judge(example, rule)))
             text = text[: span.start] + found + text[span.end :]
     return _with_table(text, rule)
 
@@ -63,7 +65,7 @@ def _with_table(text: str, rule: Rule) -> str:
         raise pages.PageError(f"no table that begins with {TABLE.splitlines()[0]!r}")
     row, end, rest = after.partition("\n")
     cells = row.strip("| ").split("|")
-    shown = [finding for example in pages.examples(text) for finding in judge(example).findings]
+    shown = [finding for example in pages.examples(text) for finding in judge(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]
     severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
     effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))

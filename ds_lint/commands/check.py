@@ -7,6 +7,7 @@ import sys
 
 from ds_lint import __version__, linting
 from ds_lint.choice import UnknownRelease, choose
+from ds_lint.facts import Facts, Sources, UnreadableFact
 from ds_lint.finding import SEVERITIES
 from ds_lint.judging import judge
 from ds_lint.output import renderer
@@ -37,11 +38,11 @@ class Options:
         "output_format",
         "paths",
         "select",
+        "sources",
         "stack",
         "stdin_filename",
         "verbose",
         "versions",
-        "world_size",
     )
 
     def __init__(
@@ -50,7 +51,7 @@ class Options:
         *,
         stack: str | None = None,
         versions: dict[str, str] | None = None,
-        world_size: int | None = None,
+        sources: Sources | None = None,
         select: list[str] | None = None,
         ignore: list[str] | None = None,
         output_format: str = "full",
@@ -63,7 +64,7 @@ class Options:
         self.paths = paths or ["."]
         self.stack = stack
         self.versions = versions or {}  # by library, what the flags say
-        self.world_size = world_size
+        self.sources = sources or Sources()  # of facts
         self.verbose = verbose
         self.select = select
         self.ignore = ignore
@@ -80,6 +81,7 @@ def check(options: Options) -> int:
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
+        facts = known_facts(options)
         if options.versions:
             choose("", options.versions)  # a release that there is not is wrong usage, whatever files there are
         reports = [
@@ -87,15 +89,15 @@ def check(options: Options) -> int:
                 document,
                 choice_for(document, choices, lambda directory: choose(directory, options.versions)),
                 stack=options.stack,
-                world_size=options.world_size,
+                facts=facts,
                 rules=rules,
             )
             for document in documents(options, unreadable)
         ]
-    except UnknownRelease as error:
+    except (UnknownRelease, UnreadableFact) as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
-    return finish(options, reports, notes(options, choices), unreadable)
+    return finish(options, reports, notes(options, choices, facts), unreadable)
 
 
 def chosen_rules(options: Options) -> list[Rule] | None:
@@ -105,6 +107,15 @@ def chosen_rules(options: Options) -> list[Rule] | None:
     from ds_lint.commands.selection import select
 
     return select(options.select, options.ignore)
+
+
+def known_facts(options: Options) -> Facts:
+    """What the command line tells beside the configs."""
+    if not options.sources:
+        return Facts()
+    from ds_lint.facts.gathering import gather
+
+    return gather(options.sources)
 
 
 def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:
@@ -153,12 +164,13 @@ def choice_for(document: Document, choices: dict[str, Choice], choose: Callable[
     return choices[directory]
 
 
-def notes(options: Options, choices: dict[str, Choice]) -> list[str]:
-    """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
+def notes(options: Options, choices: dict[str, Choice], facts: Facts) -> list[str]:
+    """What a person should know beside the findings; with ``--verbose`` also what is known, and who says so."""
     found = [note for choice in choices.values() for note in choice.notes]
     if options.verbose:
         for directory, choice in choices.items():
             found.append(f"{f'{directory or os.curdir}: ' if len(choices) > 1 else ''}judged by {choice}")
+        found.extend(f"{fact}: {origin}" for fact, origin in facts.origins.items())
     return list(dict.fromkeys(found))
 
 

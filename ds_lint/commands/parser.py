@@ -9,6 +9,7 @@ from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands.check import Options
 from ds_lint.commands.selection import UnknownRule
+from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.output import FORMATS
 from ds_lint.targets.pin import LIBRARIES
@@ -99,6 +100,9 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
     )
     judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
+    judging.add_argument(
+        "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
+    )
     rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
@@ -121,7 +125,7 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--detect", action="store_true", help="skip named files that hold no DeepSpeed config, as in a directory"
     )
     files.add_argument(
-        "-v", "--verbose", action="store_true", help="say which releases were judged by, and who says so"
+        "-v", "--verbose", action="store_true", help="say what was judged by, releases and facts, and who says so"
     )
     return judging
 
@@ -201,7 +205,7 @@ def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
         options.paths,
         stack=options.stack,
         versions=versions,
-        world_size=options.world_size,
+        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
         select=options.select,
         ignore=options.ignore,
         output_format=options.output_format,
@@ -237,7 +241,7 @@ def _positive(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return number
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.engine import every_rule
+from ds_lint.engine import default_rules, every_rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,13 @@ class UnknownRule(Exception):  # noqa: N818 - it is the user's word that is unkn
 
 
 def select(selected: list[str] | None, ignored: list[str] | None) -> list[Rule]:
-    """The rules that remain: codes, prefixes of codes (``DS1``) and names are accepted."""
-    chosen = [rule for rule in every_rule() if not selected or any(_matches(rule, word) for word in selected)]
+    """The rules that remain: codes, prefixes of codes (``DS1``) and names are accepted.
+
+    Rules that are off by default run where a selection names them.
+    """
+    chosen = default_rules()
+    if selected:
+        chosen = [rule for rule in every_rule() if any(_matches(rule, word) for word in selected)]
     for word in [*(selected or ()), *(ignored or ())]:
         if not any(_matches(rule, word) for rule in every_rule()):
             raise UnknownRule(_unknown(word))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from ds_lint.choice import UnknownRelease, between
-from ds_lint.commands.check import choice_for, chosen_rules, documents, finish, notes
+from ds_lint.commands.check import choice_for, chosen_rules, documents, finish, known_facts, notes
+from ds_lint.facts import UnreadableFact
 from ds_lint.judging import judge
 
 TYPE_CHECKING = False
@@ -20,19 +21,20 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
     try:
+        facts = known_facts(options)
         between("", ends)  # a release that there is not is wrong usage, whatever files there are
         reports = [
             judge(
                 document,
                 choice_for(document, choices, lambda directory: between(directory, ends)),
                 stack=options.stack,
-                world_size=options.world_size,
+                facts=facts,
                 rules=rules,
                 is_upgrade=True,
             )
             for document in documents(options, unreadable)
         ]
-    except UnknownRelease as error:
+    except (UnknownRelease, UnreadableFact) as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
     steps = dict.fromkeys(
@@ -41,4 +43,4 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
         for library in ends
     )
     only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, reports, [*notes(options, choices), *only], unreadable)
+    return finish(options, reports, [*notes(options, choices, facts), *only], unreadable)

@@ -42,6 +42,8 @@ def _file(file: FileReport) -> Json:
     described: Json = {"path": file.path, "stack": file.stack, "target": file.target}
     if file.sources:
         described["sources"] = file.sources
+    if file.facts:
+        described["facts"] = file.facts
     if file.ranges:
         described["ranges"] = {library: _stretch(stretch) for library, stretch in file.ranges.items()}
     return described

@@ -14,11 +14,22 @@ class FileReport:
     """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
-    known: ``world size``, ``training arguments``, ``model``, ``GPU``. ``ranges`` has the oldest and the newest release
-    of each library of which several were judged, and ``sources`` who says which releases are used.
+    known, and ``facts`` what was known and who says so, by the same names. ``ranges`` has the oldest and the newest
+    release of each library of which several were judged, and ``sources`` who says which releases are used.
     """
 
-    __slots__ = ("document", "findings", "missing", "path", "ranges", "sources", "stack", "stacks", "target")
+    __slots__ = (
+        "document",
+        "facts",
+        "findings",
+        "missing",
+        "path",
+        "ranges",
+        "sources",
+        "stack",
+        "stacks",
+        "target",
+    )
 
     def __init__(
         self,
@@ -30,6 +41,7 @@ class FileReport:
         missing: list[str],
         findings: list[Finding],
         stacks: tuple[str, ...] = (),
+        facts: dict[str, str] | None = None,
     ) -> None:
         self.path = path
         self.document = document
@@ -38,6 +50,7 @@ class FileReport:
         self.target = target  # version by library, in the order in which they are named to the reader
         self.ranges: dict[str, tuple[str, str]] = {}
         self.sources: dict[str, str] = {}
+        self.facts = facts or {}
         self.missing = missing
         self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
 

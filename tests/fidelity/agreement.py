@@ -13,12 +13,13 @@ from installed import INSTALLED, knowledge
 from oracle import Oracle, Verdict
 
 from ds_lint import linting
+from ds_lint.facts import Facts
 from ds_lint.finding import STAGES, Finding
 from ds_lint.spelling import is_comment
 
 BAR = 0.99  # the share of the judged configs on which both must agree
 KINDS = ("false alarm", "silent", "stage", "ignored")  # of disagreements
-JUDGED = {"target": INSTALLED, "stack": "deepspeed", "world_size": 1}
+JUDGED = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=1)}
 
 # A config without an optimizer is no error: the script may bring its own. The oracle's script does not.
 NO_OPTIMIZER = (

@@ -14,6 +14,7 @@ from installed import INSTALLED, knowledge
 from oracle import Oracle
 
 from ds_lint import linting, stores
+from ds_lint.facts import Facts
 
 pytestmark = pytest.mark.fidelity
 
@@ -110,6 +111,6 @@ def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
 def test_ds_lint_says_so(behaviour, verdicts):
     config = {"train_batch_size": 2, **SHOWN_BY[behaviour][0]}
-    found = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", world_size=1).findings
+    found = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
     rejections = {finding.stage for finding in found if finding.effect == "rejected"}
     assert rejections == ({verdicts[behaviour].rejected_at} - {None})

@@ -89,8 +89,10 @@ def cases() -> dict[str, Case]:
     """All examples, run at once: a process each, two at a time."""
     found: dict[str, Case] = {}
     with Oracle() as oracle:
-        for world_size in sorted({example.world_size or 1 for example in EXAMPLES.values()}):
-            here = {name: example for name, example in EXAMPLES.items() if (example.world_size or 1) == world_size}
+        for world_size in sorted({example.facts.world_size or 1 for example in EXAMPLES.values()}):
+            here = {
+                name: example for name, example in EXAMPLES.items() if (example.facts.world_size or 1) == world_size
+            }
             data = [example.data for example in here.values()]
             verdicts = oracle.verdicts(data, level="train", as_file=True, world_size=world_size)
             for (name, example), verdict in zip(here.items(), verdicts, strict=True):

@@ -1,0 +1,63 @@
+"""What is known beside the config: training arguments, model, ranks, GPU, host; none of it is required.
+
+``Sources`` is what somebody said, ``gathering.gather`` reads it, ``Facts`` is what came of it. This module is on the
+clean path of ``check``; a reader is imported only where there is something for it to read.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+
+
+class UnreadableFact(Exception):  # noqa: N818 - it is what the user named that cannot be read
+    """A source that does not tell its fact; the message says which and why, in one line."""
+
+
+class Sources:
+    """Where facts are to be read from, as the command line, a settings file or a caller in Python names it."""
+
+    __slots__ = ("nodes", "said_by", "world_size")
+
+    NAMES = ("world_size", "nodes")
+
+    def __init__(self, *, world_size: int | None = None, nodes: int | None = None, said_by: str | None = None) -> None:
+        self.world_size = world_size
+        self.nodes = nodes
+        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.NAMES}
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) is not None for name in self.NAMES)
+
+    def over(self, others: Sources) -> Sources:
+        """These sources, and for what they leave out, the others."""
+        joined = Sources()
+        for name in self.NAMES:
+            first = self if getattr(self, name) is not None else others
+            setattr(joined, name, getattr(first, name))
+            joined.said_by[name] = first.said_by[name]
+        return joined
+
+
+class Facts:
+    """What is known beside the config; None for what is not.
+
+    ``origins`` has what is known and who says so, in words, by the name of the fact.
+    """
+
+    __slots__ = ("nodes", "origins", "world_size")
+
+    def __init__(self, *, world_size: int | None = None, nodes: int | None = None) -> None:
+        self.world_size = world_size  # ranks
+        self.nodes = nodes
+        self.origins: dict[str, str] = {}
+
+    @property
+    def ranks_per_node(self) -> int | None:
+        """Ranks on each node; None where that is not known, or the nodes are not alike."""
+        if self.world_size is None or self.nodes is None or self.world_size % self.nodes:
+            return None
+        return self.world_size // self.nodes
+
+    def missing(self) -> list[str]:
+        """The facts that would tell more, by name."""
+        return [] if self.world_size else ["world size"]
