@@ -23,13 +23,18 @@ def check(
     transformers_version: str | None = None,
     accelerate_version: str | None = None,
     world_size: int | None = None,
+    model: str | os.PathLike[str] | None = None,
+    gpu: str | None = None,
+    host_memory: str | None = None,
 ) -> list[Finding]:
     """The findings for a config: a path, which is read as DeepSpeed reads a file, or a dict, which is taken as it is.
 
     ``stack`` is who loads it: ``deepspeed``, ``trainer`` or ``accelerate``; left out, it is inferred where the config
     tells. The versions are releases or ranges such as ``>=0.14``; left out, they are what the project around the path
-    (or around the working directory) pins, what is installed, or the newest known. Raises OSError where a path cannot
-    be read, TypeError and ValueError for arguments that make no sense.
+    (or around the working directory) pins, what is installed, or the newest known. ``model`` is a folder or the name of
+    a model that was downloaded before, ``gpu`` a name such as ``A100-80GB``, ``host_memory`` the memory of each
+    machine, such as ``512GB``. Raises OSError where a path cannot be read, ``ds_lint.facts.UnreadableFact`` where a
+    model, a GPU or a size is none, TypeError and ValueError for arguments that make no sense.
     """
     from os.path import dirname
 
@@ -44,7 +49,14 @@ def check(
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
     if world_size is not None and world_size < 1:
         raise ValueError(f"a run has at least one rank, not {world_size}")
-    facts = gather(Sources(world_size=world_size, said_by="ds_lint.check"))
+    sources = Sources(
+        world_size=world_size,
+        model=None if model is None else str(model),
+        gpu=gpu,
+        host_memory=host_memory,
+        said_by="ds_lint.check",
+    )
+    facts = gather(sources)
     named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
     versions = {library: version for library, version in named.items() if version is not None}
     from_file = True

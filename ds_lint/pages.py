@@ -11,9 +11,10 @@ A page's examples are fenced blocks whose info string says what they show::
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
 alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
-``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4`` and ``nodes=2`` are facts. Two options
-are for what a page cannot hold as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000``
-that ``x...`` stands for 2,000 times ``x``.
+``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4``, ``nodes=2``, ``gpu=T4`` and
+``host-memory=64GB`` are facts, and so is ``model=mixtral``, a folder below tests/models. Two options are for what a
+page cannot hold as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...``
+stands for 2,000 times ``x``.
 """
 
 from __future__ import annotations
@@ -162,6 +163,10 @@ def _set(example: Example, option: str, value: str) -> bool:
         example.before = Target(deepspeed=value)
     elif option in ("world-size", "nodes") and value.isdigit():
         setattr(example.facts, option.replace("-", "_"), int(value))
+    elif option in ("gpu", "host-memory"):
+        setattr(example.facts, option.replace("-", "_"), value)
+    elif option == "model":
+        example.facts.model = resources.path("tests", "models", value)
     elif option == "encoding":
         example.encoding = value
     elif option == "ellipsis" and value.isdigit():

@@ -103,6 +103,16 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     judging.add_argument(
         "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
     )
+    judging.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="the model that is trained: a folder with its config.json, or its name if it was downloaded before",
+    )
+    judging.add_argument("--gpu", metavar="NAME", help="the GPU that the run is meant for, such as A100-80GB or T4")
+    judging.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
+    judging.add_argument(
+        "--here", action="store_const", const=True, help="the run is meant for this machine: ask it for its GPU, memory"
+    )
     rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"

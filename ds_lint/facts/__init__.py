@@ -7,6 +7,9 @@ clean path of ``check``; a reader is imported only where there is something for 
 from __future__ import annotations
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.facts.gpu import Gpu
+    from ds_lint.facts.model import Model
 
 
 class UnreadableFact(Exception):  # noqa: N818 - it is what the user named that cannot be read
@@ -16,13 +19,27 @@ class UnreadableFact(Exception):  # noqa: N818 - it is what the user named that 
 class Sources:
     """Where facts are to be read from, as the command line, a settings file or a caller in Python names it."""
 
-    __slots__ = ("nodes", "said_by", "world_size")
+    __slots__ = ("gpu", "here", "host_memory", "model", "nodes", "said_by", "world_size")
 
-    NAMES = ("world_size", "nodes")
+    NAMES = ("world_size", "nodes", "model", "gpu", "host_memory", "here")
 
-    def __init__(self, *, world_size: int | None = None, nodes: int | None = None, said_by: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        world_size: int | None = None,
+        nodes: int | None = None,
+        model: str | None = None,
+        gpu: str | None = None,
+        host_memory: str | None = None,
+        here: bool | None = None,
+        said_by: str | None = None,
+    ) -> None:
         self.world_size = world_size
         self.nodes = nodes
+        self.model = model  # a folder, or a name in the Hugging Face cache
+        self.gpu = gpu  # its name
+        self.host_memory = host_memory  # such as 512GB
+        self.here = here  # whether the run is meant for this machine
         self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.NAMES}
 
     def __bool__(self) -> bool:
@@ -44,11 +61,15 @@ class Facts:
     ``origins`` has what is known and who says so, in words, by the name of the fact.
     """
 
-    __slots__ = ("nodes", "origins", "world_size")
+    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "world_size")
 
     def __init__(self, *, world_size: int | None = None, nodes: int | None = None) -> None:
         self.world_size = world_size  # ranks
         self.nodes = nodes
+        self.model: Model | None = None
+        self.gpu: Gpu | None = None
+        self.host_memory: int | None = None  # bytes on each node
+        self.async_io: bool | None = None  # whether there is libaio
         self.origins: dict[str, str] = {}
 
     @property

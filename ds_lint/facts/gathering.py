@@ -18,4 +18,48 @@ def gather(sources: Sources) -> Facts:
         facts.origins["nodes"] = f"{sources.nodes}, by {sources.said_by['nodes']}"
     if sources.nodes is not None and sources.world_size is not None and sources.nodes > sources.world_size:
         raise UnreadableFact(f"{sources.nodes} nodes and {sources.world_size} ranks: every node has at least one rank")
+    if sources.model is not None:
+        _read_model(facts, sources.model, sources.said_by["model"])
+    if sources.gpu is not None:
+        _read_gpu(facts, sources.gpu, sources.said_by["gpu"])
+    if sources.host_memory is not None:
+        _read_host_memory(facts, sources.host_memory, sources.said_by["host_memory"])
+    if sources.here:
+        _look_around(facts)
     return facts
+
+
+def _read_model(facts: Facts, name: str, said_by: str) -> None:
+    from ds_lint.facts import model
+
+    facts.model = model.read(name)
+    facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
+
+
+def _read_gpu(facts: Facts, name: str, said_by: str) -> None:
+    from ds_lint.facts import gpu
+
+    facts.gpu = gpu.named(name)
+    facts.origins["GPU"] = f"{facts.gpu.origin}, by {said_by}"
+
+
+def _read_host_memory(facts: Facts, text: str, said_by: str) -> None:
+    from ds_lint.facts import host
+
+    facts.host_memory = host.size(text)
+    facts.origins["host memory"] = f"{text.strip()}, by {said_by}"
+
+
+def _look_around(facts: Facts) -> None:
+    """Ask this machine for what nobody has named."""
+    from ds_lint.facts import gpu, host
+
+    if facts.gpu is None and (found := gpu.here()) is not None:
+        facts.gpu = found
+        facts.origins["GPU"] = found.origin
+    if facts.host_memory is None and (memory := host.memory()) is not None:
+        facts.host_memory = memory
+        facts.origins["host memory"] = f"{memory / 2**30:.0f} GiB, as this machine says"
+    facts.async_io = host.has_async_io()
+    if facts.async_io is not None:
+        facts.origins["libaio"] = f"{'found' if facts.async_io else 'not found'} by the compiler of this machine"

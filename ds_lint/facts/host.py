@@ -1,0 +1,75 @@
+"""The machine under the GPUs: how much memory it has, and whether DeepSpeed can build what reads and writes NVMe."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ds_lint.facts import UnreadableFact
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_MEMINFO = "/proc/meminfo"
+_LIMITS = (  # of a container: cgroup v2 and v1
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+def size(text: str) -> int:
+    """The bytes that ``512GB``, ``512 GiB`` or ``1.5T`` mean; memory is sold in powers of 1024, whatever is written."""
+    found = _SIZE.fullmatch(text.strip())
+    bytes_ = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if bytes_ < 1:
+        raise UnreadableFact(f"{text!r} is not a size of memory such as 512GB")
+    return bytes_
+
+
+def memory() -> int | None:
+    """The bytes of memory that processes on this machine, or in this container, may use; None where nothing tells."""
+    known = [amount for amount in (_installed(), *map(_limit, _LIMITS)) if amount is not None]
+    return min(known, default=None)
+
+
+def has_async_io() -> bool | None:
+    """Whether the compiler finds libaio, which DeepSpeed links for NVMe; None where there is no compiler to ask.
+
+    As ``AsyncIOBuilder.is_compatible`` in ``op_builder/async_io.py`` does, which links a program with ``-laio``.
+    """
+    from shutil import which
+    from subprocess import SubprocessError, run
+
+    compiler = which("cc") or which("gcc") or which("c++")
+    if compiler is None:
+        return None
+    flags = f"{os.environ.get('CFLAGS', '')} {os.environ.get('LDFLAGS', '')}".split()
+    for library in ("libaio.so", "libaio.a"):
+        folders = [flag[2:] for flag in flags if flag.startswith("-L")]
+        if any(os.path.exists(os.path.join(folder, library)) for folder in folders):
+            return True
+        try:
+            question = [compiler, f"-print-file-name={library}"]
+            answer = run(question, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - fixed words
+        except (OSError, SubprocessError):
+            return None
+        if os.path.isabs(answer.stdout.strip()):  # only the name where there is no such file
+            return True
+    return False
+
+
+def _installed() -> int | None:
+    try:
+        with open(_MEMINFO, encoding="ascii") as file:
+            found = re.search(r"^MemTotal:\s+(\d+) kB", file.read(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def _limit(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None  # "max": none

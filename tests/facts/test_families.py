@@ -1,0 +1,22 @@
+"""Families that overflow in fp16: each is one of transformers, and somebody reported it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ds_lint import stores
+
+FAMILIES = stores.read("families")["overflow_in_fp16"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_a_source(family):
+    assert FAMILIES[family]["trained_in"] == "bfloat16"
+    assert FAMILIES[family]["sources"]
+    assert all(source.startswith("https://") for source in FAMILIES[family]["sources"])
+
+
+@pytest.mark.fidelity
+def test_every_family_is_one_of_transformers():
+    names = pytest.importorskip("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
+    assert set(FAMILIES) <= set(names)

@@ -1,0 +1,102 @@
+"""GPUs by name, and those of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from ds_lint import stores
+from ds_lint.facts import UnreadableFact
+from ds_lint.facts.gpu import GIB, here, named
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "memory"),
+    [
+        ("a100", "A100", 80),
+        ("A100-40GB", "A100", 40),
+        ("NVIDIA A100-SXM4-80GB", "A100", 80),
+        ("NVIDIA H100 80GB HBM3", "H100", 80),
+        ("Tesla V100-SXM2-16GB", "V100", 16),
+        ("Tesla T4", "T4", 16),
+        ("RTX 4090", "RTX 4090", 48),
+        ("rtx4090", "RTX 4090", 48),
+        ("4090", "RTX 4090", 48),
+        ("NVIDIA GeForce RTX 2080 Ti", "RTX 2080 Ti", 22),
+        ("L40S", "L40S", 48),
+        ("A10G", "A10G", 24),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada", 48),
+        ("AMD Instinct MI300X", "MI300X", 192),
+    ],
+)
+def test_a_name_is_understood_as_people_write_it(name, kind, memory):
+    found = named(name)
+    assert (found.name, found.memory) == (kind, memory * GIB)
+
+
+@pytest.mark.parametrize(
+    ("name", "supported"), [("V100", False), ("T4", False), ("A100", True), ("L4", True), ("MI300X", True)]
+)
+def test_bf16_begins_with_ampere(name, supported):
+    assert named(name).supports_bf16 is supported
+
+
+@pytest.mark.parametrize("name", ["A1000", "H1000", "RTX 4090 Laptop GPU", "TPU v4", "", "A"])
+def test_an_unknown_name_is_one_line(name):
+    with pytest.raises(UnreadableFact, match="knows no GPU") as caught:
+        named(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelled_name_has_a_suggestion():
+    with pytest.raises(UnreadableFact, match="did you mean MI300X"):
+        named("MI300XX")
+
+
+def test_a_size_that_is_not_made_is_one_line():
+    with pytest.raises(UnreadableFact, match="no A100 with 60 GB: it has 40 GB or 80 GB"):
+        named("A100 60GB")
+
+
+def test_every_gpu_is_found_by_its_own_names():
+    for kind, facts in stores.read("gpus")["gpus"].items():
+        assert [named(name).name for name in (kind, *facts.get("also", ()))] == [
+            kind,
+            *[kind] * len(facts.get("also", ())),
+        ]
+
+
+def test_every_gpu_says_what_it_is_known_by():
+    for facts in stores.read("gpus")["gpus"].values():
+        assert "compute_capability" in facts or facts["source"].startswith("https://")
+
+
+def answers(monkeypatch, text):
+    done = subprocess.CompletedProcess([], 0, stdout=text, stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+
+def test_the_weakest_of_several_counts(monkeypatch):
+    answers(monkeypatch, "NVIDIA A100-SXM4-40GB, 40960, 8.0\nTesla T4, 15360, 7.5\n")
+    found = here()
+    assert (found.name, found.compute_capability, found.supports_bf16) == ("Tesla T4", (7, 5), False)
+    assert found.origin == "Tesla T4 with 15.0 GiB, by nvidia-smi"
+
+
+@pytest.mark.parametrize("text", ["", "No devices were found\n", "GRID, [N/A], [N/A]\n"])
+def test_an_answer_without_gpus_is_none(monkeypatch, text):
+    answers(monkeypatch, text)
+    assert here() is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [FileNotFoundError(), subprocess.TimeoutExpired("nvidia-smi", 20), subprocess.CalledProcessError(9, "nvidia-smi")],
+)
+def test_a_machine_without_an_answer_has_no_gpu(monkeypatch, error):
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert here() is None
