@@ -23,6 +23,8 @@ def check(
     transformers_version: str | None = None,
     accelerate_version: str | None = None,
     world_size: int | None = None,
+    nodes: int | None = None,
+    training_args: object = None,
     model: str | os.PathLike[str] | None = None,
     gpu: str | None = None,
     host_memory: str | None = None,
@@ -31,10 +33,11 @@ def check(
 
     ``stack`` is who loads it: ``deepspeed``, ``trainer`` or ``accelerate``; left out, it is inferred where the config
     tells. The versions are releases or ranges such as ``>=0.14``; left out, they are what the project around the path
-    (or around the working directory) pins, what is installed, or the newest known. ``model`` is a folder or the name of
-    a model that was downloaded before, ``gpu`` a name such as ``A100-80GB``, ``host_memory`` the memory of each
-    machine, such as ``512GB``. Raises OSError where a path cannot be read, ``ds_lint.facts.UnreadableFact`` where a
-    model, a GPU or a size is none, TypeError and ValueError for arguments that make no sense.
+    (or around the working directory) pins, what is installed, or the newest known. ``training_args`` is an object of
+    transformers.TrainingArguments, a dict of its fields, the path of a JSON or YAML file of them, or flags. ``model``
+    is a folder or the name of a model that was downloaded before, ``gpu`` a name such as ``A100-80GB``,
+    ``host_memory`` the memory of each machine, such as ``512GB``. Raises OSError where a path cannot be read, TypeError
+    and ValueError for arguments that make no sense.
     """
     from os.path import dirname
 
@@ -51,7 +54,9 @@ def check(
         raise ValueError(f"a run has at least one rank, not {world_size}")
     sources = Sources(
         world_size=world_size,
-        model=None if model is None else str(model),
+        nodes=nodes,
+        trainer_args=training_args,
+        model=str(model) if model is not None else None,
         gpu=gpu,
         host_memory=host_memory,
         said_by="ds_lint.check",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
+    from ds_lint.facts.training import Argument
     from ds_lint.knowledge import Key, Knowledge
     from ds_lint.source.document import Document
     from ds_lint.tree import KeyPath, Member, Node, Scalar
@@ -99,6 +100,8 @@ class Config:
             self.visits = [visit for visit in self.visits if visit.path[0] != "bfloat16"]  # nothing looks at it
         self.unknown = [visit for visit in self.visits if visit.key is None]
         self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
+        if stack is None and self.facts.training is not None:
+            stack = "trainer"
         self.stacks = (stack,) if stack else self._possible_stacks()
 
     @property
@@ -166,6 +169,14 @@ class Config:
         """The stacks that replace an ``"auto"`` at this path."""
         filled = self.knowledge.trainer["fills"].get(dotted(path))
         return tuple(filled["by"]) if filled else ()
+
+    def argument(self, name: str) -> Argument | None:
+        """A field of TrainingArguments: what was given, else the default of the target; None where it is not known."""
+        if self.facts.training is None:
+            return None
+        from ds_lint.arguments import argument  # without training arguments nobody asks
+
+        return argument(self, name)
 
     def _possible_stacks(self) -> tuple[str, ...]:
         """Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer."""

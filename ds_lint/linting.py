@@ -120,6 +120,7 @@ def lint_document(
         target=config.knowledge.target,
         facts=config.facts.origins,
         missing=config.facts.missing(),
+        material=config.facts.training.documents if config.facts.training else None,
         findings=findings,
     )
 

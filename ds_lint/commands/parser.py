@@ -33,13 +33,24 @@ exit status:
 
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_with_flags_as_values(arguments))
     try:
         status: int = options.run(options)
     except UnknownRule as error:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
     return status
+
+
+def _with_flags_as_values(arguments: list[str]) -> list[str]:
+    """The command line with what follows ``--trainer-args`` tied to it: argparse takes flags for its own."""
+    tied: list[str] = []
+    for argument in arguments:
+        if tied and tied[-1] == "--trainer-args" and argument.startswith("--"):
+            tied[-1] += f"={argument}"
+        else:
+            tied.append(argument)
+    return tied
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,6 +113,11 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
     judging.add_argument(
         "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
+    )
+    judging.add_argument(
+        "--trainer-args",
+        metavar="FILE|FLAGS",
+        help='training arguments: a JSON or YAML file of TrainingArguments fields, or flags such as "--bf16 True"',
     )
     judging.add_argument(
         "--model",

@@ -10,24 +10,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
+    from ds_lint.facts.training import TrainingArguments
 
 
-class UnreadableFact(Exception):  # noqa: N818 - it is what the user named that cannot be read
+class UnreadableFact(ValueError):  # noqa: N818 - it is what the user named that cannot be read
     """A source that does not tell its fact; the message says which and why, in one line."""
 
 
 class Sources:
     """Where facts are to be read from, as the command line, a settings file or a caller in Python names it."""
 
-    __slots__ = ("gpu", "here", "host_memory", "model", "nodes", "said_by", "world_size")
+    __slots__ = ("gpu", "here", "host_memory", "model", "nodes", "said_by", "trainer_args", "world_size")
 
-    NAMES = ("world_size", "nodes", "model", "gpu", "host_memory", "here")
+    NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
 
     def __init__(
         self,
         *,
         world_size: int | None = None,
         nodes: int | None = None,
+        trainer_args: object = None,
         model: str | None = None,
         gpu: str | None = None,
         host_memory: str | None = None,
@@ -36,6 +38,7 @@ class Sources:
     ) -> None:
         self.world_size = world_size
         self.nodes = nodes
+        self.trainer_args = trainer_args  # a path, flags that begin with "--", or an object of TrainingArguments
         self.model = model  # a folder, or a name in the Hugging Face cache
         self.gpu = gpu  # its name
         self.host_memory = host_memory  # such as 512GB
@@ -61,11 +64,14 @@ class Facts:
     ``origins`` has what is known and who says so, in words, by the name of the fact.
     """
 
-    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "world_size")
+    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "training", "world_size")
 
-    def __init__(self, *, world_size: int | None = None, nodes: int | None = None) -> None:
+    def __init__(
+        self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
+    ) -> None:
         self.world_size = world_size  # ranks
         self.nodes = nodes
+        self.training = training
         self.model: Model | None = None
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node

@@ -18,6 +18,8 @@ def gather(sources: Sources) -> Facts:
         facts.origins["nodes"] = f"{sources.nodes}, by {sources.said_by['nodes']}"
     if sources.nodes is not None and sources.world_size is not None and sources.nodes > sources.world_size:
         raise UnreadableFact(f"{sources.nodes} nodes and {sources.world_size} ranks: every node has at least one rank")
+    if sources.trainer_args is not None:
+        _read_training_arguments(facts, sources.trainer_args, sources.said_by["trainer_args"])
     if sources.model is not None:
         _read_model(facts, sources.model, sources.said_by["model"])
     if sources.gpu is not None:
@@ -27,6 +29,13 @@ def gather(sources: Sources) -> Facts:
     if sources.here:
         _look_around(facts)
     return facts
+
+
+def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:
+    from ds_lint.facts import training
+
+    facts.training = training.read(source, said_by)
+    facts.origins["training arguments"] = facts.training.origin
 
 
 def _read_model(facts: Facts, name: str, said_by: str) -> None:

@@ -16,12 +16,14 @@ class FileReport:
     ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
     known, and ``facts`` what was known and who says so, by the same names. ``ranges`` has the oldest and the newest
     release of each library of which several were judged, and ``sources`` who says which releases are used.
+    ``material`` are documents that findings point into beside the config.
     """
 
     __slots__ = (
         "document",
         "facts",
         "findings",
+        "material",
         "missing",
         "path",
         "ranges",
@@ -42,6 +44,7 @@ class FileReport:
         findings: list[Finding],
         stacks: tuple[str, ...] = (),
         facts: dict[str, str] | None = None,
+        material: list[Document] | None = None,
     ) -> None:
         self.path = path
         self.document = document
@@ -51,6 +54,7 @@ class FileReport:
         self.ranges: dict[str, tuple[str, str]] = {}
         self.sources: dict[str, str] = {}
         self.facts = facts or {}
+        self.material = material or []
         self.missing = missing
         self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
 
@@ -72,6 +76,7 @@ class Report:
         self.version = version  # of ds-lint
         self.notes = notes or []  # what a person should know beside the findings
         self._documents = {document.path: document for document in material or []}
+        self._documents.update((document.path, document) for file in files for document in file.material)
         self._documents.update((file.path, file.document) for file in files)
 
     @property

@@ -1,0 +1,190 @@
+"""The training arguments of a run: fields of ``transformers.TrainingArguments``, as somebody gave them.
+
+They come from a JSON or YAML file of fields, from the flags of a launch command, or from the object itself. Which type
+a field has and what it defaults to is the business of the target's release (``ds_lint/arguments.py``).
+"""
+
+from __future__ import annotations
+
+from ds_lint import stores
+from ds_lint.facts import UnreadableFact
+from ds_lint.source.document import Document
+from ds_lint.tree import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+class Unknown:
+    """Stands for a value that is there and that nobody knows before the run, such as ``$LR`` of a shell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()
+
+
+class Argument:
+    """One training argument.
+
+    ``is_flag`` says that ``value`` is the text behind a flag, or None where nothing stands behind it; the type of the
+    field decides what becomes of it. ``document`` and ``span`` are where it stands, if it stands in a file.
+    """
+
+    __slots__ = ("document", "is_flag", "origin", "span", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        origin: str,
+        document: Document | None = None,
+        span: Span | None = None,
+        *,
+        is_flag: bool = False,
+    ) -> None:
+        self.value = value
+        self.origin = origin  # in words: "args.json:3", "--trainer-args"
+        self.document = document
+        self.span = span
+        self.is_flag = is_flag
+
+    def __repr__(self) -> str:
+        return f"Argument({self.value!r}, {self.origin!r})"
+
+
+class TrainingArguments:
+    """What was given of the fields; ``others`` are names that no release of TrainingArguments has: the script's own."""
+
+    __slots__ = ("given", "origin", "others")
+
+    def __init__(self, given: Mapping[str, Argument], origin: str) -> None:
+        fields = stores.read("transformers")["training_arguments"]
+        self.given = {name: argument for name, argument in given.items() if _field(name) in fields}
+        self.others = [name for name in given if name not in self.given]
+        self.origin = origin
+
+    @property
+    def documents(self) -> list[Document]:
+        """The files that the arguments stand in, each once."""
+        return list({id(one.document): one.document for one in self.given.values() if one.document}.values())
+
+
+def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
+    """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
+    if not isinstance(source, str) and not hasattr(source, "__fspath__"):
+        found = of_object(source)
+    elif (text := str(source)).lstrip().startswith("--"):
+        found = of_flags(text, said_by)
+    else:
+        found = of_file(text)
+    if not found.given:
+        raise UnreadableFact(f"{found.origin} names no field of TrainingArguments")
+    return found
+
+
+def of_object(arguments: object) -> TrainingArguments:
+    """The fields of an object such as ``transformers.TrainingArguments``; enums count by their values."""
+    origin = f"the {type(arguments).__name__} object"
+    fields = arguments if isinstance(arguments, dict) else getattr(arguments, "__dict__", None)
+    if fields is None:
+        raise UnreadableFact(f"training arguments are a path, flags or an object, not {type(arguments).__name__}")
+    return TrainingArguments(
+        {name: Argument(getattr(value, "value", value), origin) for name, value in fields.items()}, origin
+    )
+
+
+def of_flags(text: str, origin: str) -> TrainingArguments:
+    """The flags of a launch command, in the spellings that HfArgumentParser takes; of a flag given twice, the last."""
+    import shlex
+
+    try:
+        words = shlex.split(text.replace("\\\n", " ").replace("\\\r\n", " "))
+    except ValueError as error:
+        raise UnreadableFact(f"{origin}: {str(error).lower()}: {text}") from None
+    given: dict[str, Argument] = {}
+    name, values = "", list[str]()
+    for word in [*words, "--"]:
+        if not word.startswith("--"):
+            values.append(word)
+            continue
+        if name:
+            given[name] = Argument(_flag_value(values), origin, is_flag=True)
+        name, equals, value = word[2:].partition("=")
+        name, values = name.replace("-", "_"), [value] if equals else []
+    return TrainingArguments(given, origin)
+
+
+def of_file(path: str) -> TrainingArguments:
+    """The fields in a JSON or YAML file, each with its place."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8")
+    except OSError as error:
+        raise UnreadableFact(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UnreadableFact(f"{path}: training arguments are read as UTF-8, and this is not") from None
+    document = Document(path, text, None, [])
+    is_json = path.endswith(".json") or (not path.endswith((".yaml", ".yml")) and text.lstrip().startswith("{"))
+    members = _json_members(document) if is_json else _yaml_members(document)
+    given = {}
+    for name, value, span in members:
+        line, _ = document.position(span.start)
+        given[name] = Argument(value, f"{path}:{line}", document, span)
+    return TrainingArguments(given, path)
+
+
+def _field(name: str) -> str:
+    """The field that a flag sets: ``no_x`` sets ``x`` where no release has a field ``no_x``."""
+    fields = stores.read("transformers")["training_arguments"]
+    return name if name in fields else name.removeprefix("no_")
+
+
+def _flag_value(values: list[str]) -> str | list[str] | Unknown | None:
+    """What stands behind a flag; nobody knows what a shell puts there for a variable."""
+    if any("$" in value for value in values):
+        return UNKNOWN
+    if len(values) > 1:
+        return values
+    return values[0] if values else None
+
+
+def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
+    """The members of a JSON object, read as Python's json reads it."""
+    from json import JSONDecodeError, loads
+
+    from ds_lint.source import json
+
+    try:
+        values = loads(document.text)
+    except JSONDecodeError as error:
+        raise UnreadableFact(f"{document.path}:{error.lineno}:{error.colno}: {error.msg}") from None
+    document.root = json.read(document.text, document.path).root
+    if not isinstance(values, dict) or document.root is None:
+        raise UnreadableFact(f"{document.path}: training arguments are an object of fields, and this is none")
+    for name, value in values.items():
+        member = document.root.member(name)
+        assert member is not None  # noqa: S101 - json has read the same text
+        yield name, value, Span(member.key_span.start, member.value.span.end)
+
+
+def _yaml_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
+    """The entries of a YAML mapping, read as HfArgumentParser reads it."""
+    import yaml
+
+    try:
+        root = yaml.compose(document.text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(document.text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{document.path}:{mark.line + 1}:{mark.column + 1}" if mark else document.path
+        raise UnreadableFact(f"{place}: {getattr(error, 'problem', None) or 'this is no YAML'}") from None
+    if not isinstance(values, dict) or not isinstance(root, yaml.MappingNode):
+        raise UnreadableFact(f"{document.path}: training arguments are a mapping of fields, and this is none")
+    for key, value in root.value:
+        if isinstance(key.value, str) and key.value in values:
+            yield key.value, values[key.value], Span(key.start_mark.index, value.end_mark.index)

@@ -1,0 +1,167 @@
+"""Training arguments: from a file, from flags, from an object, and with the defaults of a release."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+
+import pytest
+
+import ds_lint
+from ds_lint.config import Config
+from ds_lint.facts import Facts, Sources, UnreadableFact
+from ds_lint.facts.gathering import gather
+from ds_lint.facts.training import read
+from ds_lint.knowledge import Target
+from ds_lint.linting import as_text, knowledge
+
+
+def config_with(source, **target) -> Config:
+    document = as_text({})
+    return Config(document, document.root, knowledge(Target(**target)), facts=Facts(training=read(source)))
+
+
+def value(source, name, **target):
+    argument = config_with(source, **target).argument(name)
+    return argument and argument.value
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "expected"),
+    [
+        ("--bf16", "bf16", True),
+        ("--bf16 True", "bf16", True),
+        ("--bf16=false", "bf16", False),
+        ("--bf16 --fp16 no", "fp16", False),
+        ("--no_dataloader_pin_memory", "dataloader_pin_memory", False),
+        ("--learning_rate 1e-4", "learning_rate", 1e-4),
+        ("--learning-rate=1e-4", "learning_rate", 1e-4),
+        ("--learning_rate 1e-4 --learning_rate 2e-4", "learning_rate", 2e-4),
+        ("--max_steps -1 --bf16", "max_steps", -1),
+        ("--label_names a b", "label_names", ["a", "b"]),
+        ("--deepspeed 'a file.json'", "deepspeed", "a file.json"),
+        ("--bf16 \\\n  --max_grad_norm 0.5", "max_grad_norm", 0.5),
+    ],
+)
+def test_a_flag_becomes_what_its_field_takes(flags, name, expected):
+    assert value(flags, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("--learning_rate $LR", "learning_rate"),  # known when the shell runs
+        ("--warmup_steps ten", "warmup_steps"),  # refused
+        ("--tf32", "tf32"),  # refused: a flag that may be None needs a value
+        ("--bf16", "optim"),  # the default is no constant
+        ("--bf16", "adafactor"),  # gone in this release
+    ],
+)
+def test_what_nobody_knows_before_the_run(flags, name):
+    assert config_with(flags).argument(name) is None
+
+
+def test_what_is_not_given_is_the_default_of_the_release():
+    argument = config_with("--bf16", transformers="4.44.2").argument("max_grad_norm")
+    assert (argument.value, argument.origin) == (1.0, "default of transformers 4.44.2")
+    assert value("--bf16", "warmup_ratio", transformers="4.44.2") == 0.0
+    assert value("--bf16", "warmup_ratio", transformers="5.23.0") is None
+
+
+def test_flags_that_no_release_has_are_the_scripts_own():
+    training = read("--bf16 --dataset alpaca --lora-rank 8")
+    assert (list(training.given), training.others) == (["bf16"], ["dataset", "lora_rank"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("args.json", '{\n  "model": "x",\n  "learning_rate": 0.0001,\n  "bf16": true\n}\n'),
+        ("args.yaml", "model: x\n# faster\nlearning_rate: 0.0001\nbf16: true\n"),
+        ("args.cfg", "model: x\n\nlearning_rate: 0.0001\nbf16: true\n"),
+    ],
+)
+def test_a_file_says_where_each_field_stands(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    argument = config_with(str(path)).argument("learning_rate")
+    assert argument.value == 0.0001
+    assert argument.origin == f"{path}:3"
+    assert "learning_rate" in text[argument.span.start : argument.span.end]
+
+
+def test_yaml_keeps_what_yaml_takes_for_a_text(tmp_path):
+    """5e-5 has no point, and so PyYAML makes no number of it; the Trainer gets the text."""
+    path = tmp_path / "args.yaml"
+    path.write_text("learning_rate: 5e-5\n", encoding="utf-8")
+    assert value(str(path), "learning_rate") == "5e-5"
+
+
+def test_an_object_is_read_by_its_fields():
+    class Strategy(Enum):
+        NO = "no"
+
+    class TrainingArguments:
+        def __init__(self):
+            self.bf16 = True
+            self.eval_strategy = Strategy.NO
+            self._n_gpu = 1
+
+    assert value(TrainingArguments(), "bf16") is True
+    assert value(TrainingArguments(), "eval_strategy") == "no"
+    assert value({"bf16": True}, "bf16") is True
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"bf16": true,}', r"args.json:1:15: .+"),
+        ("[1]", "args.json: training arguments are an object of fields, and this is none"),
+        ('{"zero_optimization": {}}', "args.json names no field of TrainingArguments"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, text, complaint):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "args.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableFact, match=f"^{complaint}$"):
+        read("args.json")
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("missing.json", "missing.json: No such file or directory"),
+        ('--run_name "a', '--trainer-args: no closing quotation: --run_name "a'),
+        ("--rank 8", "--trainer-args names no field of TrainingArguments"),
+        (8, "training arguments are a path, flags or an object, not int"),
+    ],
+)
+def test_arguments_that_tell_nothing_are_one_line(source, complaint):
+    with pytest.raises(UnreadableFact) as caught:
+        read(source)
+    assert str(caught.value) == complaint
+
+
+def test_with_training_arguments_the_trainer_loads_the_config():
+    facts = gather(Sources(trainer_args="--bf16"))
+    assert facts.origins == {"training arguments": "--trainer-args"}
+    config = {"train_batch_size": 1}
+    assert [finding.name for finding in ds_lint.check(config, training_args={"bf16": False})] == [
+        "zero-section-missing"
+    ]
+    assert "zero-section-missing" not in {
+        finding.name for finding in ds_lint.check(config, training_args={"bf16": False}, stack="deepspeed")
+    }
+
+
+def test_python_says_what_cannot_be_read():
+    with pytest.raises(ValueError, match="names no field"):
+        ds_lint.check({}, training_args={"nothing": 1})
+
+
+def test_the_command_line_takes_flags_after_the_option(tmp_path, run):
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps({"train_batch_size": 1, "zero_optimization": {}}), encoding="utf-8")
+    for arguments in (["--trainer-args", "--bf16"], ["--trainer-args=--bf16"], ["--trainer-args", "--bf16 True"]):
+        result = run("check", *arguments, "-v", str(path))
+        assert "training arguments: --trainer-args" in result.stdout
