@@ -10,9 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ds_lint.callback import ConfigError, TrainerCallback
     from ds_lint.finding import Finding
 
-__all__ = ["__version__", "check"]
+__all__ = ["ConfigError", "TrainerCallback", "__version__", "check"]
+
+
+def __getattr__(name: str) -> type:
+    """The callback and its error, which alone import transformers, when somebody asks for them."""
+    if name in ("ConfigError", "TrainerCallback"):
+        from ds_lint import callback
+
+        found: type = getattr(callback, name)
+        return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check(

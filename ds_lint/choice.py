@@ -62,14 +62,17 @@ class Choice:
         return bool(self.ranges)
 
 
-def choose(directory: str, flags: dict[str, str]) -> Choice:
-    """The releases that the configs of a directory are judged by. Raises UnknownRelease for a flag that names none."""
+def choose(directory: str, flags: dict[str, str], pins: dict[str, Pin] | None = None) -> Choice:
+    """The releases that the configs of a directory are judged by. Raises UnknownRelease for a flag that names none.
+
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up.
+    """
     choice = Choice()
-    pins: dict[str, Pin] = {}
-    if any(library not in flags for library in LIBRARIES):
+    if pins is None and any(library not in flags for library in LIBRARIES):
         from ds_lint.targets.usage import used
 
         pins = used(directory)
+    pins = pins or {}
     for library in LIBRARIES:
         known = stores.read(library)["releases"]
         if library in flags:

@@ -1,0 +1,134 @@
+"""The check at the start of a training script: a callback of the Hugging Face Trainer.
+
+The one module beside smoke that imports transformers, and it does so in a process that has imported it already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import transformers
+
+from ds_lint import __version__, linting
+from ds_lint.choice import choose
+from ds_lint.commands.selection import select
+from ds_lint.facts import Sources, UnreadableFact
+from ds_lint.facts.gathering import gather
+from ds_lint.finding import SEVERITIES
+from ds_lint.judging import judge
+from ds_lint.output import full
+from ds_lint.output.report import Report
+from ds_lint.output.terminal import terminal_of
+from ds_lint.targets.distributions import installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.finding import Finding
+    from ds_lint.output.report import FileReport
+
+
+class ConfigError(ValueError):
+    """A config with findings that the run is not to start with."""
+
+    def __init__(self, message: str, findings: list[Finding]) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+
+class TrainerCallback(transformers.TrainerCallback):
+    """Judge the DeepSpeed config of a run, and stop the run where it would go wrong.
+
+    Made with the training arguments, it judges at once, which is before the model is loaded where the script makes it
+    there; made without, when the Trainer is built::
+
+        callback = ds_lint.TrainerCallback(training_args, model="Qwen/Qwen3-8B")
+        model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B")
+        trainer = Trainer(model, training_args, callbacks=[callback], ...)
+
+    The releases are the installed ones, the ranks those of the launcher. Rank 0 prints the findings to standard error;
+    every rank raises ConfigError where one is as severe as ``fail_on`` (None: never). ``model`` is the folder or the
+    name of the model, ``ignore`` has codes or names of rules.
+    """
+
+    def __init__(
+        self,
+        training_args: transformers.TrainingArguments | None = None,
+        *,
+        model: str | os.PathLike[str] | None = None,
+        ignore: list[str] | None = None,
+        fail_on: str | None = "error",
+    ) -> None:
+        if fail_on is not None and fail_on not in SEVERITIES:
+            raise ValueError(f"fail_on is one of {', '.join(SEVERITIES)} or None, not {fail_on!r}")
+        self.model = model
+        self.rules = select(None, ignore)
+        self.fail_on = fail_on
+        self.is_done = False
+        if training_args is not None:
+            self._judge(training_args)
+
+    def on_init_end(self, args: transformers.TrainingArguments, *_: Any, **__: Any) -> None:
+        """Judge when the Trainer is built, unless that has been done."""
+        if not self.is_done:
+            self._judge(args)
+
+    def _judge(self, arguments: transformers.TrainingArguments) -> None:
+        self.is_done = True
+        config = _config(arguments)
+        if config is None:
+            return  # a run without DeepSpeed
+        report = self._report(config, arguments)
+        if report.findings and _number("RANK", 0) == 0:
+            text = full.render(Report([report], __version__), terminal_of(sys.stderr))
+            sys.stderr.write(text)
+        worst = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on else ()
+        if serious := [finding for finding in report.findings if finding.severity in worst]:
+            first = serious[0]
+            raise ConfigError(f"{report.path}: {first.code} {first.message} (ds-lint explain {first.code})", serious)
+
+    def _report(self, config: dict[str, Any] | str, arguments: transformers.TrainingArguments) -> FileReport:
+        ranks = _number("WORLD_SIZE", 1)
+        on_this_node = _number("LOCAL_WORLD_SIZE", ranks)
+        sources = Sources(
+            world_size=ranks,
+            nodes=max(1, ranks // on_this_node),
+            trainer_args=arguments,
+            model=str(self.model) if self.model is not None else None,
+            said_by="the running process",
+        )
+        try:
+            facts = gather(sources)
+        except UnreadableFact:  # a model that this very script downloads later
+            sources.model = None
+            facts = gather(sources)
+        if isinstance(config, str):
+            with open(config, "rb") as file:
+                document = linting.read(file.read(), config)
+        else:
+            document = linting.as_text(config)
+        return judge(
+            document,
+            choose("", {}, installed("")),  # the releases of this process, whatever the project pins
+            stack="trainer",
+            facts=facts,
+            from_file=isinstance(config, str),
+            rules=self.rules,
+        )
+
+
+def _config(arguments: transformers.TrainingArguments) -> dict[str, Any] | str | None:
+    """The config of the run: the argument, else the file that ``accelerate launch`` was given."""
+    if arguments.deepspeed:
+        given = arguments.deepspeed
+        return given if isinstance(given, dict) else str(given)
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() in ("1", "true"):
+        return os.environ.get("ACCELERATE_DEEPSPEED_CONFIG_FILE")
+    return None
+
+
+def _number(variable: str, default: int) -> int:
+    """A number that the launcher left in the environment."""
+    return int(os.environ.get(variable) or default)
