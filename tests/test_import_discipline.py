@@ -35,7 +35,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "arguments", "_built",
+        "resources", "stacks", "stores", "facts", "memory", "arguments", "_built",
     ),
     ("source",),
     ("tree",),
