@@ -105,31 +105,21 @@ def test_of_two_files_none_is_written_where_one_is_there(run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["accelerate_config.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            "--offload nvme",
-            "--offload nvme needs --stage 3: at stage 2 DeepSpeed never writes to the drive; "
-            "choose --stage 3, or --stage 2 --offload cpu",
-        ),
-        (
-            "--stage 0 --offload cpu",
-            "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; choose --stage 2",
-        ),
-        ("--nvme-path /scratch", "--nvme-path is for --offload nvme"),
-        (
-            "--stack accelerate --output -",
-            "--stack accelerate writes two files, which do not fit on standard output; choose --output FILE",
-        ),
-        (
-            "--stack accelerate --output conf/accelerate_config.yaml",
-            "accelerate_config.yaml is the name of the file for `accelerate launch`; "
-            "choose another --output for the config",
-        ),
-        ("--output nowhere/ds.json", "nowhere/ds.json: No such file or directory"),
-    ],
-)
+REFUSED = {
+    "--offload nvme": "--offload nvme needs --stage 3: at stage 2 DeepSpeed never writes to the drive; "
+    "choose --stage 3, or --stage 2 --offload cpu",
+    "--stage 0 --offload cpu": "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; "
+    "choose --stage 2",
+    "--nvme-path /scratch": "--nvme-path is for --offload nvme",
+    "--stack accelerate --output -": "--stack accelerate writes two files, which do not fit on standard output; "
+    "choose --output FILE",
+    "--stack accelerate --output conf/accelerate_config.yaml": "accelerate_config.yaml is the name of the file for "
+    "`accelerate launch`; choose another --output for the config",
+    "--output nowhere/ds.json": "nowhere/ds.json: No such file or directory",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.items())
 def test_what_cannot_be_written_is_2_and_says_what_to_choose(run, tmp_path, words, said):
     result = run("init", *words.split())
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"ds-lint: {said}\n")

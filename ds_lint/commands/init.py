@@ -55,9 +55,7 @@ def init(options: Options) -> int:
         sys.stderr.writelines(f"note: {note}\n" for note in _notes(options, wish))
         return 0
     if not options.force and (existing := [file.path for file in files if os.path.lexists(file.path)]):
-        sys.stderr.write(
-            f"ds-lint: {existing[0]} is there already; --force replaces it, --output FILE writes another\n"
-        )
+        sys.stderr.write(f"ds-lint: {existing[0]} exists; --force replaces it, --output FILE writes another\n")
         return 2
     for file in files:
         with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
