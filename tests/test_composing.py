@@ -9,6 +9,7 @@ import pytest
 
 from ds_lint import linting
 from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config, launch_file, refusal
+from ds_lint.facts import Facts
 from ds_lint.finding import STACKS
 
 # Stage 3 gathers this module of a model as a whole; its sizes have to be in the file.
@@ -45,7 +46,7 @@ def test_all_but_offload_from_where_nothing_is_offloaded_can_be_written():
 @pytest.mark.parametrize("wish", [*POSSIBLE, *WITH_MODEL], ids=name)
 def test_check_has_nothing_to_say(wish, ranks):
     text = json.dumps(config(wish), indent=2)
-    report = linting.lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, world_size=ranks)
+    report = linting.lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, facts=Facts(world_size=ranks))
     assert [(finding.code, finding.message) for finding in report.findings] == []
 
 
