@@ -31,7 +31,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("commands",),
     ("judging", "ranges"),
-    ("linting", "engine", "output", "discover", "pages", "published", "choice", "composing"),
+    ("linting", "engine", "output", "discover", "pages", "published", "choice", "composing", "fitting"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",

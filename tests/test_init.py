@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import yaml
 
 from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config
 from ds_lint.finding import STACKS
+
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 
 
 def test_without_options_it_writes_what_most_runs_start_from(run, tmp_path):
@@ -134,3 +137,37 @@ def test_a_value_that_there_is_not_is_2(run, words):
 def test_the_help_names_every_choice(run):
     shown = run("init", "--help").stdout
     assert all(f"{{{','.join(map(str, choices))}}}" in shown for choices in (STACKS, STAGES, OFFLOADS, PRECISIONS))
+
+
+# The model
+
+
+def test_the_model_decides_the_precision_and_the_sizes(run, tmp_path):
+    result = run("init", "--stack", "deepspeed", "--stage", "3", "--model", os.path.join(MODELS, "llama"))
+    assert result.returncode == 0
+    assert f"  ds-lint check ds_config.json --stack deepspeed --model {MODELS}/llama\n" in result.stdout
+    written = json.loads((tmp_path / "ds_config.json").read_text(encoding="utf-8"))
+    assert written == config(Wish("deepspeed", 3, hidden_size=4096))
+
+
+def test_fp16_for_a_model_of_bf16_is_written_with_a_warning(run, tmp_path):
+    result = run("init", "--precision", "fp16", "--model", os.path.join(MODELS, "llama"))
+    assert (
+        "note: the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then "
+        "the loss becomes NaN; --precision bf16 does not, and needs an Ampere GPU or a newer one\n"
+    ) in result.stdout
+    assert "fp16" in json.loads((tmp_path / "ds_config.json").read_text(encoding="utf-8"))
+
+
+def test_a_model_of_fp32_is_trained_in_fp32(run, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "dtype": "float32"}')
+    result = run("init", "--model", ".")
+    assert result.stdout.startswith("Wrote ds_config.json: ZeRO stage 2, fp32, for the Trainer.\nnote: the model was")
+    assert "note: the model was" not in run("init", "--model", ".", "--precision", "fp32", "--force").stdout
+
+
+def test_a_model_that_is_not_there_is_2(run, tmp_path):
+    result = run("init", "--model", "nowhere/")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("ds-lint: nowhere/ is neither a folder with a config.json nor a model ")
+    assert list(tmp_path.iterdir()) == []

@@ -8,12 +8,15 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
-from ds_lint import composing
+from ds_lint import composing, fitting
 from ds_lint.composing import NVME_PATH, Wish
+from ds_lint.facts import UnreadableFact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ds_lint.facts.model import Model
 
 DEFAULT_OUTPUT = "ds_config.json"
 STANDARD_OUTPUT = "-"
@@ -29,6 +32,7 @@ class Options(NamedTuple):
     stage: int
     offload: str
     precision: str | None
+    model: str | None
     gpus: int | None
     nvme_path: str | None
     output: str
@@ -44,33 +48,55 @@ class File(NamedTuple):
 
 def init(options: Options) -> int:
     """Write, say what was written and what to run next, and return the exit status."""
-    wish = _wish(options)
+    try:
+        model = _model(options)
+    except UnreadableFact as error:
+        return _refuse(str(error))
+    wish = _wish(options, model)
     complaint = composing.refusal(wish) or _misplaced(options)
     if complaint:
-        sys.stderr.write(f"ds-lint: {complaint}\n")
-        return 2
+        return _refuse(complaint)
     files = list(_files(options, wish))
+    notes = [f"note: {note}\n" for note in _notes(options, wish, model)]
     if options.output == STANDARD_OUTPUT:
         sys.stdout.write(files[0].text)
-        sys.stderr.writelines(f"note: {note}\n" for note in _notes(options, wish))
+        sys.stderr.writelines(notes)
         return 0
-    if not options.force and (existing := [file.path for file in files if os.path.lexists(file.path)]):
-        sys.stderr.write(f"ds-lint: {existing[0]} exists; --force replaces it, --output FILE writes another\n")
-        return 2
+    existing = [file.path for file in files if os.path.lexists(file.path)]
+    if existing and not options.force:
+        return _refuse(f"{existing[0]} exists; --force replaces it, --output FILE writes another")
     for file in files:
         with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
             stream.write(file.text)
-    sys.stdout.writelines(f"{line}\n" for line in _report(options, wish, files))
+    sys.stdout.write(_written(wish, files))
+    sys.stdout.writelines(notes)
+    sys.stdout.write(f"Next:\n  {_check(options)}\n  {_launch(options, wish)}\n")
     return 0
 
 
-def _wish(options: Options) -> Wish:
+def _refuse(why: str) -> int:
+    sys.stderr.write(f"ds-lint: {why}\n")
+    return 2
+
+
+def _model(options: Options) -> Model | None:
+    if options.model is None:
+        return None
+    from ds_lint.facts import model
+
+    return model.read(options.model)
+
+
+def _wish(options: Options, model: Model | None) -> Wish:
+    """What the options ask for, and where they leave it open, what suits the model."""
+    suits = fitting.trained_in(model) if model else None
     return Wish(
         options.stack,
         options.stage,
         options.offload,
-        options.precision or "bf16",
+        options.precision or suits or Wish().precision,
         options.nvme_path or NVME_PATH,
+        hidden_size=fitting.size_to_write(model, options.stack) if model else None,
     )
 
 
@@ -99,17 +125,13 @@ def _launch_path(options: Options) -> str:
     return os.path.join(os.path.dirname(options.output), LAUNCH_FILE)
 
 
-def _report(options: Options, wish: Wish, files: list[File]) -> Iterator[str]:
+def _written(wish: Wish, files: list[File]) -> str:
     paths = " and ".join(file.path for file in files)
     offload = f", offload to {wish.offload}" if wish.offload != "none" else ""
-    yield f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {_LOADERS[wish.stack]}."
-    yield from (f"note: {note}" for note in _notes(options, wish))
-    yield "Next:"
-    yield f"  {_check(options)}"
-    yield f"  {_launch(options, wish)}"
+    return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {_LOADERS[wish.stack]}.\n"
 
 
-def _notes(options: Options, wish: Wish) -> Iterator[str]:
+def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
     """What a person has to know or do that no file can say."""
     if options.gpus == 1 and wish.stage > 0 and wish.offload == "none":
         yield (
@@ -121,15 +143,29 @@ def _notes(options: Options, wish: Wish) -> Iterator[str]:
             f"{wish.nvme_path} has to be a directory on an NVMe drive of each machine, which the run may write to "
             "(--nvme-path names another), and DeepSpeed needs libaio; `ds_nvme_tune` measures what `aio` should say"
         )
+    if model is not None:
+        yield from _notes_on_precision(options, wish, model)
     if wish.stack == "deepspeed":
         yield "the batch size of 1 and the learning rate are where to start; a schedule is the script's to make"
-    if wish.stack == "accelerate" and wish.stage == 3 and wish.hidden_size is None:
+    if wish.stack == "accelerate" and wish.stage == 3 and model is None:
         yield 'a model without `config.hidden_size` stops the run: delete the three sizes that are "auto" for it'
+
+
+def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[str]:
+    suits = fitting.trained_in(model)
+    if suits == "bf16" and wish.precision == "fp16":
+        yield (
+            "the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then the "
+            "loss becomes NaN; --precision bf16 does not, and needs an Ampere GPU or a newer one"
+        )
+    if suits == "fp32" and options.precision is None:
+        yield "the model was saved in fp32, so it is trained in it; --precision bf16 is faster on Ampere GPUs and newer"
 
 
 def _check(options: Options) -> str:
     ranks = f" --world-size {options.gpus}" if options.gpus else ""
-    return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}"
+    model = f" --model {quote(options.model)}" if options.model else ""
+    return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
 
 
 def _launch(options: Options, wish: Wish) -> str:

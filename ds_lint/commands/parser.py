@@ -223,7 +223,14 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--offload", choices=OFFLOADS, default="none",
         help="where the optimizer, and at stage 3 the parameters, are kept instead of on the GPU (default: none)",
     )  # fmt: skip
-    init.add_argument("--precision", choices=PRECISIONS, help="what to train in (default: bf16)")
+    init.add_argument(
+        "--precision", choices=PRECISIONS, help="what to train in (default: what the model was trained in, else bf16)"
+    )
+    init.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="the model to train: a folder with its config.json, or its name if it was downloaded before",
+    )
     init.add_argument("--gpus", type=_positive, metavar="N", help="number of ranks of the run")
     init.add_argument(
         "--nvme-path", metavar="DIR", help=f"where --offload nvme keeps what it offloads (default: {NVME_PATH})"

@@ -156,6 +156,7 @@ def written(wish: Wish, gpus: int | None) -> None:
         stage=wish.stage,
         offload=wish.offload,
         precision=wish.precision,
+        model=None,
         gpus=gpus,
         nvme_path=None,
         output="ds_config.json",
