@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from itertools import product
 from pathlib import Path
+from socket import socket
 
 import pytest
 
@@ -40,7 +41,19 @@ PARSED = [wish for wish in POSSIBLE if wish.offload == "nvme"]
 ADAMW = {"type": "AdamW", "params": {"lr": 5e-5}}  # stands in for the optimizer that the Trainer or the script makes
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
-TRAIN = """
+# A process that opens no segment in /dev/shm leaves none there.
+WITHOUT_SHARED_MEMORY = """
+import deepspeed.ops
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+"""
+# torch's threads may abort an interpreter that ends by itself.
+END = """
+import os, sys
+sys.stdout.flush()
+os._exit(0)
+"""
+
+UNDER_ACCELERATE = """
 from types import SimpleNamespace
 import torch
 from accelerate import Accelerator
@@ -55,7 +68,30 @@ for batch in batches:
         accelerator.backward(engine(batch.bfloat16()).float().pow(2).mean())
         optimizer.step()
 print("trained", engine.global_steps, engine.zero_optimization_stage(), engine.train_batch_size(), model.weight.dtype)
-__import__("os")._exit(0)  # torch's threads may abort an interpreter that ends by itself
+"""
+
+UNDER_THE_TRAINER = """
+import safetensors.torch
+import torch
+import transformers.training_args
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+transformers.training_args.is_torch_bf16_gpu_available = lambda: True
+arguments = TrainingArguments(
+    "out", deepspeed="ds_config.json", bf16=True, per_device_train_batch_size=2, gradient_accumulation_steps=2,
+    max_steps=2, max_grad_norm=0.3, report_to=[], save_strategy="no",
+)
+shape = LlamaConfig(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, vocab_size=32)
+example = {"input_ids": torch.arange(8), "labels": torch.arange(8)}
+trainer = Trainer(LlamaForCausalLM(shape), arguments, train_dataset=[example] * 16)
+trainer.train()
+engine = trainer.model_wrapped
+dtype = next(engine.parameters()).dtype
+print("trained", engine.global_steps, engine.zero_optimization_stage(), engine.train_batch_size(), dtype)
+print("clipped to", engine.gradient_clipping())
+trainer.save_model("out/final")
+saved = safetensors.torch.load_file("out/final/model.safetensors")
+print("saved", len(saved), "tensors,", sum(not tensor.numel() for tensor in saved.values()), "of them empty")
 """
 
 
@@ -87,6 +123,38 @@ def arguments(monkeypatch):
     }.items():
         monkeypatch.setitem(trainer.ARGUMENTS, argument, value)
     return monkeypatch
+
+
+def written(wish: Wish, gpus: int | None = None) -> None:
+    """Have the command write its files into the working directory."""
+    options = Options(
+        stack=wish.stack,
+        stage=wish.stage,
+        offload=wish.offload,
+        precision=wish.precision,
+        model=None,
+        gpus=gpus,
+        nvme_path=None,
+        output="ds_config.json",
+        force=False,
+    )
+    assert init(options) == 0
+
+
+def trained(script: str, *launcher: str, **environment: str) -> str:
+    """What a training script prints that runs on one CPU rank."""
+    Path("train.py").write_text(WITHOUT_SHARED_MEMORY + script + END, encoding="utf-8")
+    on_cpu = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "HOME": str(Path.cwd())}
+    done = subprocess.run(
+        [sys.executable, *launcher, "train.py"],
+        env=clean_environment() | on_cpu | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 # Plain DeepSpeed
@@ -146,23 +214,19 @@ def test_a_train_batch_size_of_auto_would_change_nothing(arguments):
     assert without == besides
 
 
+def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(Wish("trainer", stage=3))
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    one_rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_SIZE": "1"}
+    printed = trained(UNDER_THE_TRAINER, **one_rank, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    assert "trained 2 3 4 torch.bfloat16\nclipped to 0.3\n" in printed
+    assert "saved 12 tensors, 0 of them empty\n" in printed
+
+
 # Accelerate
-
-
-def written(wish: Wish, gpus: int | None) -> None:
-    """Have the command write its files into the working directory."""
-    options = Options(
-        stack="accelerate",
-        stage=wish.stage,
-        offload=wish.offload,
-        precision=wish.precision,
-        model=None,
-        gpus=gpus,
-        nvme_path=None,
-        output="ds_config.json",
-        force=False,
-    )
-    assert init(options) == 0
 
 
 def launched(*words: str) -> Namespace:
@@ -178,7 +242,7 @@ def launched(*words: str) -> Namespace:
 @pytest.mark.parametrize("wish", POSSIBLE, ids=name)
 def test_accelerate_launches_with_the_file(tmp_path, monkeypatch, wish, gpus):
     monkeypatch.chdir(tmp_path)
-    written(wish, gpus)
+    written(wish._replace(stack="accelerate"), gpus)
     assert load_config_from_file(LAUNCH_FILE).distributed_type == DistributedType.DEEPSPEED
     arguments = launched() if gpus else launched("--num_processes", "8")
     assert arguments.use_deepspeed
@@ -192,7 +256,7 @@ def test_accelerate_launches_with_the_file(tmp_path, monkeypatch, wish, gpus):
 
 def test_without_gpus_accelerate_asks_for_their_number(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(Wish(), gpus=None)
+    written(Wish("accelerate"))
     with pytest.raises(ValueError, match="manually pass in `--num_processes`"):
         launched()
 
@@ -210,11 +274,6 @@ def test_accelerate_fills_every_auto_and_deepspeed_reads_every_key(oracle, wish)
 
 def test_a_script_trains_under_accelerate_launch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(Wish(), gpus=1)
-    Path("train.py").write_text(TRAIN, encoding="utf-8")
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", LAUNCH_FILE, "train.py"]
-    on_cpu = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "HOME": str(tmp_path)}
-    done = subprocess.run(
-        command, env=clean_environment() | on_cpu, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert "trained 2 2 4 torch.bfloat16" in done.stdout, done.stderr
+    written(Wish("accelerate"), gpus=1)
+    printed = trained(UNDER_ACCELERATE, "-m", "accelerate.commands.launch", "--config_file", LAUNCH_FILE)
+    assert "trained 2 2 4 torch.bfloat16\n" in printed
