@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 
 import pytest
 import yaml
 
+from ds_lint import linting
+from ds_lint.commands.init import Options, init
 from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config
+from ds_lint.facts import Sources
+from ds_lint.facts.gathering import gather
 from ds_lint.finding import STACKS
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -171,3 +176,15 @@ def test_a_model_that_is_not_there_is_2(run, tmp_path):
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("ds-lint: nowhere/ is neither a folder with a config.json nor a model ")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "olmoe", "qwen3_moe", "t5", "vision_text"])
+def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, stack):
+    monkeypatch.chdir(tmp_path)
+    model = os.path.join(MODELS, name)
+    for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
+        assert init(Options(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
+        facts = gather(Sources(model=model, world_size=8))
+        report = linting.lint_file(f"{place}.json", stack=stack, facts=facts)
+        assert [(finding.code, finding.message) for finding in report.findings] == []
