@@ -1,4 +1,4 @@
-"""What a model asks of the config that trains it, by its ``config.json``."""
+"""What a model asks of the config that trains it, by its ``config.json`` and what transformers makes of its type."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from ds_lint import stores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from ds_lint.facts.model import Model
+    from ds_lint.knowledge import Knowledge
 
 _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-
-# Where Accelerate and the Trainer look first, and where else a model says how wide it is.
-_FILLED_FROM = ("hidden_size", "hidden_sizes")
-_ELSEWHERE = ("text_config.hidden_size", "text_config.hidden_sizes", "n_embd", "d_model")
+_TEXT = "text_config."  # where a model of several modalities says what its text model is
 
 
 def trained_in(model: Model) -> str | None:
@@ -21,12 +22,38 @@ def trained_in(model: Model) -> str | None:
     return _PRECISIONS.get(family.get("trained_in") or model.dtype or "")
 
 
-def size_to_write(model: Model, stack: str) -> int | None:
+def size_to_write(model: Model, stack: str, knowledge: Knowledge) -> int | None:
     """The hidden size, where nobody works the sizes of stage 3's buckets out from it; None where somebody does.
 
     Accelerate looks at the top level of the model's config only (``Accelerator._prepare_deepspeed``), the Trainer into
     ``text_config`` too, and plain DeepSpeed nowhere.
     """
-    if stack == "trainer" or (stack == "accelerate" and model.hidden_size(_FILLED_FROM) is not None):
+    own = model.hidden_size(_places(model, "", knowledge))
+    if stack == "trainer" or (stack == "accelerate" and own is not None):
         return None
-    return model.hidden_size(_FILLED_FROM + _ELSEWHERE)
+    return own or model.hidden_size(_places(model, _TEXT, knowledge))
+
+
+def leaf_modules(model: Model, knowledge: Knowledge) -> tuple[str, ...]:
+    """The classes whose ranks run different experts, so that stage 3 has to gather them whole.
+
+    None where they are leaf modules by default, and where DeepSpeed knows no ``leaf_module``.
+    """
+    leaves = knowledge.find(("zero_optimization", "leaf_module", "classes"))
+    found = (_known("chosen_experts", model, part, knowledge) for part in ("", _TEXT))
+    blocks: list[str] = next((facts["blocks"] for facts in found if facts is not None), [])
+    if leaves is None or set(blocks) <= set(leaves.facts["default"]):
+        return ()
+    return tuple(block.rpartition(".")[2] for block in blocks)
+
+
+def _places(model: Model, part: str, knowledge: Knowledge) -> Iterator[str]:
+    """Where a part of the model's config has its hidden size."""
+    known = _known("hidden_sizes", model, part, knowledge)
+    key = known.get("key") if known is not None else "hidden_size"
+    yield from (f"{part}{name}" for name in (key, "hidden_sizes") if name is not None)
+
+
+def _known(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
+    model_type = model.at(f"{part}model_type")
+    return knowledge.of_model(table, model_type) if isinstance(model_type, str) else None

@@ -179,7 +179,7 @@ def test_a_model_that_is_not_there_is_2(run, tmp_path):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "olmoe", "qwen3_moe", "t5", "vision_text"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5", "vision_text"])
 def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, stack):
     monkeypatch.chdir(tmp_path)
     model = os.path.join(MODELS, name)
@@ -188,3 +188,14 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
         facts = gather(Sources(model=model, world_size=8))
         report = linting.lint_file(f"{place}.json", stack=stack, facts=facts)
         assert [(finding.code, finding.message) for finding in report.findings] == []
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_mixture_of_experts_gets_the_leaf_modules_that_its_transformers_needs(run, tmp_path, stack):
+    (tmp_path / "requirements.txt").write_text("transformers==4.57.6\n")
+    model = os.path.join(MODELS, "phimoe")
+    run("init", "--stack", stack, "--stage", "3", "--model", model)
+    written = json.loads((tmp_path / "ds_config.json").read_text(encoding="utf-8"))
+    assert written["zero_optimization"]["leaf_module"] == {"classes": ["PhimoeSparseMoeBlock"]}
+    result = run("check", "ds_config.json", "--stack", stack, "--model", model, "--world-size", "8")
+    assert result.stdout.startswith("ds_config.json: no findings.")

@@ -8,7 +8,8 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
-from ds_lint import composing, fitting
+from ds_lint import composing, fitting, linting
+from ds_lint.choice import choose
 from ds_lint.composing import NVME_PATH, Wish
 from ds_lint.facts import UnreadableFact
 
@@ -88,15 +89,21 @@ def _model(options: Options) -> Model | None:
 
 
 def _wish(options: Options, model: Model | None) -> Wish:
-    """What the options ask for, and where they leave it open, what suits the model."""
-    suits = fitting.trained_in(model) if model else None
-    return Wish(
+    """What the options ask for, and what the model adds to it."""
+    asked = Wish(
         options.stack,
         options.stage,
         options.offload,
-        options.precision or suits or Wish().precision,
+        options.precision or Wish().precision,
         options.nvme_path or NVME_PATH,
-        hidden_size=fitting.size_to_write(model, options.stack) if model else None,
+    )
+    if model is None:
+        return asked
+    used = linting.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    return asked._replace(
+        precision=options.precision or fitting.trained_in(model) or asked.precision,
+        hidden_size=fitting.size_to_write(model, options.stack, used),
+        leaf_modules=fitting.leaf_modules(model, used),
     )
 
 

@@ -166,6 +166,15 @@ def test_plain_deepspeed_trains_and_reads_every_key(oracle, wish, hidden_size):
     assert_trained(oracle.verdict(config(wish._replace(hidden_size=hidden_size))), wish)
 
 
+def test_plain_deepspeed_takes_the_leaf_modules(oracle):
+    wish = Wish("deepspeed", stage=3, leaf_modules=("Linear",))  # a class of the oracle's model
+    verdict = oracle.verdict(config(wish))
+    assert_trained(verdict, wish)
+    assert verdict.warnings == []
+    strangers = oracle.verdict(config(wish._replace(leaf_modules=("PhimoeSparseMoeBlock",))))
+    assert any("leaf" in warning for warning in strangers.warnings)
+
+
 @pytest.mark.parametrize("wish", TRAINED, ids=name)
 def test_plain_deepspeed_reads_the_file(oracle, wish):
     """On eight ranks that are not there, from the file that the command writes."""
