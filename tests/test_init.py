@@ -134,6 +134,13 @@ def test_what_cannot_be_written_is_2_and_says_what_to_choose(run, tmp_path, word
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_that_the_terminal_cannot_show_is_escaped(run, tmp_path):
+    result = run("init", "--output", "größe.json", PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Wrote gr\\xf6\\xdfe.json: ")
+    assert (tmp_path / "größe.json").exists()
+
+
 @pytest.mark.parametrize("words", ["--stage 4", "--offload gpu", "--precision fp8", "--gpus 0", "--stack lightning"])
 def test_a_value_that_there_is_not_is_2(run, words):
     assert run("init", *words.split()).returncode == 2

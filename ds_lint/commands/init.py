@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ds_lint import composing, fitting, linting
 from ds_lint.choice import choose
+from ds_lint.commands.check import print_text
 from ds_lint.composing import NVME_PATH, Wish
 from ds_lint.facts import UnreadableFact
 
@@ -69,9 +70,8 @@ def init(options: Options) -> int:
     for file in files:
         with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
             stream.write(file.text)
-    sys.stdout.write(_written(wish, files))
-    sys.stdout.writelines(notes)
-    sys.stdout.write(f"Next:\n  {_check(options)}\n  {_launch(options, wish)}\n")
+    following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}\n"
+    print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
     return 0
 
 
