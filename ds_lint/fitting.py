@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.knowledge import Knowledge
 
-_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16"}
 _TEXT = "text_config."  # where a model of several modalities says what its text model is
 
 
 def trained_in(model: Model) -> str | None:
-    """The precision that a model was trained in, or else saved in; None where nothing tells."""
+    """The 16-bit precision that a model was trained in, or else saved in; None where nothing tells of one.
+
+    Weights in fp32 tell of none: most were trained in mixed precision, and DS451 asks for it.
+    """
     family = stores.read("families")["overflow_in_fp16"].get(model.model_type or "", {})
     return _PRECISIONS.get(family.get("trained_in") or model.dtype or "")
 

@@ -28,7 +28,7 @@ def size(name: str, stack: str) -> int | None:
     [
         ({"torch_dtype": "bfloat16"}, "bf16"),
         ({"dtype": "float16"}, "fp16"),
-        ({"dtype": "float32"}, "fp32"),
+        ({"dtype": "float32"}, None),
         ({"dtype": "float8_e4m3fn"}, None),
         ({}, None),
         ({"model_type": "t5", "dtype": "float32"}, "bf16"),

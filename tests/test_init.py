@@ -16,6 +16,8 @@ from ds_lint.facts import Sources
 from ds_lint.facts.gathering import gather
 from ds_lint.finding import STACKS
 
+# Those of which stage 3 has something to shard.
+SHARDED = ("gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5", "vision_text", "wide")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 
 
@@ -171,11 +173,17 @@ def test_fp16_for_a_model_of_bf16_is_written_with_a_warning(run, tmp_path):
     assert "fp16" in json.loads((tmp_path / "ds_config.json").read_text(encoding="utf-8"))
 
 
-def test_a_model_of_fp32_is_trained_in_fp32(run, tmp_path):
+def test_a_model_of_fp32_is_trained_in_bf16_unless_it_is_not_to_be(run, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "gpt2", "dtype": "float32"}')
+    note = "note: the model was saved in fp32, whose range bf16 has with fewer digits; --precision fp32 keeps them\n"
     result = run("init", "--model", ".")
-    assert result.stdout.startswith("Wrote ds_config.json: ZeRO stage 2, fp32, for the Trainer.\nnote: the model was")
-    assert "note: the model was" not in run("init", "--model", ".", "--precision", "fp32", "--force").stdout
+    assert result.stdout.startswith(f"Wrote ds_config.json: ZeRO stage 2, bf16, for the Trainer.\n{note}")
+    assert note not in run("init", "--model", ".", "--precision", "fp32", "--force").stdout
+
+
+def test_a_model_of_fp16_is_trained_in_fp16(run, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "torch_dtype": "float16"}')
+    assert "Wrote ds_config.json: ZeRO stage 2, fp16, " in run("init", "--model", ".").stdout
 
 
 def test_a_model_that_is_not_there_is_2(run, tmp_path):
@@ -186,7 +194,7 @@ def test_a_model_that_is_not_there_is_2(run, tmp_path):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5", "vision_text"])
+@pytest.mark.parametrize("name", SHARDED)
 def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, stack):
     monkeypatch.chdir(tmp_path)
     model = os.path.join(MODELS, name)

@@ -159,14 +159,13 @@ def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
 
 
 def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[str]:
-    suits = fitting.trained_in(model)
-    if suits == "bf16" and wish.precision == "fp16":
+    if wish.precision == "fp16" and fitting.trained_in(model) == "bf16":
         yield (
             "the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then the "
             "loss becomes NaN; --precision bf16 does not, and needs an Ampere GPU or a newer one"
         )
-    if suits == "fp32" and options.precision is None:
-        yield "the model was saved in fp32, so it is trained in it; --precision bf16 is faster on Ampere GPUs and newer"
+    if options.precision is None and model.dtype == "float32":
+        yield "the model was saved in fp32, whose range bf16 has with fewer digits; --precision fp32 keeps them"
 
 
 def _check(options: Options) -> str:
