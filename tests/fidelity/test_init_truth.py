@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from argparse import Namespace
@@ -15,7 +16,6 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-import trainer
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import DeepSpeedPlugin, DistributedType, patch_environment
@@ -23,7 +23,7 @@ from accelerate.utils.launch import prepare_deepspeed_cmd_env
 from command_line import clean_environment
 from installed import measured_with_the_newest
 from oracle import Oracle
-from trainer import HIDDEN_SIZE, prepare, prepared_by_accelerate
+from trainer import HIDDEN_SIZE, prepare
 
 from ds_lint.commands.init import LAUNCH_FILE, Options, init
 from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config, refusal
@@ -40,6 +40,14 @@ PARSED = [wish for wish in POSSIBLE if wish.offload == "nvme"]
 
 ADAMW = {"type": "AdamW", "params": {"lr": 5e-5}}  # stands in for the optimizer that the Trainer or the script makes
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+# What Accelerator._prepare_deepspeed puts in for "auto", for batches of one on one rank.
+BY_ACCELERATE = {
+    "train_micro_batch_size_per_gpu": 1,
+    "zero_optimization.reduce_bucket_size": HIDDEN_SIZE**2,
+    "zero_optimization.stage3_prefetch_bucket_size": int(0.9 * HIDDEN_SIZE**2),
+    "zero_optimization.stage3_param_persistence_threshold": 10 * HIDDEN_SIZE,
+}
 
 # A process that opens no segment in /dev/shm leaves none there.
 WITHOUT_SHARED_MEMORY = """
@@ -113,18 +121,6 @@ def oracle():
         yield oracle
 
 
-@pytest.fixture
-def arguments(monkeypatch):
-    """TrainingArguments that no default would give."""
-    for argument, value in {
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 4,
-        "max_grad_norm": 0.3,
-    }.items():
-        monkeypatch.setitem(trainer.ARGUMENTS, argument, value)
-    return monkeypatch
-
-
 def written(wish: Wish, gpus: int | None = None) -> None:
     """Have the command write its files into the working directory."""
     options = Options(
@@ -194,16 +190,11 @@ def test_what_goes_to_a_drive_is_parsed(oracle, wish):
 
 
 @pytest.mark.parametrize("wish", TRAINED, ids=name)
-def test_the_trainer_fills_every_auto_and_deepspeed_reads_every_key(oracle, arguments, wish):
-    if wish.precision != "fp32":
-        arguments.setitem(trainer.ARGUMENTS, wish.precision, True)
-    verdict = oracle.verdict({**prepare(config(wish._replace(stack="trainer"))), "optimizer": ADAMW})
-    assert_trained(verdict, wish)
-    facts = verdict.facts
-    assert facts["train_micro_batch_size_per_gpu"] == 2
-    assert facts["gradient_accumulation_steps"] == 4
-    assert facts["train_batch_size"] == 8
-    assert facts["gradient_clipping"] == 0.3
+def test_the_trainer_fills_every_auto_and_deepspeed_reads_every_key(oracle, wish):
+    """With default arguments, so in fp32; the scripts below have others."""
+    prepared = prepare(config(wish._replace(stack="trainer")))
+    assert '"auto"' not in json.dumps(prepared)
+    assert_trained(oracle.verdict({**prepared, "optimizer": ADAMW}), wish._replace(precision="fp32"))
 
 
 @pytest.mark.parametrize("wish", PARSED, ids=name)
@@ -212,26 +203,25 @@ def test_what_the_trainer_keeps_on_a_drive_is_parsed(oracle, wish):
     assert (verdict.rejected_at, verdict.error, verdict.ignored) == (None, None, set())
 
 
-def test_a_train_batch_size_of_auto_would_change_nothing(arguments):
+def test_a_train_batch_size_of_auto_would_change_nothing(oracle):
     """Guides write it, and DeepSpeed works it out from the other two."""
-    with Oracle() as oracle:
-        composed = config(Wish("trainer"))
-        without, besides = (
-            oracle.verdict(prepare({**composed, **more}), level="parse").facts
-            for more in ({}, {"train_batch_size": "auto"})
-        )
+    without, besides = (
+        oracle.verdict(prepare(config(Wish("trainer")) | more), level="parse").facts
+        for more in ({}, {"train_batch_size": "auto"})
+    )
     assert without == besides
 
 
-def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkeypatch):
+@pytest.mark.parametrize("stage", [2, 3])
+def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkeypatch, stage):
     monkeypatch.chdir(tmp_path)
-    written(Wish("trainer", stage=3))
+    written(Wish("trainer", stage))
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     one_rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_SIZE": "1"}
     printed = trained(UNDER_THE_TRAINER, **one_rank, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    assert "trained 2 3 4 torch.bfloat16\nclipped to 0.3\n" in printed
+    assert f"trained 2 {stage} 4 torch.bfloat16\nclipped to 0.3\n" in printed
     assert "saved 12 tensors, 0 of them empty\n" in printed
 
 
@@ -275,7 +265,7 @@ def test_accelerate_fills_every_auto_and_deepspeed_reads_every_key(oracle, wish)
     plugin = DeepSpeedPlugin(hf_ds_config=config(wish._replace(stack="accelerate")))
     plugin.set_mixed_precision("no")  # what a script asks for that leaves it to the config
     plugin.fill_match("gradient_accumulation_steps", must_match=False, gradient_accumulation_steps=4)
-    prepared_by_accelerate(plugin)
+    plugin.deepspeed_config_process(must_match=False, **BY_ACCELERATE)
     verdict = oracle.verdict({**plugin.deepspeed_config, "optimizer": ADAMW})
     assert_trained(verdict, wish)
     assert verdict.facts["gradient_accumulation_steps"] == 4

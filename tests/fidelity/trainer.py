@@ -47,12 +47,6 @@ def prepare(config: dict[str, Any] | str) -> dict[str, Any]:
     if "optimizer" not in trainer.config:
         trainer.config["zero_allow_untested_optimizer"] = True  # the Trainer's own optimizer is torch's
     plugin.deepspeed_config["steps_per_print"] = float("inf")
-    prepared_by_accelerate(plugin)
-    return plugin.deepspeed_config
-
-
-def prepared_by_accelerate(plugin: DeepSpeedPlugin) -> None:
-    """Fill what ``Accelerator._prepare_deepspeed`` fills, for batches of one on one rank."""
     plugin.deepspeed_config_process(
         must_match=False,
         **{
@@ -65,3 +59,4 @@ def prepared_by_accelerate(plugin: DeepSpeedPlugin) -> None:
             "zero_optimization.stage3_param_persistence_threshold": 10 * HIDDEN_SIZE,
         },
     )
+    return plugin.deepspeed_config
