@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ds_lint import stores
 from ds_lint.coercion import LARGEST, kinds_taken, takes_counts
-from ds_lint.stacks import trainer_facts
+from ds_lint.stacks import record_at, trainer_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class Knowledge:
         self._overlay = stores.read("overlay")
         self._trainer: Facts | None = None
         self._torch: Facts | None = None
+        self.asked_of_models: list[Facts] = []  # the records of schemas/models.json, for ``ranges``
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
@@ -195,6 +196,15 @@ class Knowledge:
     def depends_on_stacks(self) -> bool:
         """Whether anybody has asked what the Trainer and Accelerate do."""
         return self._trainer is not None
+
+    def of_model(self, table: str, model_type: str) -> Facts | None:
+        """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
+        store = stores.read("models")
+        record = store[table].get(model_type)
+        if record is None:
+            return None
+        self.asked_of_models.append(record)
+        return record_at(store, record, self.trainer["transformers"])
 
     @property
     def torch(self) -> Facts:

@@ -12,7 +12,7 @@ A page's examples are fenced blocks whose info string says what they show::
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
 alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
 ``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4``, ``nodes=2``, ``gpu=T4`` and
-``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, and
+``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
 times ``x``.
@@ -166,6 +166,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.facts, option.replace("-", "_"), int(value))
     elif option in ("gpu", "host-memory"):
         setattr(example.facts, option.replace("-", "_"), value)
+    elif option == "libaio" and value == "missing":
+        example.facts.async_io = False
     elif option == "model":
         example.facts.model = resources.path("tests", "models", value)
     elif option == "trainer-args":

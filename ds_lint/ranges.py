@@ -84,7 +84,7 @@ def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
     if library == "deepspeed":
         first = knowledge.releases.index(knowledge.same[0])
         return [release for release in rest if knowledge.releases.index(release) >= first]
-    same = stacks.alike(library, rest[-1])
+    same = stacks.alike(library, rest[-1], knowledge.asked_of_models if library == "transformers" else ())
     return [release for release in rest if release in same]
 
 

@@ -10,9 +10,12 @@ from ds_lint import stores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     Facts = dict[str, Any]
+
+_TABLES = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
 
 
 def trainer_facts(transformers: str | None = None, accelerate: str | None = None) -> Facts:
@@ -42,12 +45,12 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
     }
 
 
-def alike(library: str, release: str) -> list[str]:
-    """The releases up to this one, oldest first, that do the same to a config as it does."""
+def alike(library: str, release: str, others: Iterable[Facts] = ()) -> list[str]:
+    """The releases up to this one, oldest first, that do the same to a config as it does, by other records too."""
     store = stores.read(library)
     until = store["releases"].index(release)
     runs = [
-        run for table in ("fills", "overwrites", "requires") for record in store[table].values()
+        run for record in (*(one for table in _TABLES for one in store[table].values()), *others)
         for run in record.get("runs", ())
     ]  # fmt: skip
     begins = {run["since"] for run in runs}
@@ -72,6 +75,12 @@ def records(store: Facts, table: str, release: str) -> Facts:
     order = {one: place for place, one in enumerate(store["releases"])}
     runs = ((name, _run(record, order, order[release])) for name, record in store[table].items())
     return {name: run for name, run in runs if run is not None}
+
+
+def record_at(store: Facts, record: Facts, release: str) -> Facts | None:
+    """The facts of one record as a release of the store has it, or None where it has no such record."""
+    order = {one: place for place, one in enumerate(store["releases"])}
+    return _run(record, order, order[release])
 
 
 def _run(record: Facts, order: dict[str, int], place: int) -> Facts | None:

@@ -31,11 +31,11 @@ LAYERS = (
     ("cli", "__main__"),
     ("commands", "callback"),
     ("judging", "ranges"),
-    ("linting", "engine", "output", "discover", "pages", "published", "choice"),
+    ("linting", "engine", "output", "discover", "pages", "published", "choice", "composing", "fitting"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "arguments", "_built",
+        "resources", "stacks", "stores", "facts", "memory", "arguments", "_built",
     ),
     ("source",),
     ("tree",),

@@ -34,6 +34,8 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "accelerate": range(600, 700),
     "saving": range(700, 800),
     "launch": range(800, 900),
+    "model": range(300, 400),
+    "hardware": range(800, 900),
 }
 
 

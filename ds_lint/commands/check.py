@@ -192,13 +192,14 @@ def _fails(reports: list[FileReport], fail_on: str) -> bool:
 def _write(report: Report, options: Options) -> None:
     render = renderer(options.output_format)
     if options.output_file is None:
-        _print(render(report, terminal_of(sys.stdout)), sys.stdout)
+        print_text(render(report, terminal_of(sys.stdout)), sys.stdout)
         return
     with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(render(report, terminal_of(file)))
 
 
-def _print(text: str, stream: TextIO) -> None:
+def print_text(text: str, stream: TextIO) -> None:
+    """Write what may hold characters that the stream cannot; they are escaped."""
     try:
         stream.write(text)
     except UnicodeEncodeError:  # a terminal that is not UTF-8, or a lone surrogate

@@ -8,7 +8,9 @@ import sys
 from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands.check import Options
+from ds_lint.commands.init import DEFAULT_OUTPUT
 from ds_lint.commands.selection import UnknownRule
+from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.output import FORMATS
@@ -21,6 +23,7 @@ examples:
   ds-lint check ds_config.json --stack trainer  say what the Hugging Face Trainer makes of it
   ds-lint check - < ds_config.json              judge standard input
   ds-lint explain zero_optimization.stage       what a key means and what fills it
+  ds-lint init --stage 3 --offload cpu          write a config to start from
 """
 
 _CHECK_EPILOG = """\
@@ -68,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_rules(commands)
     _add_schema(commands)
+    _add_init(commands)
     return parser
 
 
@@ -202,6 +206,43 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     schema.set_defaults(run=_run_schema)
 
 
+def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    init = commands.add_parser(
+        "init",
+        help="write a config to start from",
+        description="Write a config with what the guides recommend and nothing that has no effect; for Accelerate\n"
+        "the file for `accelerate launch --config_file` too.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    init.add_argument("--stack", choices=STACKS, default="trainer", help="who loads the config (default: trainer)")
+    init.add_argument(
+        "--stage", type=int, choices=STAGES, default=2,
+        help="what ZeRO shards: 0 nothing, 1 the optimizer's states, 2 gradients too, 3 parameters too (default: 2)",
+    )  # fmt: skip
+    init.add_argument(
+        "--offload", choices=OFFLOADS, default="none",
+        help="where the optimizer, and at stage 3 the parameters, are kept instead of on the GPU (default: none)",
+    )  # fmt: skip
+    init.add_argument(
+        "--precision", choices=PRECISIONS, help="what to train in (default: what the model was trained in, else bf16)"
+    )
+    init.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="the model to train: a folder with its config.json, or its name if it was downloaded before",
+    )
+    init.add_argument("--gpus", type=_positive, metavar="N", help="number of ranks of the run")
+    init.add_argument(
+        "--nvme-path", metavar="DIR", help=f"where --offload nvme keeps what it offloads (default: {NVME_PATH})"
+    )
+    init.add_argument(
+        "--output", metavar="FILE", default=DEFAULT_OUTPUT,
+        help=f"where to write the config, - for standard output (default: {DEFAULT_OUTPUT})",
+    )  # fmt: skip
+    init.add_argument("--force", action="store_true", help="replace files that are there")
+    init.set_defaults(run=_run_init)
+
+
 def _run_check(options: argparse.Namespace) -> int:
     from ds_lint.commands.check import check
 
@@ -259,6 +300,13 @@ def _run_schema(options: argparse.Namespace) -> int:
     from ds_lint.commands.schema import schema
 
     return schema(options.deepspeed_version, options.output)
+
+
+def _run_init(options: argparse.Namespace) -> int:
+    from ds_lint.commands.init import Options as InitOptions
+    from ds_lint.commands.init import init
+
+    return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
 
 
 def _positive(text: str) -> int:

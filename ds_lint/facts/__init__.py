@@ -20,7 +20,7 @@ class UnreadableFact(ValueError):  # noqa: N818 - it is what the user named that
 class Sources:
     """Where facts are to be read from, as the command line, a settings file or a caller in Python names it."""
 
-    __slots__ = ("gpu", "here", "host_memory", "model", "nodes", "said_by", "trainer_args", "world_size")
+    __slots__ = ("async_io", "gpu", "here", "host_memory", "model", "nodes", "said_by", "trainer_args", "world_size")
 
     NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
 
@@ -34,6 +34,7 @@ class Sources:
         gpu: str | None = None,
         host_memory: str | None = None,
         here: bool | None = None,
+        async_io: bool | None = None,
         said_by: str | None = None,
     ) -> None:
         self.world_size = world_size
@@ -43,6 +44,7 @@ class Sources:
         self.gpu = gpu  # its name
         self.host_memory = host_memory  # such as 512GB
         self.here = here  # whether the run is meant for this machine
+        self.async_io = async_io  # whether there is libaio; no flag says so, the machine does
         self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.NAMES}
 
     def __bool__(self) -> bool:
@@ -84,6 +86,11 @@ class Facts:
         if self.world_size is None or self.nodes is None or self.world_size % self.nodes:
             return None
         return self.world_size // self.nodes
+
+    @property
+    def has_model_or_machine(self) -> bool:
+        """Whether anything is known of the model, the GPU or the host."""
+        return any(fact is not None for fact in (self.model, self.gpu, self.host_memory, self.async_io))
 
     def missing(self) -> list[str]:
         """The facts that would tell more, by name."""

@@ -45,7 +45,8 @@ class Gpu:
 def named(name: str) -> Gpu:
     """The GPU of a name such as ``a100``, ``RTX 4090`` or ``NVIDIA A100-SXM4-80GB``."""
     known = stores.read("gpus")["gpus"]
-    spellings = set(_joins(re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", name.lower())))
+    words = re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", name.lower().replace(" gb", "gb"))
+    spellings = set(_joins(words))
     found = [
         kind for kind, facts in known.items()
         if any(_collapsed(one) in spellings for one in (kind, *facts.get("also", ())))
@@ -54,7 +55,7 @@ def named(name: str) -> Gpu:
         raise UnreadableFact(f"ds-lint knows no GPU {name!r}{_suggestion(name, known)}")
     kind = max(found, key=len)
     facts = known[kind]
-    asked = next((int(one[:-2]) for one in spellings if re.fullmatch(r"[0-9]+gb", one)), None)
+    asked = next((int(one[:-2]) for one in words if re.fullmatch(r"[0-9]+gb", one)), None)
     if asked is not None and asked not in facts["memory"]:
         sizes = " or ".join(f"{size} GB" for size in facts["memory"])
         raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {sizes}")

@@ -32,10 +32,12 @@ def memory() -> int | None:
 
 
 def has_async_io() -> bool | None:
-    """Whether the compiler finds libaio, which DeepSpeed links for NVMe; None where there is no compiler to ask.
+    """Whether DeepSpeed has what it uses NVMe with, or can build it; None where there is no compiler to ask.
 
-    As ``AsyncIOBuilder.is_compatible`` in ``op_builder/async_io.py`` does, which links a program with ``-laio``.
+    ``AsyncIOBuilder.is_compatible`` in ``op_builder/async_io.py`` links a program with ``-laio``.
     """
+    if _is_built():
+        return True
     from shutil import which
     from subprocess import SubprocessError, run
 
@@ -55,6 +57,18 @@ def has_async_io() -> bool | None:
         if os.path.isabs(answer.stdout.strip()):  # only the name where there is no such file
             return True
     return False
+
+
+def _is_built() -> bool:
+    """Whether the DeepSpeed beside ds-lint was installed with its operators built (``DS_BUILD_AIO=1``)."""
+    from importlib.util import find_spec
+
+    found = find_spec("deepspeed")  # imports nothing
+    packages = found.submodule_search_locations if found is not None else None
+    folders = [os.path.join(package, "ops", "aio") for package in packages or ()]
+    return any(
+        name.startswith("async_io_op") for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)
+    )
 
 
 def _installed() -> int | None:

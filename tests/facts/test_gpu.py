@@ -16,6 +16,8 @@ from ds_lint.facts.gpu import GIB, here, named
     [
         ("a100", "A100", 80),
         ("A100-40GB", "A100", 40),
+        ("A100 40 GB", "A100", 40),
+        ("RTX-3080-10GB", "RTX 3080", 10),
         ("NVIDIA A100-SXM4-80GB", "A100", 80),
         ("NVIDIA H100 80GB HBM3", "H100", 80),
         ("Tesla V100-SXM2-16GB", "V100", 16),

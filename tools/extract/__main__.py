@@ -2,6 +2,7 @@
 
     python -m tools.extract deepspeed 0.19.9
     python -m tools.extract transformers 5.24.0 5.24.1
+    python -m tools.extract models 5.24.0 5.24.1
     python -m tools.extract accelerate 1.15.0 --tree .venv/lib/python3.12/site-packages --check
 
 A release is downloaded with pip, or read from a folder that holds the package. What a release does is put into the
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from tools.extract import accelerate, deepspeed, transformers
+from tools.extract import accelerate, deepspeed, models, transformers
 from tools.extract.releases import UnavailableError, fetch, is_final, number
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ LIBRARIES: dict[str, Library] = {
     "deepspeed": deepspeed,
     "transformers": transformers,
     "accelerate": accelerate,
+    "models": models,  # of transformers
 }
 
 

@@ -1,0 +1,125 @@
+"""Rules about the GPU and the machine that a run is meant for (DS85x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import RISK, Problem, rejected
+from ds_lint.memory import WEIGHT, billions, gibibytes, model_states
+from ds_lint.rule import rule
+from ds_lint.switches import bf16_section, is_on, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+ZERO = "zero_optimization"
+_GATHERS = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save")
+
+
+@rule("DS850", "bf16-without-support", severity="warning", effects=("risk",), keys=("bf16", "bfloat16"))
+def bf16_without_support(config: Config) -> Iterator[Problem]:
+    """bf16 on a GPU older than Ampere."""
+    section, gpu = bf16_section(config), config.facts.gpu
+    member = config.member(section, "enabled")
+    if gpu is None or gpu.supports_bf16 or member is None or not is_on(config, section, "enabled"):
+        return
+    capability = ".".join(map(str, gpu.compute_capability or ()))
+    yield Problem(
+        (section, "enabled"),
+        member.value.span,
+        f"{gpu.name} (compute capability {capability}) has no bf16, which begins with 8.0: newer torch emulates it, "
+        "without tensor cores, and with older torch deepspeed.initialize raises",
+        RISK,
+        help='Use "fp16" instead, or fp32 where the model overflows in it.',
+        label="emulated",
+    )
+
+
+@rule("DS851", "offload-exceeds-host-memory", severity="warning", effects=("risk",), keys=(ZERO,))
+def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
+    """More offloaded to the CPU than a node has memory."""
+    states, memory, stage = model_states(config), config.facts.host_memory, config.member(ZERO, "stage")
+    if states is None or states.host is None or memory is None or stage is None:
+        return
+    needed = sum(states.host.values())
+    if needed <= memory:
+        return
+    yield Problem(
+        (ZERO,),
+        stage.value.span,
+        f"offloading the states of {billions(states.parameters)} parameters to the CPU takes at least "
+        f"{gibibytes(needed)} on each node ({_parts(states.host)}), and it has {gibibytes(memory)}: if all of the "
+        "model is trained, the system kills the run",
+        RISK,
+        help="Use more nodes, or offload to NVMe at stage 3; LoRA and the like train less of the model.",
+        label=f"{gibibytes(needed)} of {gibibytes(memory)}",
+    )
+
+
+@rule("DS852", "states-exceed-gpu-memory", severity="warning", effects=("risk",))
+def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
+    """Weights, gradients and optimizer states that a GPU does not hold."""
+    states, gpu = model_states(config), config.facts.gpu
+    if states is None or gpu is None:
+        return
+    needed = sum(states.gpu.values())
+    if needed <= gpu.memory:
+        return
+    alone = states.gpu["weights"] > gpu.memory
+    stage = config.member(ZERO, "stage")
+    yield Problem(
+        (ZERO, "stage") if stage else None,
+        stage.value.span if stage else config.opening,
+        f"training {billions(states.parameters)} parameters takes at least {gibibytes(needed)} on every GPU "
+        f"({_parts(states.gpu)}), and {gpu.name} has {gibibytes(gpu.memory)}: "
+        + ("not even the weights fit" if alone else "if all of the model is trained, the run is out of memory"),
+        RISK,
+        help="Partition more, with a higher stage or more ranks, or offload"
+        + ("." if alone else "; LoRA and the like train less of the model."),
+        label=f"{gibibytes(needed)} of {gibibytes(gpu.memory)}",
+    )
+
+
+@rule("DS853", "nvme-without-libaio", severity="error", effects=("rejected",), keys=(ZERO,))
+def nvme_without_libaio(config: Config) -> Iterator[Problem]:
+    """Offload to NVMe on a machine where DeepSpeed cannot build what reads and writes it."""
+    if config.facts.async_io is not False or zero_stage(config) != 3:
+        return
+    for name in ("offload_param", "offload_optimizer"):
+        member = config.member(ZERO, name, "device")
+        if member is not None and member.value.value == "nvme":
+            yield Problem(
+                (ZERO, name, "device"),
+                member.value.span,
+                f"`{name}` to NVMe needs libaio, and this machine has none that its compiler finds: "
+                "deepspeed.initialize raises as it builds async_io",
+                rejected("initialize"),
+                help="Install libaio-dev (libaio-devel where packages are RPMs), or offload to the CPU.",
+                label="cannot be built here",
+            )
+            return
+
+
+@rule("DS854", "gathered-weights-exceed-host-memory", severity="info", effects=("risk",), keys=(ZERO,), default=False)
+def gathered_weights_exceed_host_memory(config: Config) -> Iterator[Problem]:
+    """A whole model on one rank as it is saved, and a node with less memory than that."""
+    model, memory = config.facts.model, config.facts.host_memory
+    member = next((found for name in _GATHERS if (found := config.member(ZERO, name)) is not None), None)
+    if member is None or model is None or not model.parameter_count or memory is None or zero_stage(config) != 3:
+        return
+    size = model.parameter_count * WEIGHT
+    if is_on(config, ZERO, member.key) and size > memory:
+        yield Problem(
+            (ZERO, member.key),
+            member.value.span,
+            f"as the model is saved, rank 0 gathers {billions(model.parameter_count)} parameters, at least "
+            f"{gibibytes(size)}, into host memory, and the node has {gibibytes(memory)}",
+            RISK,
+            help="Save sharded checkpoints, and convert them with zero_to_fp32.py on a machine with more memory.",
+            label=f"{gibibytes(size)} of {gibibytes(memory)}",
+        )
+
+
+def _parts(sizes: dict[str, float]) -> str:
+    return ", ".join(f"{name} {gibibytes(size)}" for name, size in sizes.items() if size)

@@ -1,0 +1,187 @@
+"""Rules about ZeRO and the model that is trained (DS35x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import NO_EFFECT, RISK, Problem
+from ds_lint.config import AUTO
+from ds_lint.finding import Related
+from ds_lint.memory import billions
+from ds_lint.rule import rule
+from ds_lint.switches import is_truthy, number_of, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.facts.model import Model
+    from ds_lint.tree import Member
+
+ZERO = "zero_optimization"
+_STACKS_WITH_TRANSFORMERS = ("trainer", "accelerate")
+# A parameter of at most so many numbers stays whole, as long as all of these together have at most so many.
+_ONE = ("stage3_param_persistence_threshold", "param_persistence_threshold")
+_TOGETHER = ("stage3_model_persistence_threshold", "model_persistence_threshold")
+
+
+@rule("DS350", "moe-without-leaf-modules", severity="warning", effects=("risk",), keys=(ZERO,))
+def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
+    """A mixture of experts at stage 3 whose ranks run different modules."""
+    model, stage = config.facts.model, _stage_3(config)
+    if model is None or stage is None or not model.is_moe or config.world_size == 1:
+        return
+    blocks = _blocks(config, model)
+    if not blocks or _are_leaves(config, blocks):
+        return
+    names = [block.rpartition(".")[2] for block in blocks]
+    release = config.knowledge.target["transformers"]
+    yield Problem(
+        (ZERO, "stage"),
+        stage.value.span,
+        f"in {' and '.join(names)} of transformers {release} a rank runs only the experts that its tokens choose, and "
+        "stage 3 gathers weights module by module: ranks that choose different experts wait for each other for ever, "
+        "unless the script makes the block a leaf module",
+        RISK,
+        help=_leaf_help(config, names),
+        label="ranks gather different experts",
+    )
+
+
+@rule("DS351", "nothing-is-partitioned", severity="warning", effects=("no-effect", "risk"), keys=(ZERO,))
+def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
+    """Parameters below the persistence threshold, which stay whole on every rank."""
+    model, stage = config.facts.model, _stage_3(config)
+    if model is None or stage is None or config.world_size == 1 or model.quantization:
+        return
+    one, member = _threshold(config, _ONE, model)
+    together, _ = _threshold(config, _TOGETHER, model)
+    total = model.parameter_count
+    if one is None or together is None or not total:
+        return
+    whole = _staying_whole(model, one, together)
+    if whole * 2 < total:
+        return
+    path = (ZERO, member.key if member else "stage")
+    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %)"
+    yield Problem(
+        path,
+        (member or stage).value.span,
+        f"stage 3 keeps every parameter of at most {one:,.0f} numbers whole on every rank: of the {billions(total)} "
+        f"numbers of this model {share}, so that "
+        + ("no weights are partitioned" if whole == total else "most of the weights are not partitioned"),
+        NO_EFFECT if whole == total else RISK,
+        help=f"Write a smaller {_ONE[0]}, such as 100000." if member else "Use stage 2: the model is small.",
+        label="no less memory" if whole == total else "little less memory",
+        related=[Related(stage.value.span, "stage 3 is to partition them")] if member else (),
+    )
+
+
+@rule("DS352", "quantized-model-at-stage-3", severity="warning", effects=("risk",), keys=(ZERO,))
+def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
+    """A quantised model, which transformers does not build in parts."""
+    model, stage = config.facts.model, _stage_3(config)
+    if model is None or stage is None or model.quantization is None or _is_stored_as_trained(model):
+        return
+    yield Problem(
+        (ZERO, "stage"),
+        stage.value.span,
+        f"the model is quantised ({model.quantization}), and transformers does not build such a model in parts under "
+        "stage 3: every rank loads the whole of it, and packed weights are not partitioned as numbers",
+        dict.fromkeys(_STACKS_WITH_TRANSFORMERS, RISK),
+        help="Use stage 2, or quantise with bitsandbytes and a `bnb_4bit_quant_storage` of the dtype of the training.",
+        label="every rank loads the whole model",
+    )
+
+
+@rule(
+    "DS353",
+    "activation-checkpointing-unread",
+    severity="warning",
+    effects=("no-effect",),
+    keys=("activation_checkpointing",),
+)
+def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
+    """The section for ``deepspeed.checkpointing``, which models of transformers do not use."""
+    member, model = config.member("activation_checkpointing"), config.facts.model
+    if member is None or model is None or config.stack != "trainer" or model.at("auto_map") is not None:
+        return  # code that comes with a model may use it
+    on = [one.key for one in member.value.members if is_truthy(one.value)]
+    if on:
+        yield Problem(
+            ("activation_checkpointing",),
+            member.key_span,
+            f"nothing in transformers reads `activation_checkpointing` ({', '.join(on)}): it is for models that call "
+            "deepspeed.checkpointing, and no activation is recomputed because of it",
+            {"trainer": NO_EFFECT},
+            help="Delete it, and set gradient_checkpointing in the training arguments.",
+            label="nothing is recomputed",
+        )
+
+
+def _stage_3(config: Config) -> Member | None:
+    """What says that this is stage 3; None where it is another."""
+    return config.member(ZERO, "stage") if zero_stage(config) == 3 else None
+
+
+def _blocks(config: Config, model: Model) -> list[str]:
+    """The classes of a model that run only the experts that were chosen, by their full names."""
+    for model_type in (model.model_type, model.at("text_config.model_type")):
+        facts = config.knowledge.of_model("chosen_experts", model_type) if isinstance(model_type, str) else None
+        if facts is not None:
+            blocks: list[str] = facts["blocks"]
+            return blocks
+    return []
+
+
+def _are_leaves(config: Config, blocks: list[str]) -> bool:
+    """Whether ``leaf_module`` names these classes, by its default too, or others, of which nothing is known here."""
+    known = config.knowledge.find((ZERO, "leaf_module", "classes"))
+    if known is None:
+        return False
+    if any(is_truthy(config.node(ZERO, "leaf_module", name)) for name in ("classes", "names", "name_suffixes")):
+        return True
+    return config.node(ZERO, "leaf_module", "classes") is None and set(blocks) <= set(known.facts["default"])
+
+
+def _leaf_help(config: Config, names: list[str]) -> str:
+    if config.knowledge.knows((ZERO, "leaf_module")):
+        listed = ", ".join(f'"{name}"' for name in names)
+        return f'Add "leaf_module": {{"classes": [{listed}]}} to `zero_optimization`.'
+    return (
+        f"Call deepspeed.utils.set_z3_leaf_modules(model, [{', '.join(names)}]) before deepspeed.initialize, or set "
+        f"deepspeed_moe_layer_cls_names of Accelerate to {','.join(names)}."
+    )
+
+
+def _threshold(config: Config, names: tuple[str, ...], model: Model) -> tuple[float | None, Member | None]:
+    """A persistence threshold and what sets it; the default of the target where nothing does."""
+    for name in names:
+        member = config.member(ZERO, name)
+        if member is not None:
+            return _filled(member, model) if member.value.value == AUTO else number_of(member.value), member
+    known = config.knowledge.find((ZERO, names[0]))
+    return (float(known.facts["default"]) if known is not None else float("inf")), None
+
+
+def _filled(member: Member, model: Model) -> float | None:
+    """What the Trainer and Accelerate put in for "auto", if the model says its width in so many words."""
+    width = model.hidden_size(["hidden_size"])
+    return 10.0 * width if width is not None and member.key == _ONE[0] else None
+
+
+def _staying_whole(model: Model, one: float, together: float) -> int:
+    """How many numbers are in parameters that stay whole, as ``mark_persistent_parameters`` counts them."""
+    total = model.parameter_count or 0
+    if model.parameters is None or model.is_moe:  # newer transformers join the experts of a file to one parameter
+        return total if total <= min(one, together) else 0
+    whole = 0
+    for parameter in model.parameters:
+        if parameter.count <= one and parameter.count + whole <= together:
+            whole += parameter.count
+    return whole
+
+
+def _is_stored_as_trained(model: Model) -> bool:
+    """Whether bitsandbytes packs the weights into numbers of the dtype of the training, which stage 3 can partition."""
+    storage = model.at("quantization_config.bnb_4bit_quant_storage")
+    return isinstance(storage, str) and storage != "uint8"

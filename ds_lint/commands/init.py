@@ -1,0 +1,185 @@
+"""``ds-lint init``: write a config to start from, and for Accelerate the file that launches it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from json import dumps
+from shlex import quote
+from typing import NamedTuple
+
+from ds_lint import composing, fitting, linting
+from ds_lint.choice import choose
+from ds_lint.commands.check import print_text
+from ds_lint.composing import NVME_PATH, Wish
+from ds_lint.facts import UnreadableFact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.facts.model import Model
+
+DEFAULT_OUTPUT = "ds_config.json"
+STANDARD_OUTPUT = "-"
+LAUNCH_FILE = "accelerate_config.yaml"
+
+_LOADERS = {"trainer": "the Trainer", "accelerate": "Accelerate", "deepspeed": "plain DeepSpeed"}
+
+
+class Options(NamedTuple):
+    """What the command line of ``init`` asks for."""
+
+    stack: str
+    stage: int
+    offload: str
+    precision: str | None
+    model: str | None
+    gpus: int | None
+    nvme_path: str | None
+    output: str
+    force: bool
+
+
+class File(NamedTuple):
+    """A file to write."""
+
+    path: str
+    text: str
+
+
+def init(options: Options) -> int:
+    """Write, say what was written and what to run next, and return the exit status."""
+    try:
+        model = _model(options)
+    except UnreadableFact as error:
+        return _refuse(str(error))
+    wish = _wish(options, model)
+    complaint = composing.refusal(wish) or _misplaced(options)
+    if complaint:
+        return _refuse(complaint)
+    files = list(_files(options, wish))
+    notes = [f"note: {note}\n" for note in _notes(options, wish, model)]
+    if options.output == STANDARD_OUTPUT:
+        sys.stdout.write(files[0].text)
+        sys.stderr.writelines(notes)
+        return 0
+    existing = [file.path for file in files if os.path.lexists(file.path)]
+    if existing and not options.force:
+        return _refuse(f"{existing[0]} exists; --force replaces it, --output FILE writes another")
+    for file in files:
+        with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
+            stream.write(file.text)
+    following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}\n"
+    print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
+    return 0
+
+
+def _refuse(why: str) -> int:
+    sys.stderr.write(f"ds-lint: {why}\n")
+    return 2
+
+
+def _model(options: Options) -> Model | None:
+    if options.model is None:
+        return None
+    from ds_lint.facts import model
+
+    return model.read(options.model)
+
+
+def _wish(options: Options, model: Model | None) -> Wish:
+    """What the options ask for, and what the model adds to it."""
+    asked = Wish(
+        options.stack,
+        options.stage,
+        options.offload,
+        options.precision or Wish().precision,
+        options.nvme_path or NVME_PATH,
+    )
+    if model is None:
+        return asked
+    used = linting.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    return asked._replace(
+        precision=options.precision or fitting.trained_in(model) or asked.precision,
+        hidden_size=fitting.size_to_write(model, options.stack, used),
+        leaf_modules=fitting.leaf_modules(model, used),
+    )
+
+
+def _misplaced(options: Options) -> str | None:
+    """What is wrong with options that do not go together; None if they do."""
+    if options.nvme_path is not None and options.offload != "nvme":
+        return "--nvme-path is for --offload nvme"
+    if options.stack == "accelerate" and options.output == STANDARD_OUTPUT:
+        return "--stack accelerate writes two files, which do not fit on standard output; choose --output FILE"
+    if options.stack == "accelerate" and os.path.basename(options.output) == LAUNCH_FILE:
+        return f"{LAUNCH_FILE} is the name of the file for `accelerate launch`; choose another --output for the config"
+    return None
+
+
+def _files(options: Options, wish: Wish) -> Iterator[File]:
+    yield File(options.output, dumps(composing.config(wish), indent=2) + "\n")
+    if options.stack == "accelerate":
+        from yaml import safe_dump
+
+        launch = composing.launch_file(options.output, wish, options.gpus)
+        text = safe_dump(launch, sort_keys=False, allow_unicode=True, width=float("inf"))
+        yield File(_launch_path(options), text)
+
+
+def _launch_path(options: Options) -> str:
+    return os.path.join(os.path.dirname(options.output), LAUNCH_FILE)
+
+
+def _written(wish: Wish, files: list[File]) -> str:
+    paths = " and ".join(file.path for file in files)
+    offload = f", offload to {wish.offload}" if wish.offload != "none" else ""
+    return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {_LOADERS[wish.stack]}.\n"
+
+
+def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
+    """What a person has to know or do that no file can say."""
+    if options.gpus == 1 and wish.stage > 0 and wish.offload == "none":
+        yield (
+            f"on 1 GPU stage {wish.stage} has nothing to shard, so it costs time and saves no memory; "
+            "--offload cpu saves memory, --stage 0 saves time"
+        )
+    if wish.offload == "nvme":
+        yield (
+            f"{wish.nvme_path} has to be a directory on an NVMe drive of each machine, which the run may write to "
+            "(--nvme-path names another), and DeepSpeed needs libaio; `ds_nvme_tune` measures what `aio` should say"
+        )
+    if model is not None:
+        yield from _notes_on_precision(options, wish, model)
+    if wish.stack == "deepspeed":
+        yield "the batch size of 1 and the learning rate are where to start; a schedule is the script's to make"
+    if wish.stack == "accelerate" and wish.stage == 3 and model is None:
+        yield 'a model without `config.hidden_size` stops the run: delete the three sizes that are "auto" for it'
+
+
+def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[str]:
+    if wish.precision == "fp16" and fitting.trained_in(model) == "bf16":
+        yield (
+            "the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then the "
+            "loss becomes NaN; --precision bf16 does not, and needs an Ampere GPU or a newer one"
+        )
+    if options.precision is None and model.dtype == "float32":
+        yield "the model was saved in fp32, whose range bf16 has with fewer digits; --precision fp32 keeps them"
+
+
+def _check(options: Options) -> str:
+    ranks = f" --world-size {options.gpus}" if options.gpus else ""
+    model = f" --model {quote(options.model)}" if options.model else ""
+    return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
+
+
+def _launch(options: Options, wish: Wish) -> str:
+    """The command that starts a run; the precision of the Trainer is its own to switch on."""
+    if wish.stack == "accelerate":
+        ranks = "" if options.gpus else " --num_processes N"
+        return f"accelerate launch --config_file {quote(_launch_path(options))}{ranks} train.py"
+    if wish.stack == "trainer":
+        switch = f" --{wish.precision}" if wish.precision != "fp32" else ""
+        return f"deepspeed train.py --deepspeed {quote(options.output)}{switch}"
+    return f"deepspeed train.py --deepspeed --deepspeed_config {quote(options.output)}"

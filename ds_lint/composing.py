@@ -1,0 +1,135 @@
+"""A config for DeepSpeed from a few words: who loads it, the ZeRO stage, what is offloaded, the precision.
+
+What is written differs from the default of the newest release, or from that of releases that are still in use; what
+the guides write besides (``contiguous_gradients``, ``sub_group_size``, the loss scale of fp16) changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Section = dict[str, Any]
+
+STAGES = (0, 1, 2, 3)
+OFFLOADS = ("none", "cpu", "nvme")
+PRECISIONS = ("bf16", "fp16", "fp32")
+NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
+
+CLIPPING = 1.0  # the Trainer's max_grad_norm; DeepSpeed's own default was 0, no clipping, before 0.19.3
+LEARNING_RATE = 5e-5  # the Trainer's; DeepSpeed's own 1e-3 is far too high to fine-tune with
+BUCKET = 200_000_000  # ds_config_zero2.json of Transformers: beside overlap_comm, 5e8 would take 9 GB of a GPU
+
+
+class Wish(NamedTuple):
+    """What a config is to do.
+
+    ``hidden_size`` is given where nobody but the file can say how large the buckets of stage 3 are.
+    ``leaf_modules`` are classes that stage 3 gathers as a whole.
+    """
+
+    stack: str = "trainer"
+    stage: int = 2
+    offload: str = "none"
+    precision: str = "bf16"
+    nvme_path: str = NVME_PATH
+    hidden_size: int | None = None
+    leaf_modules: tuple[str, ...] = ()
+
+
+def refusal(wish: Wish) -> str | None:
+    """Why a wish cannot come true, and what to choose instead; None where it can."""
+    if wish.offload == "nvme" and wish.stage != 3:
+        return (
+            f"--offload nvme needs --stage 3: at stage {wish.stage} DeepSpeed never writes to the drive; "
+            "choose --stage 3, or --stage 2 --offload cpu"
+        )
+    if wish.offload == "cpu" and wish.stage == 0:
+        return "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; choose --stage 2"
+    return None
+
+
+def config(wish: Wish) -> Section:
+    """The config that a wish asks for, its keys in the order of Transformers' guides."""
+    return {
+        **_precision(wish),
+        **_optimizer(wish),
+        "zero_optimization": _zero(wish),
+        **_drive(wish),
+        **_batch(wish),
+        "gradient_clipping": "auto" if wish.stack == "trainer" else CLIPPING,
+    }
+
+
+def launch_file(config_file: str, wish: Wish, gpus: int | None) -> Section:
+    """What ``accelerate launch --config_file`` reads; beside a config it must not repeat what the config says."""
+    plugin: Section = {"deepspeed_config_file": config_file}
+    if wish.stage == 3:
+        plugin["zero3_init_flag"] = True  # so that from_pretrained loads the model in shards
+    launch: Section = {"distributed_type": "DEEPSPEED", "deepspeed_config": plugin}
+    if gpus is not None:
+        launch["num_processes"] = gpus
+    return launch
+
+
+def _precision(wish: Wish) -> Section:
+    if wish.precision == "fp32":
+        return {}  # off is the default of both, whatever older guides say of fp16
+    return {wish.precision: {"enabled": "auto" if wish.stack == "trainer" else True}}
+
+
+def _optimizer(wish: Wish) -> Section:
+    """AdamW where DeepSpeed makes the optimizer; an optimizer of the script is kept, and moved by Accelerate."""
+    if wish.stack != "deepspeed":
+        return {}
+    return {"optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE}}}
+
+
+def _zero(wish: Wish) -> Section:
+    return {"stage": wish.stage, **_offload(wish), **_communication(wish), **_stage_3(wish)}
+
+
+def _offload(wish: Wish) -> Section:
+    """At stage 3 the parameters go with the optimizer, as in the guides' files."""
+    if wish.offload == "none":
+        return {}
+    place: Section = {"device": wish.offload}
+    if wish.offload == "nvme":
+        place["nvme_path"] = wish.nvme_path
+    place["pin_memory"] = True  # the default since 0.19.5 only
+    return {name: dict(place) for name in ("offload_optimizer", "offload_param")[: 2 if wish.stage == 3 else 1]}
+
+
+def _communication(wish: Wish) -> Section:
+    """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is."""
+    round_robin = {"round_robin_gradients": True} if wish.offload == "cpu" and wish.stage in (1, 2) else {}
+    if wish.stage != 2:
+        return round_robin
+    return {"allgather_bucket_size": BUCKET, "overlap_comm": True, "reduce_bucket_size": BUCKET, **round_robin}
+
+
+def _stage_3(wish: Wish) -> Section:
+    if wish.stage != 3:
+        return {}
+    leaf_module = {"leaf_module": {"classes": list(wish.leaf_modules)}} if wish.leaf_modules else {}
+    return {**_buckets(wish), "stage3_gather_16bit_weights_on_model_save": True, **leaf_module}
+
+
+def _buckets(wish: Wish) -> Section:
+    """Sizes that suit the hidden size; ``"auto"`` where the stack works them out from the model."""
+    names = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
+    if wish.hidden_size is not None:
+        square = wish.hidden_size**2
+        return dict(zip(names, (square, int(0.9 * square), 10 * wish.hidden_size), strict=True))
+    return {} if wish.stack == "deepspeed" else dict.fromkeys(names, "auto")
+
+
+def _drive(wish: Wish) -> Section:
+    """What the guides start from; ``ds_nvme_tune`` finds what suits a drive."""
+    return {"aio": {"block_size": 262144, "queue_depth": 32}} if wish.offload == "nvme" else {}
+
+
+def _batch(wish: Wish) -> Section:
+    """DeepSpeed works ``train_batch_size`` out from these and the number of ranks."""
+    if wish.stack == "deepspeed":
+        return {"train_micro_batch_size_per_gpu": 1}
+    return {"gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"}

@@ -1,0 +1,116 @@
+"""What the states of a model take at the least, by ZeRO stage and offload.
+
+Lower bounds: what is not known counts as nothing, activations and buffers do not count at all. The bytes of each number
+are those of https://arxiv.org/abs/1910.02054 (section 3.1): weights and gradients in 16 bit, and for Adam a 32-bit copy
+of the weights with two states.
+"""
+
+from __future__ import annotations
+
+from ds_lint.config import once
+from ds_lint.constructors import offloads_optimizer
+from ds_lint.switches import is_on, model_dtype, number_of, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.config import Config
+
+GIB = 2**30
+WEIGHT = GRADIENT = 2  # bytes
+_COPY = 4  # of a weight, in 32 bit
+_ADAM = 8  # two states in 32 bit
+_SMALLER_STATES = (  # what makes the states smaller than this module assumes
+    ("fp16", "fp16_master_weights_and_grads"),
+    ("bf16", "bf16_master_weights_and_grads"),
+    ("bf16", "bf16_optimizer_states"),
+)
+
+
+class States:
+    """Bytes of one GPU and of one node's host memory, by what they hold; ``host`` is None if the nodes are unknown."""
+
+    __slots__ = ("gpu", "host", "parameters")
+
+    def __init__(self, parameters: int, gpu: dict[str, float], host: dict[str, float] | None) -> None:
+        self.parameters = parameters
+        self.gpu = gpu
+        self.host = host
+
+
+@once
+def model_states(config: Config) -> States | None:
+    """The states of the model if all of it is trained; None where the facts do not suffice."""
+    model, stage = config.facts.model, zero_stage(config)
+    if model is None or model.parameter_count is None or stage is None or _is_split_otherwise(config):
+        return None
+    count = model.parameter_count
+    moved = _offloaded_share(config, stage)
+    are_weights_moved = stage == 3 and _device(config, "offload_param") in ("cpu", "nvme")
+    optimizer = count * _optimizer_bytes(config)
+    gpu = {
+        "weights": 0.0 if are_weights_moved else _shared(config, count * WEIGHT, partitioned=stage == 3),
+        "gradients": 0.0 if moved else _shared(config, count * GRADIENT, partitioned=stage >= 2),
+        "optimizer": _shared(config, optimizer * (1 - moved), partitioned=stage >= 1),
+    }
+    return States(count, gpu, _host(config, stage, optimizer * moved, count * WEIGHT))
+
+
+def gibibytes(size: float) -> str:
+    """A number of bytes as people read it."""
+    return f"{size / GIB:,.0f} GiB" if size >= 10 * GIB else f"{size / GIB:.1f} GiB"
+
+
+def billions(count: int) -> str:
+    """A number of parameters as people say it."""
+    return f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count:,}"
+
+
+def _shared(config: Config, size: float, *, partitioned: bool) -> float:
+    """What one rank holds: a part of what is partitioned, and nothing that is sure where the ranks are unknown."""
+    if not partitioned:
+        return size
+    return size / config.world_size if config.world_size else 0.0
+
+
+def _host(config: Config, stage: int, optimizer: float, weights: float) -> dict[str, float] | None:
+    """What each node holds: an even share of what is offloaded to the CPU."""
+    nodes = 1 if config.world_size == 1 else config.facts.nodes
+    if not nodes:
+        return None
+    is_on_disk = stage == 3 and _device(config, "offload_optimizer") == "nvme"  # below stage 3, nvme means the CPU
+    are_weights_here = stage == 3 and _device(config, "offload_param") == "cpu"
+    return {
+        "optimizer": 0.0 if is_on_disk else optimizer / nodes,
+        "weights": weights / nodes if are_weights_here else 0.0,
+    }
+
+
+def _offloaded_share(config: Config, stage: int) -> float:
+    """The share of the optimizer that is not on the GPU."""
+    if stage == 0 or not offloads_optimizer(config):
+        return 0.0
+    ratio = config.node("zero_optimization", "offload_optimizer", "ratio")
+    share = number_of(ratio) if ratio is not None else None
+    return share if share is not None and stage == 3 and 0 <= share <= 1 else 1.0
+
+
+def _device(config: Config, section: str) -> object:
+    return config.value("zero_optimization", section, "device")
+
+
+def _optimizer_bytes(config: Config) -> int:
+    """What the optimizer keeps of each parameter: of Adam its states, of any a copy where the model is in 16 bit."""
+    name = str(config.value("optimizer", "type") or "").lower()
+    copy = _COPY if model_dtype(config) != "fp32" else 0
+    return copy + (_ADAM if name in ("adam", "adamw") else 0)
+
+
+def _is_split_otherwise(config: Config) -> bool:
+    """Whether something else than ZeRO makes the states smaller."""
+    tensor_parallel = config.node("tensor_parallel", "autotp_size")
+    return (
+        any(is_on(config, *path) for path in _SMALLER_STATES)
+        or config.value("optimizer", "params", "fp32_optimizer_states") is False
+        or config.section("zero_optimization", "zenflow") is not None
+        or (tensor_parallel is not None and tensor_parallel.value not in (0, 1))
+    )
