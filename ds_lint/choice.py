@@ -62,10 +62,17 @@ class Choice:
         return bool(self.ranges)
 
 
-def choose(directory: str, flags: dict[str, str], pins: dict[str, Pin] | None = None) -> Choice:
+def choose(
+    directory: str,
+    flags: dict[str, str],
+    pins: dict[str, Pin] | None = None,
+    *,
+    said_by: dict[str, str] | None = None,
+) -> Choice:
     """The releases that the configs of a directory are judged by. Raises UnknownRelease for a flag that names none.
 
-    Without ``pins``, what the project around the directory pins, and what is installed, is looked up.
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``said_by`` has,
+    by library, who asks for a version in ``flags`` where it is not the command line.
     """
     choice = Choice()
     if pins is None and any(library not in flags for library in LIBRARIES):
@@ -76,8 +83,9 @@ def choose(directory: str, flags: dict[str, str], pins: dict[str, Pin] | None = 
     for library in LIBRARIES:
         known = stores.read(library)["releases"]
         if library in flags:
-            choice.releases[library] = _of_flag(library, flags[library], known, choice)
-            choice.origins[library] = f"--{library}-version"
+            who = (said_by or {}).get(library)
+            choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
+            choice.origins[library] = who or f"--{library}-version"
         elif library in pins:
             choice.releases[library] = _of_pin(pins[library], known, choice)
             choice.origins[library] = pins[library].source
@@ -122,7 +130,7 @@ def _warn_of_untested(choice: Choice) -> None:
         )
 
 
-def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> list[str]:
+def _of_flag(library: str, wanted: str, known: list[str], choice: Choice, who: str = "the command line") -> list[str]:
     """A release, a line such as ``0.16`` (its newest patch), or a specifier such as ``>=0.14``."""
     wanted = wanted.strip().removeprefix("v")
     if wanted in known:
@@ -140,7 +148,7 @@ def _of_flag(library: str, wanted: str, known: list[str], choice: Choice) -> lis
     if found:
         return _from_oldest_unasked(library, found, known)
     if _is_newer(wanted, known):
-        choice.notes.append(_newer("the command line", library, wanted, known))
+        choice.notes.append(_newer(who, library, wanted, known))
         return known[-1:]
     raise UnknownRelease(
         f"ds-lint knows no {NAMES[library]} {wanted.removeprefix('==')}; it knows {known[0]} to {known[-1]}"

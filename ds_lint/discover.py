@@ -50,16 +50,23 @@ _SHARED = {
 }
 
 
-def json_files(directory: str, on_error: Callable[[OSError], None]) -> Iterator[str]:
+def json_files(
+    directory: str, on_error: Callable[[OSError], None], is_excluded: Callable[[str], bool] = lambda _path: False
+) -> Iterator[str]:
     """The JSON files below a directory, in a stable order, hidden and generated folders left out.
 
-    ``on_error`` hears of the folders that cannot be opened.
+    ``on_error`` hears of the folders that cannot be opened; ``is_excluded`` says of a file or folder that nobody wants
+    it searched.
     """
     for here, folders, files in os.walk(directory, onerror=on_error):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _SKIPPED and not is_excluded(os.path.join(here, name))
+        )
         for name in sorted(files):
             path = os.path.join(here, name)
-            if name.endswith((".json", ".hjson")) and os.path.isfile(path):
+            if name.endswith((".json", ".hjson")) and os.path.isfile(path) and not is_excluded(path):
                 yield path
 
 

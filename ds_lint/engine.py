@@ -34,16 +34,16 @@ def every_rule() -> list[Rule]:
     return sorted(RULES, key=lambda rule: rule.code)
 
 
-def default_rules() -> list[Rule]:
-    """The rules that run unless somebody selects others."""
-    return [rule for rule in every_rule() if rule.is_default]
+def default_rules(*, preview: bool = False) -> list[Rule]:
+    """The rules that run unless somebody selects others; with ``preview`` also those that are still in preview."""
+    return [rule for rule in every_rule() if rule.is_on or (preview and rule.is_default)]
 
 
 def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything that these rules find, or the default ones, in the order of the text."""
     if rules is None:
         is_all_needed = config.document.issues or config.facts.has_model_or_machine
-        rules = default_rules() if is_all_needed else [rule for rule in RULES if rule.is_default]
+        rules = default_rules() if is_all_needed else [rule for rule in RULES if rule.is_on]
     chosen = _that_can_fire(config, rules)
     findings = [
         finding

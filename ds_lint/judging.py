@@ -24,12 +24,16 @@ def judge(
     facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
+    severities: dict[str, str] | None = None,
     is_upgrade: bool = False,
 ) -> FileReport:
-    """The report on a document; for an upgrade, on what changes from the oldest releases to the newest."""
+    """The report on a document; for an upgrade, on what changes from the oldest releases to the newest.
+
+    ``severities`` has, by code, the severity of the findings of a rule where it is to be another than its own.
+    """
 
     def by(target: Target, before: Target | None = None) -> FileReport:
-        return linting.lint_document(
+        report = linting.lint_document(
             document,
             target=target,
             stack=stack,
@@ -39,6 +43,9 @@ def judge(
             before=before,
             is_upgrade=is_upgrade,
         )
+        for finding in report.findings:
+            finding.severity = (severities or {}).get(finding.code, finding.severity)
+        return report
 
     if choice.is_range or is_upgrade:
         from ds_lint import ranges  # one release of each library does without

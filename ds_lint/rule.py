@@ -18,10 +18,11 @@ class Rule:
     """A check with its identity.
 
     ``keys`` are the top-level keys without any of which it cannot fire. ``is_default`` is false for advice and other
-    information that somebody has to select.
+    information that somebody has to select. ``preview`` is the release of ds-lint in which a rule entered preview,
+    where it is off unless somebody wants previews; None for a rule that is stable.
     """
 
-    __slots__ = ("check", "code", "effects", "is_about_syntax", "is_default", "keys", "name", "severity")
+    __slots__ = ("check", "code", "effects", "is_about_syntax", "is_default", "keys", "name", "preview", "severity")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Rule:
         check: Check,
         *,
         is_default: bool = True,
+        preview: str | None = None,
     ) -> None:
         self.code = code
         self.is_about_syntax = code.startswith("DS0")
@@ -40,17 +42,31 @@ class Rule:
         self.severity = severity
         self.effects = effects
         self.keys = keys
+        self.preview = preview
         self.check = check
         self.is_default = is_default
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it runs where nobody says anything about rules."""
+        return self.is_default and self.preview is None
+
 
 def rule(
-    code: str, name: str, *, severity: str, effects: tuple[str, ...], keys: tuple[str, ...] = (), default: bool = True
+    code: str,
+    name: str,
+    *,
+    severity: str,
+    effects: tuple[str, ...],
+    keys: tuple[str, ...] = (),
+    default: bool = True,
+    preview: str | None = None,
 ) -> Callable[[Check], Check]:
     """Register the decorated function as a rule; its page is ``rules/<code>-<name>.md``."""
 
     def register(check: Check) -> Check:
-        RULES.append(Rule(code, name, severity, effects, frozenset(keys), check, is_default=default))
+        one = Rule(code, name, severity, effects, frozenset(keys), check, is_default=default, preview=preview)
+        RULES.append(one)
         return check
 
     return register

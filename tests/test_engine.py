@@ -6,8 +6,8 @@ import pytest
 
 from ds_lint import engine, linting
 from ds_lint.checks.problem import ADVICE, Problem
-from ds_lint.commands.selection import select
 from ds_lint.rule import RULES, rule
+from ds_lint.selection import Selection, left_in_preview, select
 
 
 @pytest.fixture
@@ -26,12 +26,53 @@ CLEAN = b'{"train_micro_batch_size_per_gpu": 1}'
 
 
 def test_a_rule_that_is_off_by_default_runs_where_it_is_selected(advice):
-    found = linting.lint_bytes(CLEAN, "a.json", rules=select(["advice-for-this-test"], None)).findings
+    found = linting.lint_bytes(CLEAN, "a.json", rules=select(Selection(["advice-for-this-test"]))).findings
     assert [finding.code for finding in found] == ["DS198"]
 
 
 @pytest.mark.usefixtures("advice")
 def test_a_rule_that_is_off_by_default_does_not_run_unasked():
     assert linting.lint_bytes(CLEAN, "a.json").findings == []
-    assert linting.lint_bytes(CLEAN, "a.json", rules=select(None, ["DS101"])).findings == []
+    assert linting.lint_bytes(CLEAN, "a.json", rules=select(Selection(ignored=["DS101"]))).findings == []
     assert "DS198" not in {one.code for one in engine.default_rules()}
+
+
+@pytest.fixture
+def preview():
+    """A rule of a later release, in preview."""
+
+    @rule("DS197", "preview-for-this-test", severity="info", effects=("advice",), preview="0.2.0")
+    def check(config):
+        yield Problem(None, config.opening, "one might do better", ADVICE, help="Do better.")
+
+    yield RULES[-1]
+    RULES.pop()
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [Selection(), Selection(["DS1"]), Selection(["preview-for-this-test"]), Selection(extended=["DS197"])],
+)
+def test_a_rule_in_preview_is_off_even_if_it_is_named(preview, selection):
+    assert preview not in select(selection)
+
+
+@pytest.mark.parametrize("selection", [Selection(preview=True), Selection(["DS1"], preview=True)])
+def test_a_rule_in_preview_is_on_for_those_who_want_previews(preview, selection):
+    assert preview in select(selection)
+
+
+def test_a_preview_does_not_switch_on_what_is_off_by_default(advice):
+    assert advice not in select(Selection(preview=True))
+
+
+def test_to_name_a_rule_in_preview_is_worth_a_note_and_a_prefix_is_not(preview):
+    assert left_in_preview(Selection(["DS197"])) == [preview]
+    assert left_in_preview(Selection(["DS1"], extended=["DS19"])) == []
+    assert left_in_preview(Selection(["DS197"], preview=True)) == []
+
+
+def test_extending_and_ignoring(advice):
+    assert select(Selection(["DS101"], ["DS102"], ["DS101"])) == select(Selection(["DS102"]))
+    assert advice in select(Selection(extended=["DS198"]))
+    assert select(Selection([])) == []

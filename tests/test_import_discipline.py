@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 
@@ -21,7 +22,7 @@ SLOW = {
 # Only files with findings, other commands and folders need these.
 OURS = {
     "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages",
-    "ds_lint.source.tolerant", "ds_lint.suggest",
+    "ds_lint.selection", "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest",
 }  # fmt: skip
 
 TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
@@ -31,6 +32,8 @@ LAYERS = (
     ("cli", "__main__"),
     ("commands", "callback"),
     ("judging", "ranges"),
+    ("settings",),
+    ("selection",),
     ("linting", "engine", "output", "discover", "pages", "published", "choice", "composing", "fitting"),
     ("checks",),
     (
@@ -97,14 +100,26 @@ def layer(name):
     return places[0]
 
 
-def test_a_clean_check_imports_nothing_that_it_does_not_need():
-    clean = os.path.join(ROOT, "examples", "clean.json")
+@pytest.mark.parametrize("settings", ["", '[project]\ndependencies = ["deepspeed"]\n'])
+def test_a_clean_check_imports_nothing_that_it_does_not_need(tmp_path, settings):
+    clean = shutil.copy(os.path.join(ROOT, "examples", "clean.json"), tmp_path)
+    (tmp_path / "pyproject.toml").write_text(settings)
+    assert_clean_run_without(clean, SLOW | OURS)
+
+
+def test_settings_cost_a_clean_check_no_slow_import(tmp_path):
+    clean = shutil.copy(os.path.join(ROOT, "examples", "clean.json"), tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.ds-lint]\nstack = "deepspeed"\nworld-size = 8\nfail-on = "error"\n')
+    assert_clean_run_without(clean, SLOW | OURS - {"ds_lint.settings.reading"})
+
+
+def assert_clean_run_without(clean, unwanted):
     command = [sys.executable, "-I", "-S", "-c", CLEAN_CHECK, ROOT, clean]  # -S: what site imports is not ours
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     imported = set(result.stderr.split())
     assert "ds_lint.checks.zero" in imported
-    assert imported & (SLOW | OURS) == set()
+    assert imported & unwanted == set()
 
 
 @pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])

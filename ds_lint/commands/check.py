@@ -7,12 +7,14 @@ import sys
 
 from ds_lint import __version__, linting
 from ds_lint.choice import UnknownRelease, choose
-from ds_lint.facts import Facts, Sources, UnreadableFact
+from ds_lint.commands.wishes import Wishes
+from ds_lint.facts import Sources, UnreadableFact
 from ds_lint.finding import SEVERITIES
 from ds_lint.judging import judge
 from ds_lint.output import renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
+from ds_lint.settings.record import SettingsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ds_lint.choice import Choice
+    from ds_lint.commands.wishes import Terms
     from ds_lint.output.report import FileReport
-    from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
@@ -32,12 +34,16 @@ class Options:
 
     __slots__ = (
         "detect",
+        "extend_select",
         "fail_on",
         "ignore",
+        "isolated",
         "output_file",
         "output_format",
         "paths",
+        "preview",
         "select",
+        "settings",
         "sources",
         "stack",
         "stdin_filename",
@@ -53,12 +59,16 @@ class Options:
         versions: dict[str, str] | None = None,
         sources: Sources | None = None,
         select: list[str] | None = None,
+        extend_select: list[str] | None = None,
         ignore: list[str] | None = None,
+        preview: bool = False,
+        settings: str | None = None,
+        isolated: bool = False,
         output_format: str = "full",
         output_file: str | None = None,
         stdin_filename: str | None = None,
         detect: bool = False,
-        fail_on: str = "warning",
+        fail_on: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.paths = paths or ["."]
@@ -67,58 +77,56 @@ class Options:
         self.sources = sources or Sources()  # of facts
         self.verbose = verbose
         self.select = select
-        self.ignore = ignore
+        self.extend_select = extend_select or []
+        self.ignore = ignore or []
+        self.preview = preview
+        self.settings = settings  # the file of settings that counts, instead of the nearest
+        self.isolated = isolated
         self.output_format = output_format
         self.output_file = output_file
         self.stdin_filename = stdin_filename
         self.detect = detect
         self.fail_on = fail_on
 
+    @property
+    def names_rules(self) -> bool:
+        """Whether it says anything about rules."""
+        return self.select is not None or bool(self.extend_select or self.ignore or self.preview)
+
 
 def check(options: Options) -> int:
     """Judge, print, and return the exit status."""
-    rules = chosen_rules(options)
     choices: dict[str, Choice] = {}
     unreadable: list[str] = []
+    judged: list[tuple[FileReport, Terms]] = []
     try:
-        facts = known_facts(options)
         if options.versions:
             choose("", options.versions)  # a release that there is not is wrong usage, whatever files there are
-        reports = [
-            judge(
+        wishes = Wishes(options)
+        for document in documents(options, wishes, unreadable):
+            terms = wishes.terms(document.path)
+            report = judge(
                 document,
-                choice_for(document, choices, lambda directory: choose(directory, options.versions)),
-                stack=options.stack,
-                facts=facts,
-                rules=rules,
+                choice_for(document, choices, wishes.choice),
+                stack=terms.stack,
+                facts=terms.facts,
+                rules=terms.rules,
+                severities=terms.severities,
             )
-            for document in documents(options, unreadable)
-        ]
-    except (UnknownRelease, UnreadableFact) as error:
-        sys.stderr.write(f"ds-lint: {error}\n")
-        return 2
-    return finish(options, reports, notes(options, choices, facts), unreadable)
+            judged.append((report, terms))
+    except (UnknownRelease, UnreadableFact, SettingsError) as error:
+        return complain(error)
+    return finish(options, judged, [*notes(options, choices), *wishes.notes], unreadable)
 
 
-def chosen_rules(options: Options) -> list[Rule] | None:
-    """The rules that ``--select`` and ``--ignore`` leave; None for all of them."""
-    if not options.select and not options.ignore:
-        return None
-    from ds_lint.commands.selection import select
-
-    return select(options.select, options.ignore)
+def complain(error: Exception) -> int:
+    """Say what cannot be used of the command line or the settings; the exit status for it."""
+    for line in str(error).splitlines():
+        sys.stderr.write(f"ds-lint: {line}\n")
+    return 2
 
 
-def known_facts(options: Options) -> Facts:
-    """What the command line tells beside the configs."""
-    if not options.sources:
-        return Facts()
-    from ds_lint.facts.gathering import gather
-
-    return gather(options.sources)
-
-
-def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:
+def documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
     for path in options.paths:
         if path == STANDARD_INPUT:
@@ -126,21 +134,25 @@ def documents(options: Options, unreadable: list[str]) -> Iterator[Document]:
         elif os.path.isdir(path):
             from ds_lint.discover import json_files
 
-            for found in json_files(path, lambda error: unreadable.append(f"{error.filename}: {error.strerror}")):
+            def on_error(error: OSError) -> None:
+                unreadable.append(f"{error.filename}: {error.strerror}")
+
+            for found in json_files(path, on_error, wishes.excludes):
                 yield from _document(found, unreadable, detect=True)
-        else:
+        elif not (options.detect and wishes.excludes(path)):
             yield from _document(path, unreadable, detect=options.detect)
 
 
-def finish(options: Options, reports: list[FileReport], notes: list[str], unreadable: list[str]) -> int:
+def finish(options: Options, judged: list[tuple[FileReport, Terms]], notes: list[str], unreadable: list[str]) -> int:
     """Write the report, complain of what could not be read, and return the exit status."""
+    reports = [report for report, _ in judged]
     for complaint in unreadable:
         sys.stderr.write(f"ds-lint: {complaint}\n")
     if reports or not unreadable or options.output_format == "json":
         _write(Report(reports, __version__, notes=notes), options)
     if unreadable:
         return 2
-    return 1 if _fails(reports, options.fail_on) else 0
+    return 1 if any(_fails(report, terms.fail_on) for report, terms in judged) else 0
 
 
 def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
@@ -164,13 +176,12 @@ def choice_for(document: Document, choices: dict[str, Choice], choose: Callable[
     return choices[directory]
 
 
-def notes(options: Options, choices: dict[str, Choice], facts: Facts) -> list[str]:
-    """What a person should know beside the findings; with ``--verbose`` also what is known, and who says so."""
+def notes(options: Options, choices: dict[str, Choice]) -> list[str]:
+    """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
     found = [note for choice in choices.values() for note in choice.notes]
     if options.verbose:
         for directory, choice in choices.items():
             found.append(f"{f'{directory or os.curdir}: ' if len(choices) > 1 else ''}judged by {choice}")
-        found.extend(f"{fact}: {origin}" for fact, origin in facts.origins.items())
     return list(dict.fromkeys(found))
 
 
@@ -184,9 +195,9 @@ def _detected(data: bytes, path: str) -> Document | None:
     return document if discover.is_config(document) else None
 
 
-def _fails(reports: list[FileReport], fail_on: str) -> bool:
+def _fails(report: FileReport, fail_on: str) -> bool:
     counting = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    return any(finding.severity in counting for report in reports for finding in report.findings)
+    return any(finding.severity in counting for finding in report.findings)
 
 
 def _write(report: Report, options: Options) -> None:

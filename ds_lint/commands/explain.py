@@ -7,9 +7,9 @@ from itertools import pairwise
 from json import dumps, load
 
 from ds_lint import linting, resources
-from ds_lint.commands.selection import find
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import wrap
+from ds_lint.selection import find
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False

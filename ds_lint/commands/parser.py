@@ -9,11 +9,11 @@ from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands.check import Options
 from ds_lint.commands.init import DEFAULT_OUTPUT
-from ds_lint.commands.selection import UnknownRule
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.output import FORMATS
+from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES
 
 _EPILOG = """\
@@ -137,13 +137,21 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
     )
+    rules.add_argument("--extend-select", type=_words, metavar="RULES", help="these as well")
     rules.add_argument("--ignore", type=_words, metavar="RULES", help="all but these")
+    rules.add_argument("--preview", action="store_true", help="also rules that are in preview")
     rules.add_argument(
         "--fail-on",
         choices=SEVERITIES,
-        default="warning",
         help="exit with 1 on findings of this severity or worse (default: warning)",
     )
+    settings = command.add_argument_group("settings").add_mutually_exclusive_group()
+    settings.add_argument(
+        "--settings",
+        metavar="FILE",
+        help="the file of settings (default: the nearest ds-lint.toml, or pyproject.toml with [tool.ds-lint])",
+    )
+    settings.add_argument("--isolated", action="store_true", help="no settings but those on the command line")
     files = command.add_argument_group("input and output")
     files.add_argument(
         "--output-format", choices=sorted(FORMATS), default="full", metavar="FORMAT",
@@ -273,8 +281,12 @@ def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
         stack=options.stack,
         versions=versions,
         sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
-        select=options.select,
+        select=options.select or None,
+        extend_select=options.extend_select,
         ignore=options.ignore,
+        preview=options.preview,
+        settings=options.settings,
+        isolated=options.isolated,
         output_format=options.output_format,
         output_file=options.output_file,
         stdin_filename=options.stdin_filename,

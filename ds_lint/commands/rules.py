@@ -16,7 +16,7 @@ def rules() -> int:
     known = every_rule()
     for rule in known:
         severity = terminal.paint(rule.severity, SEVERITY[rule.severity])
-        state = "" if rule.is_default else ", off by default"
+        state = "" if rule.is_on else f", in preview since {rule.preview}" if rule.preview else ", off by default"
         sys.stdout.write(f"{terminal.paint(rule.code, STRONG)} {rule.name} ({severity}{state})\n")
         for line in wrap(pages.summary(rule), terminal.width, taken=6, indent=6):
             sys.stdout.write(f"      {line.strip()}\n")

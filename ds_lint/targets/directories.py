@@ -16,7 +16,7 @@ _DESCRIBES_A_PROJECT = ("[project]", "[tool.poetry]")
 def up_to_root(directory: str) -> Iterator[tuple[str, list[str]]]:
     """The directory and its parents up to the root of the project, each with the names in it."""
     try:
-        parents = _with_parents(os.path.abspath(directory))
+        parents = with_parents(os.path.abspath(directory))
     except OSError:  # somebody has deleted the working directory
         return
     for here in parents[: _place_of_root(parents) + 1]:
@@ -27,7 +27,7 @@ def up_to_root(directory: str) -> Iterator[tuple[str, list[str]]]:
         yield here, names
 
 
-def _with_parents(here: str) -> list[str]:
+def with_parents(here: str) -> list[str]:
     """The directory and its parents, up to the home directory or the root of the file system."""
     found = [here]
     home = os.path.expanduser("~")

@@ -1,4 +1,4 @@
-"""TOML as far as requirements are concerned: tables, arrays, strings and booleans; any other value is None.
+"""TOML as far as requirements and settings need it: tables, arrays, strings, booleans, plain integers; else None.
 
 ``tomllib`` takes as long to import as a bare Python to start, and a check beside a ``pyproject.toml`` would miss its
 budget with it. What that module reads is read the same here; of what it refuses, some passes.
@@ -115,7 +115,9 @@ def _value(tokens: list[str]) -> object:
         return _inline_table(tokens)
     if first in _PUNCTUATION:
         raise BrokenTomlError(f"{first!r} for a value")
-    return _string(first) if first[0] in "\"'" else _BOOLEANS.get(first)
+    if first[0] in "\"'":
+        return _string(first)
+    return int(first) if first.isdecimal() and first.isascii() and first[0] != "0" else _BOOLEANS.get(first)
 
 
 def _array(tokens: list[str]) -> list[object]:

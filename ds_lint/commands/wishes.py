@@ -1,0 +1,178 @@
+"""What the user wants: the command line, over the settings near each config."""
+
+from __future__ import annotations
+
+import os
+
+from ds_lint.choice import UnknownRelease, choose
+from ds_lint.facts import Facts
+from ds_lint.settings.nearest import Nearest
+from ds_lint.targets.reading import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from ds_lint.choice import Choice
+    from ds_lint.commands.check import Options
+    from ds_lint.facts import Sources
+    from ds_lint.rule import Rule
+    from ds_lint.settings.record import ConfigEntry, Settings
+
+    Value = TypeVar("Value")
+
+
+class Terms:
+    """What one config is judged for, by which rules, and when it fails."""
+
+    __slots__ = ("facts", "fail_on", "rules", "settings", "severities", "stack")
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        stack: str | None,
+        facts: Facts,
+        rules: list[Rule] | None,
+        severities: dict[str, str],
+        fail_on: str,
+    ) -> None:
+        self.settings = settings
+        self.stack = stack
+        self.facts = facts
+        self.rules = rules  # None: those that are on anyway
+        self.severities = severities  # by code, where the settings give another than the rule's own
+        self.fail_on = fail_on
+
+
+class _Chosen:
+    """What a file of settings and the command line say about rules together."""
+
+    __slots__ = ("left_in_preview", "rules", "severities")
+
+    def __init__(self, options: Options, settings: Settings) -> None:
+        self.rules: list[Rule] | None = None
+        self.severities: dict[str, str] = {}
+        self.left_in_preview: list[Rule] = []
+        if not (options.names_rules or settings.names_rules):
+            return
+        from ds_lint.selection import Selection, find, left_in_preview, select
+
+        preview = options.preview or settings.preview
+        if options.select is not None:
+            selection = Selection(options.select, options.extend_select, options.ignore, preview=preview)
+        else:
+            extended = [*settings.extend_select, *options.extend_select]
+            selection = Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
+        if not selection.says_nothing:
+            self.rules = select(selection)
+            self.left_in_preview = left_in_preview(selection)
+        for word, severity in settings.severity.items():
+            if (rule := find(word)) is not None:
+                self.severities[rule.code] = severity
+
+
+class Wishes:
+    """What the user wants for each config. Raises SettingsError, UnknownRule and UnknownRelease."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._nearest = Nearest(options.settings, is_isolated=options.isolated)
+        self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
+        self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
+
+    def terms(self, path: str) -> Terms:
+        """On what terms the config at a path is judged."""
+        settings = self._nearest.to(os.path.dirname(path))
+        chosen = self._chosen_by(settings)
+        entries = _entries(settings, path)
+        options = self.options
+        return Terms(
+            settings,
+            stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
+            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources]),
+            rules=_without_ignored(chosen.rules, settings, path),
+            severities=chosen.severities,
+            fail_on=options.fail_on or settings.fail_on or "warning",
+        )
+
+    def choice(self, directory: str) -> Choice:
+        """The releases that the configs of a directory are judged by."""
+        settings = self._nearest.to(directory)
+        stated = {library: each for library, each in settings.versions.items() if library not in self.options.versions}
+        try:
+            return choose(directory, self.options.versions | stated, said_by=dict.fromkeys(stated, shown(settings.path)))
+        except UnknownRelease as error:
+            raise UnknownRelease(f"{shown(settings.path)}: {error}") from None
+
+    def excludes(self, path: str) -> bool:
+        """Whether a file or folder is left out when the folder it is in is searched."""
+        settings = self._nearest.to(os.path.dirname(path))
+        if not settings.exclude:
+            return False
+        from ds_lint.settings.globs import matches, relative
+
+        place = relative(path, settings.directory)
+        return any(matches(place, pattern) for pattern in settings.exclude)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about the settings that were used."""
+        notes = [
+            f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"
+            for chosen in self._chosen.values()
+            for rule in chosen.left_in_preview
+        ]
+        if self.options.verbose:
+            notes += [f"settings of {shown(path)}" for path in self._chosen if path]
+            notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
+        return notes
+
+    def _facts(self, sources: list[Sources]) -> Facts:
+        """What these sources tell, the first of them before the others and the command line before all."""
+        joined = self.options.sources
+        for others in sources:
+            joined = joined.over(others)
+        if not joined:
+            return Facts()
+        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.NAMES)
+        if key not in self._gathered:
+            from ds_lint.facts.gathering import gather
+
+            self._gathered[key] = gather(joined)
+        return self._gathered[key]
+
+    def _chosen_by(self, settings: Settings) -> _Chosen:
+        if settings.path not in self._chosen:
+            self._chosen[settings.path] = _Chosen(self.options, settings)
+        return self._chosen[settings.path]
+
+
+def _entries(settings: Settings, path: str) -> list[ConfigEntry]:
+    """What the settings say of this config alone."""
+    if not settings.configs:
+        return []
+    from ds_lint.settings.globs import matches, relative
+
+    place = relative(path, settings.directory)
+    return [entry for entry in settings.configs if matches(place, entry.pattern)]
+
+
+def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) -> list[Rule] | None:
+    """The rules without those that the settings ignore for this config."""
+    if not settings.per_file_ignores:
+        return rules
+    from ds_lint.selection import Selection, rules_of, select
+    from ds_lint.settings.globs import matches, relative
+
+    place = relative(path, settings.directory)
+    words = [
+        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
+    ]
+    ignored = [rule for word in words for rule in rules_of(word)]
+    return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
+
+
+def _last(values: list[Value | None]) -> Value | None:
+    """The last that says something."""
+    return next((value for value in reversed(values) if value is not None), None)

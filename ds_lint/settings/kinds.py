@@ -1,0 +1,209 @@
+"""The kinds of value that a setting takes: each says what is wrong with a value, and what JSON Schema says for it."""
+
+from __future__ import annotations
+
+from ds_lint.finding import SEVERITIES, STACKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeAlias
+
+    Schema = dict[str, Any]
+    Kind: TypeAlias = "Scalar | RuleWord | ListOf | TableOf | Entries"
+
+
+class Scalar:
+    """One value. ``words`` say in a message what it is."""
+
+    __slots__ = ("fits", "schema", "words")
+
+    def __init__(self, words: str, fits: Callable[[object], bool], schema: Schema) -> None:
+        self.words = words
+        self.fits = fits
+        self.schema = schema
+
+    def complaints(self, value: object, place: str) -> Iterator[str]:
+        """What is wrong with a value at a place in the settings."""
+        if not self.fits(value):
+            yield f"{place} is {self.words}, not {shown_value(value)}"
+
+
+class RuleWord:
+    """A rule, by code, name, or what its code begins with; ``several`` is false where it must be one rule."""
+
+    __slots__ = ("several",)
+
+    def __init__(self, *, several: bool) -> None:
+        self.several = several
+
+    @property
+    def words(self) -> str:
+        """What it is, in a message."""
+        return 'a rule, such as "DS101" or "unknown-key"'
+
+    @property
+    def schema(self) -> Schema:
+        """Every rule there is, so that an editor can offer them."""
+        from ds_lint.engine import every_rule
+
+        exact: Schema = {"enum": [word for rule in every_rule() for word in (rule.code, rule.name)]}
+        return {"anyOf": [exact, {"type": "string", "pattern": "^DS[0-9]{0,2}$"}]} if self.several else exact
+
+    def complaints(self, value: object, place: str) -> Iterator[str]:
+        """What is wrong with a value at a place in the settings."""
+        from ds_lint.selection import UnknownRule, find, rules_of, unknown
+
+        if not isinstance(value, str):
+            yield f"{place} is {self.words}, not {shown_value(value)}"
+        elif self.several:
+            try:
+                rules_of(value)
+            except UnknownRule as error:
+                yield f"{place}: {error}"
+        elif find(value) is None:
+            yield f"{place}: {unknown(value)}"
+
+
+class ListOf:
+    """A list of values of one kind."""
+
+    __slots__ = ("item", "words")
+
+    def __init__(self, words: str, item: Kind) -> None:
+        self.words = words
+        self.item = item
+
+    @property
+    def schema(self) -> Schema:
+        """An array."""
+        return {"type": "array", "items": self.item.schema}
+
+    def complaints(self, value: object, place: str) -> Iterator[str]:
+        """What is wrong with the list, or with each value in it."""
+        if not isinstance(value, list):
+            yield f"{place} is {self.words}, not {shown_value(value)}"
+            return
+        for index, item in enumerate(value):
+            yield from self.item.complaints(item, f"{place}[{index}]")
+
+
+class TableOf:
+    """A table with keys of one kind and values of another."""
+
+    __slots__ = ("key", "value", "words")
+
+    def __init__(self, words: str, key: Kind, value: Kind) -> None:
+        self.words = words
+        self.key = key
+        self.value = value
+
+    @property
+    def schema(self) -> Schema:
+        """An object."""
+        return {"type": "object", "propertyNames": self.key.schema, "additionalProperties": self.value.schema}
+
+    def complaints(self, value: object, place: str) -> Iterator[str]:
+        """What is wrong with the table, or with each key and value in it."""
+        if not isinstance(value, dict):
+            yield f"{place} is {self.words}, not {shown_value(value)}"
+            return
+        for key, item in value.items():
+            yield from self.key.complaints(key, place)
+            yield from self.value.complaints(item, f"{place}.{key}")
+
+
+class Setting:
+    """A setting by its name, with what it is for."""
+
+    __slots__ = ("kind", "name", "text")
+
+    def __init__(self, name: str, kind: Kind, text: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.text = text
+
+
+class Entries:
+    """A list of tables, each with settings of its own; the first of them is required."""
+
+    __slots__ = ("settings", "words")
+
+    def __init__(self, words: str, settings: tuple[Setting, ...]) -> None:
+        self.words = words
+        self.settings = settings
+
+    @property
+    def schema(self) -> Schema:
+        """An array of objects."""
+        required = {"required": [self.settings[0].name]}
+        return {"type": "array", "items": schema_of(self.settings) | required}
+
+    def complaints(self, value: object, place: str) -> Iterator[str]:
+        """What is wrong with the list, or with each table in it."""
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            yield f"{place} is {self.words}, not {shown_value(value)}"
+            return
+        for index, entry in enumerate(value):
+            here = f"{place}[{index}]"
+            if self.settings[0].name not in entry:
+                yield f"{here} has no {self.settings[0].name}"
+            yield from complaints_about(entry, self.settings, f"{here}.")
+
+
+def complaints_about(table: dict[str, Any], settings: tuple[Setting, ...], place: str = "") -> Iterator[str]:
+    """What is wrong with a table of settings: names that there are not, and values that they do not take."""
+    kinds = {setting.name: setting.kind for setting in settings}
+    for name, value in table.items():
+        if name in kinds:
+            yield from kinds[name].complaints(value, place + name)
+        else:
+            yield f'unknown setting "{place}{name}"{_hint(name, list(kinds))}'
+
+
+def schema_of(settings: tuple[Setting, ...]) -> Schema:
+    """The JSON Schema of a table of settings."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {setting.name: {"description": setting.text, **setting.kind.schema} for setting in settings},
+    }
+
+
+def shown_value(value: object) -> str:
+    """A value as a message repeats it."""
+    from json import dumps
+
+    text = dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _hint(name: str, names: list[str]) -> str:
+    from ds_lint.suggest import choice
+
+    meant = choice(name, names)
+    return f', did you mean "{meant}"?' if meant else f"; there are {', '.join(names)}"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def one_of(*choices: str) -> Scalar:
+    """One of a few words."""
+    words = " or ".join((", ".join(f'"{choice}"' for choice in choices[:-1]), f'"{choices[-1]}"'))
+    return Scalar(words, lambda value: value in choices, {"enum": list(choices)})
+
+
+SWITCH = Scalar("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
+NUMBER = Scalar("a whole number of at least 1", _is_number, {"type": "integer", "minimum": 1})
+VERSION = Scalar('a release such as "0.16.9" or a range such as ">=0.14"', _is_text, {"type": "string", "minLength": 1})
+FILE = Scalar("the path of a file", _is_text, {"type": "string", "minLength": 1})
+PATTERN = Scalar('a path or a pattern such as "tests/**"', _is_text, {"type": "string", "minLength": 1})
+STACK = one_of(*STACKS)
+SEVERITY = one_of(*SEVERITIES)
+RULES = ListOf("a list of rules", RuleWord(several=True))

@@ -1,0 +1,82 @@
+"""Which file of settings counts for a config: the nearest above it."""
+
+from __future__ import annotations
+
+import os
+
+from ds_lint.settings.record import NO_SETTINGS, OWN_TABLE, SHARED, SettingsError
+from ds_lint.targets.directories import with_parents
+from ds_lint.targets.reading import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.settings.record import Settings
+
+NAMES = ("ds-lint.toml", SHARED)  # in the order in which they count
+
+
+class Nearest:
+    """The settings nearest to each config; every folder is looked at once.
+
+    ``named`` is the one file that counts for all of them, and ``is_isolated`` says that none does.
+    """
+
+    __slots__ = ("_by_directory", "_for_all")
+
+    def __init__(self, named: str | None = None, *, is_isolated: bool = False) -> None:
+        self._by_directory: dict[str, Settings] = {}
+        self._for_all = NO_SETTINGS if is_isolated else _named(named) if named is not None else None
+
+    def to(self, directory: str) -> Settings:
+        """The settings that count in a folder. Raises OSError and SettingsError."""
+        if self._for_all is not None:
+            return self._for_all
+        if directory not in self._by_directory:
+            self._by_directory[directory] = self._above(directory)
+        return self._by_directory[directory]
+
+    def _above(self, directory: str) -> Settings:
+        try:
+            folders = with_parents(os.path.abspath(directory))
+        except OSError:  # somebody has deleted the working directory
+            return NO_SETTINGS
+        looked_at: list[str] = []
+        found = NO_SETTINGS
+        for folder in folders:
+            if folder in self._by_directory:
+                found = self._by_directory[folder]
+                break
+            looked_at.append(folder)
+            if (here := _in(folder)) is not None:
+                found = here
+                break
+        self._by_directory.update(dict.fromkeys(looked_at, found))
+        return found
+
+
+def _in(folder: str) -> Settings | None:
+    """The settings that a folder has itself."""
+    for name in NAMES:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and (settings := _read(path)) is not None:
+            return settings
+    return None
+
+
+def _read(path: str) -> Settings | None:
+    """The settings in a file; None for a ``pyproject.toml`` that has none of ours."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if os.path.basename(path) == SHARED and OWN_TABLE.encode() not in data:
+        return None
+    from ds_lint.settings import reading  # few projects have any
+
+    return reading.read(data, path)
+
+
+def _named(path: str) -> Settings:
+    """The settings in a file that was asked for."""
+    settings = _read(path)
+    if settings is None:
+        raise SettingsError(f"{shown(path)}: there is no [tool.{OWN_TABLE}] in it")
+    return settings

@@ -1,0 +1,54 @@
+"""Every setting that there is. The reader, the JSON Schema and the documentation follow this table."""
+
+from __future__ import annotations
+
+from ds_lint.settings.kinds import (
+    FILE,
+    NUMBER,
+    PATTERN,
+    RULES,
+    SEVERITY,
+    STACK,
+    SWITCH,
+    VERSION,
+    Entries,
+    ListOf,
+    RuleWord,
+    Setting,
+    TableOf,
+)
+
+# What may be said of all configs, and of those that a pattern matches.
+_OF_A_RUN = (
+    Setting("stack", STACK, "Who loads the configs: DeepSpeed alone, the Hugging Face Trainer, or Accelerate."),
+    Setting("world-size", NUMBER, "Number of ranks of the run."),
+)
+CONFIG = (
+    Setting("path", PATTERN, "The configs that this is about: a path or a pattern, from the folder of this file."),
+    *_OF_A_RUN,
+)
+SETTINGS = (
+    Setting("select", RULES, "The rules to judge by, and no others: codes, what codes begin with, or names."),
+    Setting("extend-select", RULES, "Rules to judge by beside those of `select`, or beside the usual ones."),
+    Setting("ignore", RULES, "Rules to leave out."),
+    Setting("preview", SWITCH, "Also judge by rules that are in preview."),
+    Setting(
+        "severity",
+        TableOf("a table of rules and severities", RuleWord(several=False), SEVERITY),
+        "The severity of a rule's findings, instead of its own.",
+    ),
+    Setting(
+        "per-file-ignores",
+        TableOf("a table of patterns and lists of rules", PATTERN, RULES),
+        "Rules to leave out for the configs that a pattern matches.",
+    ),
+    Setting("fail-on", SEVERITY, "Exit with 1 on findings of this severity or worse; `warning` if nothing is said."),
+    Setting("exclude", ListOf("a list of patterns", PATTERN), "What is left out when a folder is searched."),
+    *_OF_A_RUN,
+    Setting("deepspeed-version", VERSION, "Release of DeepSpeed, a line such as 0.16, or a range such as >=0.14."),
+    Setting("transformers-version", VERSION, "The same for transformers."),
+    Setting("accelerate-version", VERSION, "The same for accelerate."),
+    Setting("policy", ListOf("a list of files", FILE), "JSON Schemas of the organisation that every config must meet."),
+    Setting("baseline", FILE, "The findings to hold back, as `--write-baseline` wrote them."),
+    Setting("configs", Entries("a list of tables", CONFIG), "What holds for some configs only; the last one wins."),
+)
