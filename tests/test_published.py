@@ -24,7 +24,7 @@ from tools import publish_schemas
 ROOT = Path(__file__).parent.parent
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", ROOT.parent / "shared" / "corpus"))
 FILES = publish_schemas.files()
-SCHEMAS = {name: json.loads(text) for name, text in FILES.items() if name.endswith(".schema.json")}
+SCHEMAS = {name: json.loads(text) for name, text in FILES.items() if name.startswith("deepspeed-")}
 LATEST = jsonschema.Draft7Validator(SCHEMAS[publish_schemas.LATEST])
 WITH_CORPUS = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 

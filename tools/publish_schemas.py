@@ -1,4 +1,6 @@
-"""Write ``schemas/published/``: the JSON Schema of every minor line since 0.9, and the entry for SchemaStore.
+"""Write ``schemas/published/``: the JSON Schema of every minor line since 0.9 and of the settings of ds-lint.
+
+Beside each of the two lies its entry for SchemaStore.
 
     python -m tools.publish_schemas
 
@@ -14,11 +16,14 @@ from typing import Any
 
 from ds_lint import published
 from ds_lint.knowledge import Knowledge, Target
+from ds_lint.settings.schema import schema as settings_schema
 
 FOLDER = Path(__file__).parent.parent / "schemas" / "published"
 ADDRESS = "https://raw.githubusercontent.com/ds-lint/ds-lint/main/schemas/published/"
 LATEST = "deepspeed-latest.schema.json"
 ENTRY = "catalog-entry.json"
+SETTINGS = "settings.schema.json"
+SETTINGS_ENTRY = "settings-catalog-entry.json"
 OLDEST_LINE = (0, 9)
 # Names under which people publish configs, and nobody anything else: zero3.json or stage2.json could be anything.
 FILE_MATCH = [
@@ -47,6 +52,8 @@ def files() -> dict[str, str]:
     texts = {_name(line): _text(release, _name(line)) for line, release in patches.items()}
     texts[LATEST] = _text(releases[-1], LATEST)
     texts[ENTRY] = json.dumps(entry(list(patches)), indent=2) + "\n"
+    texts[SETTINGS] = published.text(settings_schema(ADDRESS + SETTINGS))
+    texts[SETTINGS_ENTRY] = json.dumps(settings_entry(), indent=2) + "\n"
     return texts
 
 
@@ -58,6 +65,16 @@ def entry(lines: list[str]) -> dict[str, Any]:
         "fileMatch": FILE_MATCH,
         "url": ADDRESS + LATEST,
         "versions": {line: ADDRESS + _name(line) for line in reversed(lines)},
+    }
+
+
+def settings_entry() -> dict[str, Any]:
+    """The entry for the settings; the schema of ``pyproject.toml`` there refers to the same address."""
+    return {
+        "name": "ds-lint settings",
+        "description": "Settings of ds-lint, the linter of DeepSpeed configs",
+        "fileMatch": ["ds-lint.toml"],
+        "url": ADDRESS + SETTINGS,
     }
 
 

@@ -44,11 +44,8 @@ class RuleWord:
 
     @property
     def schema(self) -> Schema:
-        """Every rule there is, so that an editor can offer them."""
-        from ds_lint.engine import every_rule
-
-        exact: Schema = {"enum": [word for rule in every_rule() for word in (rule.code, rule.name)]}
-        return {"anyOf": [exact, {"type": "string", "pattern": "^DS[0-9]{0,2}$"}]} if self.several else exact
+        """A definition, of which there is one for all places."""
+        return {"$ref": f"#/definitions/{'rules' if self.several else 'rule'}"}
 
     def complaints(self, value: object, place: str) -> Iterator[str]:
         """What is wrong with a value at a place in the settings."""

@@ -22,6 +22,7 @@ from ds_lint.settings.kinds import (
 _OF_A_RUN = (
     Setting("stack", STACK, "Who loads the configs: DeepSpeed alone, the Hugging Face Trainer, or Accelerate."),
     Setting("world-size", NUMBER, "Number of ranks of the run."),
+    Setting("nodes", NUMBER, "Number of machines that the ranks are spread over."),
 )
 CONFIG = (
     Setting("path", PATTERN, "The configs that this is about: a path or a pattern, from the folder of this file."),
