@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def every_rule() -> list[Rule]:
     """All rules by code; a clean file of which nothing else is known does without those that are imported here."""
-    from ds_lint.checks import hardware, model, syntax  # noqa: F401 - registers them
+    from ds_lint.checks import hardware, model, suppressions, syntax  # noqa: F401 - registers them
 
     return sorted(RULES, key=lambda rule: rule.code)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ds_lint import linting
+from ds_lint.engine import default_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ds_lint.choice import Choice
     from ds_lint.facts import Facts
@@ -32,14 +33,14 @@ def judge(
     ``severities`` has, by code, the severity of the findings of a rule where it is to be another than its own.
     """
 
-    def by(target: Target, before: Target | None = None) -> FileReport:
+    def by(target: Target, before: Target | None = None, only: Iterable[Rule] | None = rules) -> FileReport:
         report = linting.lint_document(
             document,
             target=target,
             stack=stack,
             facts=facts,
             from_file=from_file,
-            rules=rules,
+            rules=only,
             before=before,
             is_upgrade=is_upgrade,
         )
@@ -53,5 +54,16 @@ def judge(
         report = ranges.upgraded(choice, by) if is_upgrade else ranges.judged(choice, by)
     else:
         report = by(choice.newest)
+    if document.issues:  # no clean file has a comment
+        asked = default_rules() if rules is None else list(rules)
+        hold_back(report, asked, lambda only: by(choice.newest, only=only))
     report.sources, report.ranges = choice.origins, choice.ranges
     return report
+
+
+def hold_back(report: FileReport, asked: list[Rule], judge_by: Callable[[list[Rule]], FileReport]) -> None:
+    """Take away what comments in the file hold back; those that hold back nothing are findings of their own."""
+    from ds_lint import suppression
+
+    suppression.apply(report, asked)
+    report.add(judge_by([rule for rule in asked if rule.name == suppression.UNUSED]).findings)

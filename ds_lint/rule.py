@@ -70,3 +70,17 @@ def rule(
         return check
 
     return register
+
+
+def named(word: str) -> Rule | None:
+    """The rule of this code or name among those that are imported, or None."""
+    return next((one for one in RULES if word.lower() in (one.code.lower(), one.name)), None)
+
+
+def unknown(word: str) -> str:
+    """What to say to somebody who names a rule that there is not."""
+    from ds_lint.suggest import choice
+
+    meant = choice(word, [name for one in sorted(RULES, key=lambda one: one.code) for name in (one.code, one.name)])
+    hint = f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists them"
+    return f"there is no rule {word}{hint}"

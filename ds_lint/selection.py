@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.engine import default_rules, every_rule
+from ds_lint.rule import named, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def left_in_preview(selection: Selection) -> list[Rule]:
 
 def find(word: str) -> Rule | None:
     """The rule of this code or name, or None."""
-    return next((rule for rule in every_rule() if word.lower() in (rule.code.lower(), rule.name)), None)
+    every_rule()  # registers those that few files need
+    return named(word)
 
 
 def rules_of(word: str) -> list[Rule]:
@@ -76,12 +78,3 @@ def rules_of(word: str) -> list[Rule]:
     if not found:
         raise UnknownRule(unknown(word))
     return found
-
-
-def unknown(word: str) -> str:
-    """What to say to somebody who names a rule that there is not."""
-    from ds_lint.suggest import choice
-
-    meant = choice(word, [name for rule in every_rule() for name in (rule.code, rule.name)])
-    hint = f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists them"
-    return f"there is no rule {word}{hint}"

@@ -23,6 +23,7 @@ SLOW = {
 OURS = {
     "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages",
     "ds_lint.selection", "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest",
+    "ds_lint.suppression",
 }  # fmt: skip
 
 TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
@@ -38,7 +39,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "memory", "arguments", "_built",
+        "resources", "stacks", "stores", "facts", "memory", "arguments", "suppression", "_built",
     ),
     ("source",),
     ("tree",),

@@ -23,6 +23,7 @@ PAGES = sorted(Path(resources.path("rules")).glob("*.md"))
 HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Examples", "How to fix", "Evidence"]
 FAMILIES = {  # the ranges of the design, by the module of a rule
     "syntax": range(100),
+    "suppressions": range(100),
     "keys": range(100, 200),
     "releases": range(100, 200),
     "values": range(200, 300),

@@ -18,6 +18,7 @@ from ds_lint import __version__, linting, pages
 from ds_lint.engine import every_rule
 from ds_lint.facts.gathering import gather
 from ds_lint.finding import EFFECTS, SEVERITIES
+from ds_lint.judging import hold_back
 from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
@@ -31,15 +32,23 @@ TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
     """What ds-lint says about an example; the rule of its page runs even if it is off by default."""
-    return linting.lint_document(
-        linting.read(example.data, NAME),
-        target=example.target,
-        stack=example.stack,
-        facts=gather(example.facts),
-        rules=[one for one in every_rule() if one.is_default or one is rule],
-        before=example.before,
-        is_upgrade=example.before is not None,
-    )
+    document = linting.read(example.data, NAME)
+    asked = [one for one in every_rule() if one.is_default or one is rule]
+
+    def judge_by(rules: list[Rule]) -> FileReport:
+        return linting.lint_document(
+            document,
+            target=example.target,
+            stack=example.stack,
+            facts=gather(example.facts),
+            rules=rules,
+            before=example.before,
+            is_upgrade=example.before is not None,
+        )
+
+    report = judge_by(asked)
+    hold_back(report, asked, judge_by)
+    return report
 
 
 def lines(report: FileReport) -> list[str]:

@@ -46,6 +46,8 @@ def _file(file: FileReport) -> Json:
         described["facts"] = file.facts
     if file.ranges:
         described["ranges"] = {library: _stretch(stretch) for library, stretch in file.ranges.items()}
+    if held_back := file.held_back:
+        described["held_back"] = held_back
     return described
 
 

@@ -17,12 +17,14 @@ class FileReport:
     known, and ``facts`` what was known and who says so, by the same names. ``ranges`` has the oldest and the newest
     release of each library of which several were judged, and ``sources`` who says which releases are used.
     ``material`` are documents that findings point into beside the config.
+    ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
     """
 
     __slots__ = (
         "document",
         "facts",
         "findings",
+        "in_baseline",
         "material",
         "missing",
         "path",
@@ -30,6 +32,7 @@ class FileReport:
         "sources",
         "stack",
         "stacks",
+        "suppressed",
         "target",
     )
 
@@ -56,7 +59,22 @@ class FileReport:
         self.facts = facts or {}
         self.material = material or []
         self.missing = missing
-        self.findings = sorted(findings, key=lambda finding: (finding.span.start, finding.span.end, finding.code))
+        self.findings: list[Finding] = []
+        self.suppressed = 0
+        self.in_baseline = 0
+        self.add(findings)
+
+    @property
+    def held_back(self) -> dict[str, int]:
+        """How many findings are not reported, by what holds them back."""
+        numbers = {"comments": self.suppressed, "baseline": self.in_baseline}
+        return {name: number for name, number in numbers.items() if number}
+
+    def add(self, findings: list[Finding]) -> None:
+        """Put findings where they stand in the text."""
+        self.findings = sorted(
+            [*self.findings, *findings], key=lambda finding: (finding.span.start, finding.span.end, finding.code)
+        )
 
 
 class Report:

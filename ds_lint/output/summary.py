@@ -26,6 +26,8 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
     if not report.files:
         return [*lines, "No DeepSpeed config was found, so nothing was judged."]
     judged = _judged(report.files)
+    if held_back := _held_back(report.files):
+        lines.append(_wrapped(held_back, terminal))
     if not findings:
         subject = _subject(report.files)
         text = _wrapped(f"{subject}: no findings. {judged}", terminal)
@@ -59,6 +61,17 @@ def _counts(findings: list[Finding], terminal: Terminal) -> str:
         if number:
             parts.append(terminal.paint(counted(number, severity), SEVERITY[severity]))
     return ", ".join(parts)
+
+
+def _held_back(files: list[FileReport]) -> str:
+    """How many findings are not shown, and why; empty if there are none."""
+    numbers: dict[str, int] = {}
+    for file in files:
+        for name, number in file.held_back.items():
+            numbers[name] = numbers.get(name, 0) + number
+    whose = {"comments": "comments in the files", "baseline": "the baseline"}
+    parts = [f"{number} by {whose[name]}" for name, number in numbers.items()]
+    return f"Held back: {counted(sum(numbers.values()), 'finding')}, {' and '.join(parts)}" if parts else ""
 
 
 def _judged(files: list[FileReport]) -> str:

@@ -49,7 +49,8 @@ class RuleWord:
 
     def complaints(self, value: object, place: str) -> Iterator[str]:
         """What is wrong with a value at a place in the settings."""
-        from ds_lint.selection import UnknownRule, find, rules_of, unknown
+        from ds_lint.rule import unknown
+        from ds_lint.selection import UnknownRule, find, rules_of
 
         if not isinstance(value, str):
             yield f"{place} is {self.words}, not {shown_value(value)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.suppression import Suppression
     from ds_lint.tree import Node, Span
 
 
@@ -29,13 +30,14 @@ class SyntaxIssue:
 class Document:
     r"""A parsed text. Lines end at ``\n``; a carriage return before it counts as a column."""
 
-    __slots__ = ("_line_starts", "issues", "path", "root", "text")
+    __slots__ = ("_line_starts", "issues", "path", "root", "suppressions", "text")
 
     def __init__(self, path: str, text: str, root: Node | None, issues: list[SyntaxIssue]) -> None:
         self.path = path
         self.text = text
         self.root = root  # None for an empty or unreadable text
         self.issues = issues
+        self.suppressions: list[Suppression] | None = None  # once somebody has asked (``suppression.py``)
         self._line_starts: list[int] | None = None
 
     def line_starts(self) -> list[int]:

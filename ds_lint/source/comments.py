@@ -1,0 +1,34 @@
+"""The comments of a text, one by one."""
+
+from __future__ import annotations
+
+from ds_lint.tree import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.source.document import Document
+
+
+def comments_of(document: Document) -> Iterator[Span]:
+    """Where the comments are that hjson skips, each with its marks; the reader has found them, a row of them as one."""
+    for issue in document.issues:
+        if issue.kind == "comment":
+            yield from _apart(document.text, issue.span)
+
+
+def _apart(text: str, row: Span) -> Iterator[Span]:
+    """The comments of a row, between which there is nothing but white space."""
+    start = row.start
+    while start < row.end:
+        if text.startswith(("#", "//"), start):
+            end = text.find("\n", start, row.end)
+            end = row.end if end == -1 else end - (text[end - 1] == "\r")
+        elif text.startswith("/*", start):
+            end = text.index("*/", start + 2) + 2
+        else:
+            start += 1
+            continue
+        yield Span(start, end)
+        start = end
