@@ -12,7 +12,6 @@ import transformers
 
 from ds_lint import __version__, linting
 from ds_lint.choice import choose
-from ds_lint.commands.selection import select
 from ds_lint.facts import Sources, UnreadableFact
 from ds_lint.facts.gathering import gather
 from ds_lint.finding import SEVERITIES
@@ -20,6 +19,7 @@ from ds_lint.judging import judge
 from ds_lint.output import full
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
+from ds_lint.selection import Selection, select
 from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ class TrainerCallback(transformers.TrainerCallback):
         if fail_on is not None and fail_on not in SEVERITIES:
             raise ValueError(f"fail_on is one of {', '.join(SEVERITIES)} or None, not {fail_on!r}")
         self.model = model
-        self.rules = select(None, ignore)
+        self.rules = select(Selection(ignored=ignore or ()))
         self.fail_on = fail_on
         self.is_done = False
         if training_args is not None:

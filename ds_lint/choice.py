@@ -96,17 +96,24 @@ def choose(
     return choice
 
 
-def between(directory: str, ends: dict[str, tuple[str, str | None]]) -> Choice:
+def between(
+    directory: str,
+    ends: dict[str, tuple[str, str | None]],
+    stated: dict[str, str] | None = None,
+    *,
+    said_by: dict[str, str] | None = None,
+) -> Choice:
     """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
 
-    Of a library that stays, it is the newest that the project allows.
+    Of a library that stays, it is the newest that the project allows, or that ``stated`` allows.
     """
     for library, (first, _) in ends.items():
         left = Choice()
         _of_flag(library, first, stores.read(library)["releases"], left)
         if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
             raise UnknownRelease(f"an upgrade leaves one release that ds-lint knows, and {first} is none")
-    choice = choose(directory, {library: first for library, (first, _) in ends.items()})
+    left_releases = {library: first for library, (first, _) in ends.items()}
+    choice = choose(directory, (stated or {}) | left_releases, said_by=said_by)
     for library in LIBRARIES:
         if library not in ends:
             choice.releases[library] = choice.releases[library][-1:]

@@ -35,6 +35,10 @@ GOOD = {
     "stack": ["deepspeed", "trainer", "accelerate"],
     "world-size": [1, 1024],
     "nodes": [2],
+    "trainer-args": ["args.json", "--bf16 True"],
+    "model": ["models/llama", "meta-llama/Llama-3.1-8B"],
+    "gpu": ["A100-80GB"],
+    "host-memory": ["512GB"],
     "deepspeed-version": ["0.16.9", "0.16", ">=0.14"],
     "transformers-version": ["5.0.0"],
     "accelerate-version": ["1.0.0"],
@@ -65,6 +69,7 @@ BAD = [
         {"deepspeed-version": 0.16},
         'deepspeed-version is a release such as "0.16.9" or a range such as ">=0.14", not 0.16',
     ),
+    ({"host-memory": 512}, 'host-memory is a size such as "512GB", not 512'),
     ({"policy": "org.schema.json"}, 'policy is a list of files, not "org.schema.json"'),
     ({"baseline": True}, "baseline is the path of a file, not true"),
     ({"configs": {"path": "a.json"}}, 'configs is a list of tables, not {"path": "a.json"}'),
@@ -115,7 +120,7 @@ def test_the_schema_and_the_reader_agree_on_any_value(name, value):
 
 
 def test_every_fact_that_the_command_line_takes_is_a_setting():
-    facts = {name.replace("_", "-") for name in Sources.NAMES}
+    facts = {name.replace("_", "-") for name in Sources.NAMES} - {"here"}  # which machine that is, no project knows
     assert facts <= {setting.name for setting in SETTINGS}
     (configs,) = (setting.kind for setting in SETTINGS if setting.name == "configs")
     assert facts <= {setting.name for setting in configs.settings}
@@ -166,6 +171,15 @@ def test_what_cannot_be_read_is_an_error(text, said):
 def test_numbers_may_be_written_as_toml_likes_it():
     assert read("[tool.ds-lint]\nworld-size = 1_024\n").sources.world_size == 1024
     assert read("[tool.ds-lint]\nworld-size = 0x10\n").sources.world_size == 16
+
+
+def test_files_and_folders_of_facts_lie_beside_the_settings(tmp_path):
+    (tmp_path / "model").mkdir()
+    path = str(tmp_path / "ds-lint.toml")
+    here = Settings(path, {"trainer-args": "args.json", "model": "model"}).sources
+    assert (here.trainer_args, here.model) == (str(tmp_path / "args.json"), str(tmp_path / "model"))
+    elsewhere = Settings(path, {"trainer-args": "--bf16 True", "model": "gpt2"}).sources
+    assert (elsewhere.trainer_args, elsewhere.model) == ("--bf16 True", "gpt2")
 
 
 # The nearest file

@@ -29,7 +29,7 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
             terms = wishes.terms(document.path)
             report = judge(
                 document,
-                choice_for(document, choices, lambda directory: between(directory, ends)),
+                choice_for(document, choices, lambda directory: wishes.choice_between(directory, ends)),
                 stack=terms.stack,
                 facts=terms.facts,
                 rules=terms.rules,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.choice import UnknownRelease, choose
-from ds_lint.facts import Facts
+from ds_lint.choice import UnknownRelease, between, choose
+from ds_lint.facts import Facts, UnreadableFact
 from ds_lint.settings.nearest import Nearest
 from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ds_lint.choice import Choice
@@ -90,7 +91,7 @@ class Wishes:
         return Terms(
             settings,
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
-            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources]),
+            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
             rules=_without_ignored(chosen.rules, settings, path),
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
@@ -98,10 +99,20 @@ class Wishes:
 
     def choice(self, directory: str) -> Choice:
         """The releases that the configs of a directory are judged by."""
+        return self._by_settings(
+            directory, lambda stated, said_by: choose(directory, stated | self.options.versions, said_by=said_by)
+        )
+
+    def choice_between(self, directory: str, ends: dict[str, tuple[str, str | None]]) -> Choice:
+        """The releases of an upgrade; ``ends`` are from and to by library."""
+        return self._by_settings(directory, lambda stated, said_by: between(directory, ends, stated, said_by=said_by))
+
+    def _by_settings(self, directory: str, choose: Callable[[dict[str, str], dict[str, str]], Choice]) -> Choice:
+        """What is chosen of the releases that the settings state; those of the command line are known to be some."""
         settings = self._nearest.to(directory)
         stated = {library: each for library, each in settings.versions.items() if library not in self.options.versions}
         try:
-            return choose(directory, self.options.versions | stated, said_by=dict.fromkeys(stated, shown(settings.path)))
+            return choose(stated, dict.fromkeys(stated, shown(settings.path)))
         except UnknownRelease as error:
             raise UnknownRelease(f"{shown(settings.path)}: {error}") from None
 
@@ -128,8 +139,11 @@ class Wishes:
             notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
         return notes
 
-    def _facts(self, sources: list[Sources]) -> Facts:
-        """What these sources tell, the first of them before the others and the command line before all."""
+    def _place(self, directory: str) -> str:
+        return shown(self._nearest.to(directory).path)
+
+    def _facts(self, sources: list[Sources], path: str) -> Facts:
+        """What the settings near a config tell, the first before the others and the command line before all."""
         joined = self.options.sources
         for others in sources:
             joined = joined.over(others)
@@ -139,7 +153,11 @@ class Wishes:
         if key not in self._gathered:
             from ds_lint.facts.gathering import gather
 
-            self._gathered[key] = gather(joined)
+            try:
+                self._gathered[key] = gather(joined)
+            except UnreadableFact as error:
+                place = "" if self.options.sources else f"{self._place(os.path.dirname(path))}: "
+                raise UnreadableFact(f"{place}{error}") from None
         return self._gathered[key]
 
     def _chosen_by(self, settings: Settings) -> _Chosen:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
+FACTS = tuple(name for name in Sources.NAMES if name != "here")  # which machine this is, no project can know
 
 
 class SettingsError(ValueError):
@@ -86,8 +87,13 @@ class Settings:
 
 
 def _sources(path: str, values: dict[str, Any]) -> Sources:
-    """Where a table says that facts are to be read from."""
-    said = {name: values.get(name.replace("_", "-")) for name in Sources.NAMES}
+    """Where a table says that facts are to be read from; files and folders lie beside the file of settings."""
+    said = {name: values.get(name.replace("_", "-")) for name in FACTS}
+    arguments, model = said["trainer_args"], said["model"]
+    if arguments is not None and not arguments.lstrip().startswith("--"):
+        said["trainer_args"] = os.path.join(os.path.dirname(path), arguments)
+    if model is not None and os.path.isdir(folder := os.path.join(os.path.dirname(path), model)):
+        said["model"] = folder  # anything else is a name
     return Sources(**said, said_by=shown(path))
 
 

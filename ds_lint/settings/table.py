@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from ds_lint.settings.kinds import (
+    ARGUMENTS,
     FILE,
+    GPU,
+    MODEL,
     NUMBER,
     PATTERN,
     RULES,
     SEVERITY,
+    SIZE,
     STACK,
     SWITCH,
     VERSION,
@@ -23,6 +27,10 @@ _OF_A_RUN = (
     Setting("stack", STACK, "Who loads the configs: DeepSpeed alone, the Hugging Face Trainer, or Accelerate."),
     Setting("world-size", NUMBER, "Number of ranks of the run."),
     Setting("nodes", NUMBER, "Number of machines that the ranks are spread over."),
+    Setting("trainer-args", ARGUMENTS, 'A JSON or YAML file of TrainingArguments fields, or flags: "--bf16 True".'),
+    Setting("model", MODEL, "The model that is trained: a folder with its config.json, or its name."),
+    Setting("gpu", GPU, "The GPU that the run is meant for, such as A100-80GB or T4."),
+    Setting("host-memory", SIZE, "Memory of each machine, such as 512GB."),
 )
 CONFIG = (
     Setting("path", PATTERN, "The configs that this is about: a path or a pattern, from the folder of this file."),
