@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -11,3 +12,15 @@ def clean_environment():
     unwanted = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONIOENCODING")
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     return kept | {"PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
+
+
+def write_into(folder):
+    """A function that writes files below a folder: a text as it is, anything else as JSON."""
+
+    def write(files):
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+    return write

@@ -33,6 +33,7 @@ class Options:
     """What the command line of ``check`` asks for."""
 
     __slots__ = (
+        "baseline",
         "detect",
         "extend_select",
         "fail_on",
@@ -49,6 +50,7 @@ class Options:
         "stdin_filename",
         "verbose",
         "versions",
+        "write_baseline",
     )
 
     def __init__(
@@ -64,6 +66,8 @@ class Options:
         preview: bool = False,
         settings: str | None = None,
         isolated: bool = False,
+        baseline: str | None = None,
+        write_baseline: bool = False,
         output_format: str = "full",
         output_file: str | None = None,
         stdin_filename: str | None = None,
@@ -82,6 +86,8 @@ class Options:
         self.preview = preview
         self.settings = settings  # the file of settings that counts, instead of the nearest
         self.isolated = isolated
+        self.baseline = baseline
+        self.write_baseline = write_baseline
         self.output_format = output_format
         self.output_file = output_file
         self.stdin_filename = stdin_filename
@@ -114,9 +120,14 @@ def check(options: Options) -> int:
                 severities=terms.severities,
             )
             judged.append((report, terms))
+        found = [*notes(options, choices), *wishes.notes]
+        if any(terms.baseline is not None for _, terms in judged):
+            from ds_lint.commands import baselines  # few runs have one
+
+            found += baselines.hold_back(judged, is_written=options.write_baseline)
     except (UnknownRelease, UnreadableFact, SettingsError) as error:
         return complain(error)
-    return finish(options, judged, [*notes(options, choices), *wishes.notes], unreadable)
+    return finish(options, judged, found, unreadable)
 
 
 def complain(error: Exception) -> int:

@@ -86,6 +86,13 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     judging = _add_common(check)
     _add_versions(judging)
+    baseline = check.add_argument_group("baseline, so that an old repository can start clean")
+    baseline.add_argument("--baseline", metavar="FILE", help="hold back the findings that this file has")
+    baseline.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="write the findings there are to the baseline (default: ds-lint-baseline.json), and hold them back",
+    )
     check.set_defaults(run=_run_check)
 
 
@@ -254,7 +261,9 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _run_check(options: argparse.Namespace) -> int:
     from ds_lint.commands.check import check
 
-    return check(_options(options, _versions(options)))
+    asked = _options(options, _versions(options))
+    asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
+    return check(asked)
 
 
 def _run_upgrade(options: argparse.Namespace) -> int:

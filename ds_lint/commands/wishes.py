@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Terms:
     """What one config is judged for, by which rules, and when it fails."""
 
-    __slots__ = ("facts", "fail_on", "rules", "settings", "severities", "stack")
+    __slots__ = ("baseline", "facts", "fail_on", "rules", "settings", "severities", "stack")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Terms:
         rules: list[Rule] | None,
         severities: dict[str, str],
         fail_on: str,
+        baseline: str | None,
     ) -> None:
         self.settings = settings
         self.stack = stack
@@ -44,6 +45,7 @@ class Terms:
         self.rules = rules  # None: those that are on anyway
         self.severities = severities  # by code, where the settings give another than the rule's own
         self.fail_on = fail_on
+        self.baseline = baseline  # the path of one
 
 
 class _Chosen:
@@ -95,6 +97,7 @@ class Wishes:
             rules=_without_ignored(chosen.rules, settings, path),
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
+            baseline=self._baseline(settings),
         )
 
     def choice(self, directory: str) -> Choice:
@@ -159,6 +162,17 @@ class Wishes:
                 place = "" if self.options.sources else f"{self._place(os.path.dirname(path))}: "
                 raise UnreadableFact(f"{place}{error}") from None
         return self._gathered[key]
+
+    def _baseline(self, settings: Settings) -> str | None:
+        if self.options.baseline is not None:
+            return self.options.baseline
+        if settings.baseline is not None:
+            return settings.beside(settings.baseline)
+        if self.options.write_baseline:
+            from ds_lint.settings.baseline import DEFAULT_NAME
+
+            return settings.beside(DEFAULT_NAME)
+        return None
 
     def _chosen_by(self, settings: Settings) -> _Chosen:
         if settings.path not in self._chosen:

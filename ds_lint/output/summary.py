@@ -70,8 +70,8 @@ def _held_back(files: list[FileReport]) -> str:
         for name, number in file.held_back.items():
             numbers[name] = numbers.get(name, 0) + number
     whose = {"comments": "comments in the files", "baseline": "the baseline"}
-    parts = [f"{number} by {whose[name]}" for name, number in numbers.items()]
-    return f"Held back: {counted(sum(numbers.values()), 'finding')}, {' and '.join(parts)}" if parts else ""
+    parts = [f"{counted(number, 'finding')} by {whose[name]}" for name, number in numbers.items()]
+    return f"Held back: {', '.join(parts)}" if parts else ""
 
 
 def _judged(files: list[FileReport]) -> str:

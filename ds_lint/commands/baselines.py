@@ -1,0 +1,57 @@
+"""The baselines of a run: written where that is asked for, and what they hold back."""
+
+from __future__ import annotations
+
+from ds_lint.engine import default_rules
+from ds_lint.output.text import counted
+from ds_lint.settings import baseline
+from ds_lint.targets.reading import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.commands.wishes import Terms
+    from ds_lint.output.report import FileReport
+
+    Judged = list[tuple[FileReport, Terms]]
+
+
+def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
+    """Take away what the baselines have, which are written before if asked for; what a person should know of it."""
+    by_path: dict[str, Judged] = {}
+    for report, terms in judged:
+        if terms.baseline is not None:
+            by_path.setdefault(terms.baseline, []).append((report, terms))
+    notes = []
+    for path, files in by_path.items():
+        if is_written:
+            notes.append(_written(path, files))
+        known = baseline.read(path)
+        for report, _ in files:
+            known.hold_back(report)
+        gone = sum(known.gone(report.path, _asked(terms)) for report, terms in _one_of_each_path(files))
+        if gone:
+            notes.append(
+                f"{shown(path)} has {counted(gone, 'finding')} that {'is' if gone == 1 else 'are'} gone; "
+                "--write-baseline makes it smaller"
+            )
+    return notes
+
+
+def _written(path: str, files: Judged) -> str:
+    """Write a baseline, and say so."""
+    reports = [report for report, _ in files]
+    baseline.write(path, reports)
+    number = sum(len(report.findings) for report in reports)
+    use = "" if all(terms.settings.baseline for _, terms in files) else f"; use it with --baseline {shown(path)}"
+    concerned = counted(len({report.path for report in reports if report.findings}), "file")
+    return f"wrote {shown(path)}: {counted(number, 'finding')} in {concerned}{use}"
+
+
+def _asked(terms: Terms) -> list[str]:
+    """The names of the rules that a config was judged by."""
+    return [rule.name for rule in (default_rules() if terms.rules is None else terms.rules)]
+
+
+def _one_of_each_path(files: Judged) -> Judged:
+    """A file that holds several configs counts once."""
+    return list({report.path: (report, terms) for report, terms in files}.values())
