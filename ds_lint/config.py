@@ -9,11 +9,12 @@ from ds_lint.tree import Span, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from ds_lint.facts.training import Argument
     from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
     from ds_lint.tree import KeyPath, Member, Node, Scalar
 
@@ -56,7 +57,7 @@ class Config:
     ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``facts`` is
     what is known beside it. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it
     with hjson. ``before`` is what an older release knows that the target is compared with: the one that is upgraded
-    from (``is_upgrade``), or the oldest of a range.
+    from (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class Config:
         "from_file",
         "is_upgrade",
         "knowledge",
+        "policies",
         "remarkable",
         "root",
         "stacks",
@@ -85,6 +87,7 @@ class Config:
         from_file: bool = True,
         before: Knowledge | None = None,
         is_upgrade: bool = False,
+        policies: Sequence[Policy] = (),
     ) -> None:
         self.document = document
         self.root = root
@@ -93,6 +96,7 @@ class Config:
         self.from_file = from_file
         self.before = before
         self.is_upgrade = is_upgrade
+        self.policies = policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.visits: list[Visit] = []
         _visit(root, knowledge.root, self.visits)

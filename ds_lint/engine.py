@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def every_rule() -> list[Rule]:
     """All rules by code; a clean file of which nothing else is known does without those that are imported here."""
-    from ds_lint.checks import hardware, model, suppressions, syntax  # noqa: F401 - registers them
+    from ds_lint.checks import hardware, model, policy, suppressions, syntax  # noqa: F401 - registers them
 
     return sorted(RULES, key=lambda rule: rule.code)
 
@@ -42,7 +42,7 @@ def default_rules(*, preview: bool = False) -> list[Rule]:
 def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything that these rules find, or the default ones, in the order of the text."""
     if rules is None:
-        is_all_needed = config.document.issues or config.facts.has_model_or_machine
+        is_all_needed = config.document.issues or config.policies or config.facts.has_model_or_machine
         rules = default_rules() if is_all_needed else [rule for rule in RULES if rule.is_on]
     chosen = _that_can_fire(config, rules)
     findings = [

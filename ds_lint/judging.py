@@ -7,13 +7,14 @@ from ds_lint.engine import default_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ds_lint.choice import Choice
     from ds_lint.facts import Facts
     from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
     from ds_lint.rule import Rule
+    from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
 
 
@@ -27,10 +28,12 @@ def judge(
     rules: Iterable[Rule] | None = None,
     severities: dict[str, str] | None = None,
     is_upgrade: bool = False,
+    policies: Sequence[Policy] = (),
 ) -> FileReport:
     """The report on a document; for an upgrade, on what changes from the oldest releases to the newest.
 
-    ``severities`` has, by code, the severity of the findings of a rule where it is to be another than its own.
+    ``severities`` has, by code, the severity of the findings of a rule where it is to be another than its own, and
+    ``policies`` are the JSON Schemas of the organisation.
     """
 
     def by(target: Target, before: Target | None = None, only: Iterable[Rule] | None = rules) -> FileReport:
@@ -43,6 +46,7 @@ def judge(
             rules=only,
             before=before,
             is_upgrade=is_upgrade,
+            policies=policies,
         )
         for finding in report.findings:
             finding.severity = (severities or {}).get(finding.code, finding.severity)

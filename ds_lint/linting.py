@@ -11,11 +11,12 @@ from ds_lint.tree import Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from ds_lint.facts import Facts
     from ds_lint.rule import Rule
+    from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
 
 _known: dict[tuple[str | None, ...], Knowledge] = {}
@@ -95,6 +96,7 @@ def lint_document(
     rules: Iterable[Rule] | None = None,
     before: Target | None = None,
     is_upgrade: bool = False,
+    policies: Sequence[Policy] = (),
 ) -> FileReport:
     """Findings for a document that is read already; ``before`` is an older target to compare with."""
     root = document.root or Node("missing", Span(0, 0))
@@ -110,6 +112,7 @@ def lint_document(
         from_file=from_file,
         before=knowledge(before) if before else None,
         is_upgrade=is_upgrade,
+        policies=policies,
     )
     findings = engine.check(config) if rules is None else engine.check(config, rules)
     return FileReport(

@@ -15,7 +15,7 @@ alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name
 ``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
-times ``x``.
+times ``x``. A block ``json policy`` is a policy that the examples below it are held to.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 KINDS = ("bad", "good")
 FINDINGS = "findings"
+POLICY = "json policy"
 FENCE = "```"
 
 
@@ -60,6 +61,7 @@ class Example:
         "kind",
         "language",
         "line",
+        "policy",
         "stack",
         "target",
     )
@@ -73,6 +75,7 @@ class Example:
         self.target = Target()
         self.before: Target | None = None  # what an upgrade leaves
         self.facts = Sources()
+        self.policy: str | None = None  # a JSON Schema of an organisation
         self.encoding = "utf-8"
         self.findings: list[str] = []
         self.findings_span = Span(0, 0)
@@ -121,8 +124,11 @@ def examples(text: str) -> list[Example]:
     """The examples of a page, in its order; raises PageError where one is not written as it should be."""
     found: list[Example] = []
     open_example: Example | None = None  # a bad one that still waits for its findings
+    policy: str | None = None
     for block in _blocks(text):
-        if block.info == FINDINGS:
+        if block.info == POLICY:
+            policy = block.text
+        elif block.info == FINDINGS:
             if open_example is None:
                 raise PageError(f"line {block.line}: findings without a bad example before them")
             open_example.findings = block.text.splitlines()
@@ -130,6 +136,7 @@ def examples(text: str) -> list[Example]:
             open_example = None
         elif (example := _example(block)) is not None:
             _expect_closed(open_example)
+            example.policy = policy
             found.append(example)
             open_example = example if example.kind == "bad" else None
     _expect_closed(open_example)

@@ -27,6 +27,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "keys": range(100, 200),
     "releases": range(100, 200),
     "values": range(200, 300),
+    "policy": range(200, 300),
     "zero": range(300, 400),
     "precision": range(400, 500),
     "optimizer": range(500, 600),

@@ -10,6 +10,7 @@ changes is to be read before it is committed: the page is the promise, and ds-li
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +23,13 @@ from ds_lint.judging import hold_back
 from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
+from ds_lint.settings.policy import Policy
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
 
 NAME = "config.json"  # what an example is called while it is judged
+POLICY_NAME = "org.schema.json"  # and its policy
 TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 
@@ -44,6 +47,7 @@ def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
             rules=rules,
             before=example.before,
             is_upgrade=example.before is not None,
+            policies=[Policy(POLICY_NAME, json.loads(example.policy))] if example.policy else [],
         )
 
     report = judge_by(asked)

@@ -118,6 +118,7 @@ def check(options: Options) -> int:
                 facts=terms.facts,
                 rules=terms.rules,
                 severities=terms.severities,
+                policies=terms.policies,
             )
             judged.append((report, terms))
         found = [*notes(options, choices), *wishes.notes]

@@ -34,6 +34,7 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
                 facts=terms.facts,
                 rules=terms.rules,
                 severities=terms.severities,
+                policies=terms.policies,
                 is_upgrade=True,
             )
             judged.append((report, terms))

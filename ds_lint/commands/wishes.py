@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.commands.check import Options
     from ds_lint.facts import Sources
     from ds_lint.rule import Rule
+    from ds_lint.settings.policy import Policy
     from ds_lint.settings.record import ConfigEntry, Settings
 
     Value = TypeVar("Value")
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class Terms:
     """What one config is judged for, by which rules, and when it fails."""
 
-    __slots__ = ("baseline", "facts", "fail_on", "rules", "settings", "severities", "stack")
+    __slots__ = ("baseline", "facts", "fail_on", "policies", "rules", "settings", "severities", "stack")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Terms:
         severities: dict[str, str],
         fail_on: str,
         baseline: str | None,
+        policies: list[Policy],
     ) -> None:
         self.settings = settings
         self.stack = stack
@@ -46,6 +48,7 @@ class Terms:
         self.severities = severities  # by code, where the settings give another than the rule's own
         self.fail_on = fail_on
         self.baseline = baseline  # the path of one
+        self.policies = policies
 
 
 class _Chosen:
@@ -83,6 +86,7 @@ class Wishes:
         self._nearest = Nearest(options.settings, is_isolated=options.isolated)
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
+        self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
 
     def terms(self, path: str) -> Terms:
         """On what terms the config at a path is judged."""
@@ -98,6 +102,7 @@ class Wishes:
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
             baseline=self._baseline(settings),
+            policies=self._policies_in(settings),
         )
 
     def choice(self, directory: str) -> Choice:
@@ -173,6 +178,15 @@ class Wishes:
 
             return settings.beside(DEFAULT_NAME)
         return None
+
+    def _policies_in(self, settings: Settings) -> list[Policy]:
+        if not settings.policy:
+            return []
+        if settings.path not in self._policies:
+            from ds_lint.settings.policy import read
+
+            self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+        return self._policies[settings.path]
 
     def _chosen_by(self, settings: Settings) -> _Chosen:
         if settings.path not in self._chosen:

@@ -1,0 +1,105 @@
+"""The policies of an organisation: JSON Schemas of its own that every config must meet.
+
+This is the only place that imports ``jsonschema``, and only where the settings name a policy. References between
+policies are followed from file to file; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import Draft202012Validator, validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import NoSuchResource, Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from ds_lint.settings.record import SettingsError
+from ds_lint.targets.reading import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+_NOTHING: Any = {"not": {}}  # the same as false
+
+
+class Violation:
+    """What a policy does not allow: where in the config, and which keyword of which part of the schema says so.
+
+    ``keyword`` is empty where nothing at all is allowed in the place.
+    """
+
+    __slots__ = ("instance", "keyword", "path", "schema", "wanted")
+
+    def __init__(self, path: tuple[str, ...], keyword: str, wanted: Any, schema: dict[str, Any], instance: Any) -> None:
+        self.path = path
+        self.keyword = keyword
+        self.wanted = wanted  # the value of the keyword
+        self.schema = schema  # that the keyword stands in
+        self.instance = instance  # the part of the config
+
+
+class Policy:
+    """One JSON Schema, by the name that findings call it; ``directory`` is where its references lead from."""
+
+    __slots__ = ("_validator", "name")
+
+    def __init__(self, name: str, schema: Any, directory: str = "") -> None:
+        self.name = name
+        kind = validator_for(schema, default=Draft202012Validator)
+        try:
+            kind.check_schema(schema)
+        except SchemaError as error:
+            raise SettingsError(f"{name}: this is no JSON Schema: {error.json_path}: {error.message}") from None
+
+        def read_beside(address: str) -> Resource[Any]:
+            if ":" in address:
+                raise NoSuchResource(address)
+            try:
+                return Resource.from_contents(_with_places(_content(os.path.join(directory, address))), DRAFT202012)
+            except OSError:
+                raise NoSuchResource(address) from None
+
+        self._validator = kind(_with_places(schema), registry=Registry(retrieve=read_beside))  # type: ignore[call-arg]  # attrs makes it of a private name
+
+    def violations(self, config: Any) -> Iterator[Violation]:
+        """What in a config the policy does not allow. Raises SettingsError where a reference leads nowhere."""
+        try:
+            for error in self._validator.iter_errors(config):
+                path = tuple(str(part) for part in error.absolute_path)
+                schema = error.schema if isinstance(error.schema, dict) else {}
+                keyword = "" if schema == _NOTHING else str(error.validator or "")
+                yield Violation(path, keyword, error.validator_value, schema, error.instance)
+        except Unresolvable as error:
+            raise SettingsError(f"{self.name}: {error.ref} leads nowhere") from None
+
+
+def read(path: str) -> Policy:
+    """The policy in a file. Raises OSError and SettingsError."""
+    return Policy(shown(path), _content(path), os.path.dirname(path))
+
+
+def _with_places(schema: Any) -> Any:
+    """The schema without ``"key": false``, of which jsonschema forgets where in the config it is."""
+    if isinstance(schema, list):
+        return [_with_places(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {keyword: _with_places(part) for keyword, part in schema.items()}
+    for keyword in ("properties", "patternProperties"):
+        if isinstance(keys := parts.get(keyword), dict):
+            parts[keyword] = {name: _NOTHING if part is False else part for name, part in keys.items()}
+    return parts
+
+
+def _content(path: str) -> Any:
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{shown(path)}: this is no JSON: {error}") from None
