@@ -91,8 +91,8 @@ def _sources(path: str, values: dict[str, Any]) -> Sources:
     said = {name: values.get(name.replace("_", "-")) for name in FACTS}
     arguments, model = said["trainer_args"], said["model"]
     if arguments is not None and not arguments.lstrip().startswith("--"):
-        said["trainer_args"] = os.path.join(os.path.dirname(path), arguments)
-    if model is not None and os.path.isdir(folder := os.path.join(os.path.dirname(path), model)):
+        said["trainer_args"] = shown(os.path.join(os.path.dirname(path), arguments))
+    if model is not None and os.path.isdir(folder := shown(os.path.join(os.path.dirname(path), model))):
         said["model"] = folder  # anything else is a name
     return Sources(**said, said_by=shown(path))
 

@@ -1,0 +1,243 @@
+"""Settings as users have them: files in folders, and what ds-lint check makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import write_into
+
+CLEAN = {"train_micro_batch_size_per_gpu": 4, "steps_per_print": 10}
+TYPO = {**CLEAN, "gradient_cliping": 0.5}
+
+
+@pytest.fixture
+def write(tmp_path):
+    return write_into(tmp_path)
+
+
+def settings(text):
+    return {"pyproject.toml": f"[tool.ds-lint]\n{text}\n"}
+
+
+def found(result):
+    """Path, code and severity of every finding in the format concise."""
+    lines = [line for line in result.stdout.splitlines() if "] " in line]
+    return [
+        (line.partition(":")[0].removeprefix("./"), *line.split(": ", 1)[1].replace("[", "").split("] ")[0].split())
+        for line in lines
+    ]
+
+
+def check(run, *arguments):
+    return run("check", *arguments, "--output-format", "concise")
+
+
+def assert_wrong(result, *lines):
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [f"ds-lint: {line}" for line in lines]
+
+
+# Rules
+
+
+def test_select_names_the_rules_that_are_on(run, write):
+    write({**settings('select = ["DS2"]'), "typo.json": TYPO})
+    assert found(check(run, "typo.json")) == []
+    assert found(check(run, "typo.json", "--select", "unknown-key")) == [("typo.json", "DS101", "error")]
+    assert found(check(run, "typo.json", "--extend-select", "unknown-key")) == [("typo.json", "DS101", "error")]
+    assert found(check(run, "typo.json", "--isolated")) == [("typo.json", "DS101", "error")]
+
+
+def test_extend_select_adds_to_the_usual_rules(run, write):
+    write({**settings('extend-select = ["DS121"]'), "typo.json": TYPO})
+    assert found(check(run, "typo.json")) == [("typo.json", "DS101", "error")]
+
+
+def test_ignore_takes_rules_away_and_the_command_line_may_take_more(run, write):
+    write({**settings('ignore = ["unknown-key"]'), "typo.json": TYPO, "stage.json": {"train_batch_size": 1.5}})
+    assert found(check(run, "typo.json")) == []
+    (refused,) = found(check(run, "stage.json"))
+    assert found(check(run, "stage.json", "typo.json", "--ignore", refused[1])) == []
+    assert found(check(run, "typo.json", "--select", "DS101")) == [("typo.json", "DS101", "error")]
+
+
+def test_a_severity_counts_for_the_exit_status(run, write):
+    write({**settings('severity = {unknown-key = "info"}'), "typo.json": TYPO})
+    result = check(run, "typo.json")
+    assert (result.returncode, found(result)) == (0, [("typo.json", "DS101", "info")])
+
+
+def test_fail_on_is_a_setting_and_a_flag(run, write):
+    write({**settings('severity = {DS101 = "warning"}\nfail-on = "error"'), "typo.json": TYPO})
+    assert check(run, "typo.json").returncode == 0
+    assert check(run, "typo.json", "--fail-on", "warning").returncode == 1
+
+
+def test_files_fail_by_the_settings_near_them(run, write):
+    write({"lax/ds-lint.toml": 'fail-on = "error"\nseverity = {DS101 = "warning"}', "lax/typo.json": TYPO})
+    write({"strict/ds-lint.toml": 'severity = {DS101 = "warning"}', "strict/typo.json": TYPO})
+    assert check(run, "lax").returncode == 0
+    assert check(run, "strict").returncode == 1
+    assert check(run, "lax", "strict").returncode == 1
+
+
+def test_per_file_ignores_go_by_pattern(run, write):
+    write(settings('per-file-ignores = {"tests/**" = ["DS1"], "legacy.json" = ["unknown-key"]}'))
+    write({"tests/deep/a.json": TYPO, "configs/legacy.json": TYPO, "configs/b.json": TYPO})
+    assert found(check(run)) == [("configs/b.json", "DS101", "error")]
+    assert found(check(run, "tests", "--select", "DS101")) == []
+
+
+def test_a_rule_in_preview_is_off_and_there_is_none_yet(run, write):
+    write({**settings("preview = true"), "typo.json": TYPO})
+    assert found(check(run, "typo.json")) == found(check(run, "typo.json", "--isolated", "--preview"))
+
+
+# What is searched
+
+
+def test_exclude_leaves_out_files_and_folders_of_a_search(run, write):
+    write(settings('exclude = ["third_party", "configs/*.old.json"]'))
+    write({"third_party/a/typo.json": TYPO, "configs/b.old.json": TYPO, "configs/c.json": TYPO})
+    assert found(check(run)) == [("configs/c.json", "DS101", "error")]
+    assert found(check(run, "third_party/a/typo.json")) == [("third_party/a/typo.json", "DS101", "error")]
+    assert found(check(run, "third_party/a/typo.json", "configs/c.json", "--detect")) == [
+        ("configs/c.json", "DS101", "error")
+    ]
+
+
+# What the configs are judged for
+
+
+def judged_for(run, *arguments):
+    result = run("check", *arguments, "--output-format", "json")
+    assert result.stderr == ""
+    return json.loads(result.stdout)["files"]
+
+
+def test_the_run_may_be_told_of_all_configs_and_of_some(run, write):
+    write(
+        settings(
+            'stack = "deepspeed"\nworld-size = 8\n'
+            '[[tool.ds-lint.configs]]\npath = "big/**"\nworld-size = 64\nnodes = 8\n'
+            '[[tool.ds-lint.configs]]\npath = "hf.json"\nstack = "trainer"\n'
+            '[[tool.ds-lint.configs]]\npath = "big/huge.json"\nworld-size = 1024\n'
+        )
+    )
+    write({"a.json": CLEAN, "big/b.json": CLEAN, "big/huge.json": CLEAN, "deep/hf.json": CLEAN})
+    by_path = {file["path"]: file for file in judged_for(run, "a.json", "big/b.json", "big/huge.json", "deep/hf.json")}
+    told = {path: (file["stack"], file["facts"].get("world size")) for path, file in by_path.items()}
+    assert told == {
+        "a.json": ("deepspeed", "8, by pyproject.toml"),
+        "big/b.json": ("deepspeed", "64, by pyproject.toml"),
+        "big/huge.json": ("deepspeed", "1024, by pyproject.toml"),
+        "deep/hf.json": ("trainer", "8, by pyproject.toml"),
+    }
+    assert by_path["big/huge.json"]["facts"]["nodes"] == "8, by pyproject.toml"
+    (flag,) = judged_for(run, "big/huge.json", "--world-size", "16", "--stack", "accelerate")
+    assert (flag["stack"], flag["facts"]["world size"]) == ("accelerate", "16, by --world-size")
+
+
+def test_training_arguments_and_the_model_lie_beside_the_settings(run, write):
+    write({"deep/ds-lint.toml": 'trainer-args = "args.json"\n', "deep/args.json": {"bf16": True}, "deep/a.json": CLEAN})
+    (file,) = judged_for(run, "deep/a.json")
+    assert file["facts"] == {"training arguments": "deep/args.json"}
+
+
+def test_what_tells_no_fact_is_2_and_names_the_settings(run, write):
+    write({**settings('gpu = "abacus"'), "a.json": CLEAN})
+    result = run("check", "a.json")
+    assert result.returncode == 2
+    assert result.stderr.startswith("ds-lint: pyproject.toml: ")
+    assert "abacus" in result.stderr
+
+
+def test_releases_are_said_by_the_settings(run, write):
+    write({**settings('deepspeed-version = "0.16"'), "a.json": CLEAN, "requirements.txt": "deepspeed==0.18.0\n"})
+    (file,) = judged_for(run, "a.json")
+    assert (file["target"]["deepspeed"], file["sources"]["deepspeed"]) == ("0.16.9", "pyproject.toml")
+    (file,) = judged_for(run, "a.json", "--deepspeed-version", "0.17.0")
+    assert (file["target"]["deepspeed"], file["sources"]["deepspeed"]) == ("0.17.0", "--deepspeed-version")
+    (file,) = judged_for(run, "a.json", "--isolated")
+    assert file["target"]["deepspeed"] == "0.18.0"
+
+
+def test_a_release_that_there_is_not_is_2(run, write):
+    write({**settings('deepspeed-version = "0.2.99"'), "a.json": CLEAN})
+    assert_wrong(run("check", "a.json"), "pyproject.toml: ds-lint knows no DeepSpeed 0.2.99; it knows 0.3.1 to 0.19.8")
+
+
+# Which file
+
+
+def test_the_nearest_file_counts_whole(run, write):
+    write({**settings('ignore = ["DS101"]'), "a.json": TYPO, "deep/ds-lint.toml": "", "deep/b.json": TYPO})
+    assert found(check(run)) == [("deep/b.json", "DS101", "error")]
+
+
+def test_another_file_may_be_named(run, write):
+    write({**settings(""), "a.json": TYPO, "elsewhere/lax.toml": 'ignore = ["DS101"]\nper-file-ignores = {}'})
+    assert found(check(run, "a.json", "--settings", "elsewhere/lax.toml")) == []
+    write({"other/pyproject.toml": "[project]\nname = 'a'\n"})
+    assert_wrong(
+        run("check", "a.json", "--settings", "other/pyproject.toml"),
+        "other/pyproject.toml: there is no [tool.ds-lint] in it",
+    )
+    assert_wrong(run("check", "a.json", "--settings", "no.toml"), "no.toml: No such file or directory")
+    assert run("check", "a.json", "--settings", "a.toml", "--isolated").returncode == 2
+
+
+def test_verbose_says_which_settings_were_used(run, write):
+    write({**settings(""), "a.json": CLEAN})
+    assert "note: settings of pyproject.toml\n" in run("check", "a.json", "-v").stdout
+
+
+def test_standard_input_has_the_settings_of_its_name(run, write):
+    write({"deep/ds-lint.toml": 'ignore = ["DS101"]', "deep/a.json": CLEAN})
+    arguments = ("check", "-", "--output-format", "concise")
+    assert found(run(*arguments, stdin=json.dumps(TYPO))) == [("<stdin>", "DS101", "error")]
+    assert found(run(*arguments, "--stdin-filename", "deep/b.json", stdin=json.dumps(TYPO))) == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "ds-lint.toml"])
+def test_settings_that_there_are_not_are_2(run, write, name):
+    table = "[tool.ds-lint]\n" if name == "pyproject.toml" else ""
+    write({name: f'{table}selct = ["DS1"]\nworld-size = 0\nignore = ["DS999"]\n', "a.json": CLEAN})
+    assert_wrong(
+        run("check", "a.json"),
+        f'{name}: unknown setting "selct", did you mean "select"?',
+        f"{name}: world-size is a whole number of at least 1, not 0",
+        f"{name}: ignore[0]: there is no rule DS999; `ds-lint rules` lists them",
+    )
+
+
+def test_a_broken_file_is_2_and_says_where(run, write):
+    write({"pyproject.toml": "[tool.ds-lint]\nselect = [\n", "a.json": CLEAN})
+    result = run("check", "a.json")
+    assert result.returncode == 2
+    assert result.stderr.startswith("ds-lint: pyproject.toml: ")
+    assert "(at" in result.stderr
+    assert run("check", "a.json", "--isolated").returncode == 0
+
+
+# The other commands
+
+
+def test_an_upgrade_has_the_settings_too(run, write):
+    write({"a.json": {**CLEAN, "zero_optimization": {"stage": 1}, "optimizer": {"type": "Adam"}}})
+    arguments = ("upgrade", "--from", "0.14.4", "--to", "0.19.8", "a.json", "--output-format", "concise")
+    before = found(run(*arguments))
+    assert ("a.json", "DS121", "warning") in before
+    write(settings('ignore = ["DS121"]\ntransformers-version = "5.0.0"\nbaseline = "no.json"'))
+    result = run(*arguments)
+    assert [finding for finding in before if finding[1] != "DS121"] == found(result)
+    assert "transformers 5.0.0" in result.stdout
+
+
+def test_the_python_api_reads_no_settings(write, tmp_path, monkeypatch):
+    import ds_lint
+
+    write({**settings('ignore = ["DS101"]'), "typo.json": TYPO})
+    monkeypatch.chdir(tmp_path)
+    assert [finding.code for finding in ds_lint.check("typo.json")] == ["DS101"]
