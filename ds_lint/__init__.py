@@ -47,8 +47,9 @@ def check(
     (or around the working directory) pins, what is installed, or the newest known. ``training_args`` is an object of
     transformers.TrainingArguments, a dict of its fields, the path of a JSON or YAML file of them, or flags. ``model``
     is a folder or the name of a model that was downloaded before, ``gpu`` a name such as ``A100-80GB``,
-    ``host_memory`` the memory of each machine, such as ``512GB``. Raises OSError where a path cannot be read, TypeError
-    and ValueError for arguments that make no sense.
+    ``host_memory`` the memory of each machine, such as ``512GB``. Settings of a project are not read; comments in a
+    file that hold findings back count. Raises OSError where a path cannot be read, TypeError and ValueError for
+    arguments that make no sense.
     """
     from os.path import dirname
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +48,25 @@ def test_the_examples_are_one_clean_and_one_broken_config():
     )
     assert done.returncode == 1
     assert "in 1 of 2 files" in done.stdout
+
+
+def test_the_settings_it_shows_are_settings(tmp_path, run):
+    (shown,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
+    (tmp_path / "org.schema.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "zero3").mkdir()
+    for name in ("clean.json", "broken.json"):
+        shutil.copy(ROOT / "examples" / name, tmp_path / "zero3")
+    before = run("check", "--write-baseline")
+    assert (before.returncode, before.stderr) == (0, "")
+    after = run("check", "-v")
+    assert (after.returncode, after.stderr) == (0, "")
+    assert "stack trainer" in after.stdout
+    assert "world size: 64, by pyproject.toml" in after.stdout
+
+
+def test_the_comments_it_shows_hold_back_what_it_says(tmp_path, run):
+    (shown,) = re.findall(r"```js\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "a.json").write_text(shown, encoding="utf-8")
+    assert "a.json: no findings." in run("check", "a.json", "--output-format", "concise").stdout
+    assert "DS101" in run("check", "a.json", "--stack", "trainer", "--output-format", "concise").stdout
