@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ds_lint import linting
 from ds_lint.choice import choose
@@ -162,3 +164,18 @@ def test_comments_are_found_one_by_one():
     document = linting.read(text.encode(), "a.json")
     found = [text[span.start : span.end] for span in comments_of(document)]
     assert found == ["# one", "// two", "/* three\n*/", "/* four */", "// five", "# six"]
+
+
+PIECES = ["{", "}", '"a"', ":", ",", "1", "\n", "\r\n", " ", "//", "#", "/*", "*/", "{%", "%}", "\u00a0", "'", "[", "]"]
+PIECES += ["ds-lint:", " ignore", "ignore-file", "[DS101]", "[unknown-key, DS012]", "DS101"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_any_text_can_be_judged(text):
+    report = judged(text)
+    assert report.suppressed >= 0
+    for finding in report.findings:
+        assert 0 <= finding.span.start <= finding.span.end <= len(text)
+    spans = [(span.start, span.end) for span in comments_of(report.document)]
+    assert spans == sorted(spans)
+    assert all(text[start:end].startswith(("#", "//", "/*")) for start, end in spans)

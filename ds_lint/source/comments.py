@@ -19,14 +19,14 @@ def comments_of(document: Document) -> Iterator[Span]:
 
 
 def _apart(text: str, row: Span) -> Iterator[Span]:
-    """The comments of a row, between which there is nothing but white space."""
+    """The comments of a row, between which there is white space, or the beginning of a comment without an end."""
     start = row.start
     while start < row.end:
         if text.startswith(("#", "//"), start):
             end = text.find("\n", start, row.end)
             end = row.end if end == -1 else end - (text[end - 1] == "\r")
-        elif text.startswith("/*", start):
-            end = text.index("*/", start + 2) + 2
+        elif text.startswith("/*", start) and (close := text.find("*/", start + 2)) != -1:
+            end = close + 2
         else:
             start += 1
             continue
