@@ -6,6 +6,12 @@ import json
 
 import pytest
 from command_line import write_into
+from jsonschema import Draft7Validator
+
+from ds_lint import resources
+
+with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as file:
+    REPORT = Draft7Validator(json.load(file))
 
 CLEAN = {"train_micro_batch_size_per_gpu": 4}
 OLD = {**CLEAN, "zzz": 1, "yyy": 2, "www": 3}
@@ -86,11 +92,21 @@ def test_to_write_it_for_some_files_keeps_the_others_that_are_still_there(run, w
     }
 
 
+def test_to_write_it_by_some_rules_keeps_the_findings_of_the_others(run, write, tmp_path):
+    write({"a.json": {**OLD, "optimizer": {"type": "Ada"}}})
+    run("check", "--write-baseline")
+    before = (tmp_path / "ds-lint-baseline.json").read_text(encoding="utf-8")
+    assert before.count(": 1") > 1
+    run("check", "--write-baseline", "--select", "unknown-key")
+    assert (tmp_path / "ds-lint-baseline.json").read_text(encoding="utf-8") == before
+
+
 def test_the_report_counts_what_is_held_back(run, write):
     write({"old.json": OLD})
     run("check", "--write-baseline")
     result = run("check", "--baseline", "ds-lint-baseline.json", "--output-format", "json")
     report = json.loads(result.stdout)
+    assert list(REPORT.iter_errors(report)) == []
     assert report["findings"] == []
     assert [file.get("held_back") for file in report["files"]] == [{"baseline": 3}]
 

@@ -94,6 +94,11 @@ def test_a_rule_in_preview_is_off_and_there_is_none_yet(run, write):
     assert found(check(run, "typo.json")) == found(check(run, "typo.json", "--isolated", "--preview"))
 
 
+def test_a_rule_that_there_is_not_is_2_even_where_there_is_nothing_to_judge(run):
+    assert_wrong(run("check", "--select", "DS999"), "there is no rule DS999; `ds-lint rules` lists them")
+    assert run("check", "--gpu", "abacus").returncode == 2
+
+
 # What is searched
 
 

@@ -36,7 +36,7 @@ TABLE = "| severity | effect | since |\n|---|---|---|\n"
 def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
     """What ds-lint says about an example; the rule of its page runs even if it is off by default."""
     document = linting.read(example.data, NAME)
-    asked = [one for one in every_rule() if one.is_default or one is rule]
+    asked = [one for one in every_rule() if one.is_on or one is rule]
 
     def judge_by(rules: list[Rule]) -> FileReport:
         return linting.lint_document(

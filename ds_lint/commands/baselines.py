@@ -40,7 +40,7 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
 def _written(path: str, files: Judged) -> str:
     """Write a baseline, and say so."""
     reports = [report for report, _ in files]
-    baseline.write(path, reports)
+    baseline.write(path, [(report, _asked(terms)) for report, terms in files])
     number = sum(len(report.findings) for report in reports)
     use = "" if all(terms.settings.baseline for _, terms in files) else f"; use it with --baseline {shown(path)}"
     concerned = counted(len({report.path for report in reports if report.findings}), "file")

@@ -7,6 +7,7 @@ import os
 from ds_lint.choice import UnknownRelease, between, choose
 from ds_lint.facts import Facts, UnreadableFact
 from ds_lint.settings.nearest import Nearest
+from ds_lint.settings.record import NO_SETTINGS
 from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ class _Chosen:
 
 
 class Wishes:
-    """What the user wants for each config. Raises SettingsError, UnknownRule and UnknownRelease."""
+    """What the user wants for each config. Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -87,6 +88,8 @@ class Wishes:
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
+        self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
+        self._facts([], "")  # and so is a fact that cannot be read
 
     def terms(self, path: str) -> Terms:
         """On what terms the config at a path is judged."""
@@ -145,7 +148,7 @@ class Wishes:
         if self.options.verbose:
             notes += [f"settings of {shown(path)}" for path in self._chosen if path]
             notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
-        return notes
+        return list(dict.fromkeys(notes))
 
     def _place(self, directory: str) -> str:
         return shown(self._nearest.to(directory).path)

@@ -59,19 +59,23 @@ def read(path: str) -> Baseline:
     return Baseline(path, _counts(path))
 
 
-def write(path: str, reports: list[FileReport]) -> None:
-    """Write down what there is in these files; what was known of others stays as long as they are there."""
+def write(path: str, judged: list[tuple[FileReport, list[str]]]) -> None:
+    """Write down what there is in these files, each with the names of the rules that it was judged by.
+
+    What was known by other rules, and of other files as long as they are there, stays.
+    """
     directory = os.path.dirname(path)
-    counts: Counts = {}
-    if os.path.exists(path):
-        before = _counts(path)
-        counts = {name: before[name] for name in before if os.path.exists(os.path.join(directory, name))}
-    for report in reports:
-        counts.pop(relative(report.path, directory), None)
-    for report in reports:
+    known = _counts(path) if os.path.exists(path) else {}
+    counts = {name: known[name] for name in known if os.path.exists(os.path.join(directory, name))}
+    for report, rules in judged:
+        of_file = counts.setdefault(relative(report.path, directory), {})
+        for rule in rules:
+            of_file.pop(rule, None)
+    for report, _ in judged:
+        of_file = counts[relative(report.path, directory)]
         for finding in report.findings:
-            of_file = counts.setdefault(relative(report.path, directory), {})
             of_file[finding.name] = of_file.get(finding.name, 0) + 1
+    counts = {name: of_file for name, of_file in counts.items() if of_file}
     text = json.dumps({"files": counts, "version": VERSION}, indent=2, sort_keys=True) + "\n"
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
