@@ -195,8 +195,8 @@ def test_a_policy_lies_beside_the_settings_and_may_refer_to_others(run, write):
         ({"$ref": "#/$defs/nothing"}, "policies/org.schema.json: /$defs/nothing leads nowhere"),
     ],
 )  # fmt: skip
-def test_a_policy_that_cannot_be_used_is_2(run, write, tmp_path, schema, said):
+def test_a_policy_that_cannot_be_used_is_2(run, write, schema, said):
     write({"pyproject.toml": SETTINGS, "a.json": CONFIG, **({"policies/org.schema.json": schema} if schema else {})})
     result = run("check", "a.json")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.replace(f"{tmp_path}/", "") == f"ds-lint: {said}\n"
+    assert result.stderr == f"ds-lint: {said}\n"

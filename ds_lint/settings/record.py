@@ -83,7 +83,7 @@ class Settings:
 
     def beside(self, path: str) -> str:
         """A path that the file names, as it is from here."""
-        return os.path.join(self.directory, path)
+        return shown(os.path.join(self.directory, path))
 
 
 def _sources(path: str, values: dict[str, Any]) -> Sources:
