@@ -9,7 +9,7 @@ from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.commands.wishes import Terms
+    from ds_lint.commands.terms import Terms
     from ds_lint.output.report import FileReport
 
     Judged = list[tuple[FileReport, Terms]]

@@ -6,11 +6,10 @@ import os
 import sys
 
 from ds_lint import __version__, linting
-from ds_lint.choice import UnknownRelease, choose
+from ds_lint.choice import UnknownRelease
 from ds_lint.commands.wishes import Wishes
 from ds_lint.facts import Sources, UnreadableFact
 from ds_lint.finding import SEVERITIES
-from ds_lint.judging import judge
 from ds_lint.output import renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
@@ -18,15 +17,15 @@ from ds_lint.settings.record import SettingsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import TextIO
 
-    from ds_lint.choice import Choice
-    from ds_lint.commands.wishes import Terms
+    from ds_lint.commands.terms import Terms
     from ds_lint.output.report import FileReport
     from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
+WRONG_USAGE = (UnknownRelease, UnreadableFact, SettingsError)  # a message is enough
 
 
 class Options:
@@ -102,33 +101,27 @@ class Options:
 
 def check(options: Options) -> int:
     """Judge, print, and return the exit status."""
-    choices: dict[str, Choice] = {}
     unreadable: list[str] = []
-    judged: list[tuple[FileReport, Terms]] = []
     try:
-        if options.versions:
-            choose("", options.versions)  # a release that there is not is wrong usage, whatever files there are
         wishes = Wishes(options)
-        for document in documents(options, wishes, unreadable):
-            terms = wishes.terms(document.path)
-            report = judge(
-                document,
-                choice_for(document, choices, wishes.choice),
-                stack=terms.stack,
-                facts=terms.facts,
-                rules=terms.rules,
-                severities=terms.severities,
-                policies=terms.policies,
-            )
-            judged.append((report, terms))
-        found = [*notes(options, choices), *wishes.notes]
+        judged = judged_documents(options, wishes, unreadable)
+        notes = wishes.notes
         if any(terms.baseline is not None for _, terms in judged):
             from ds_lint.commands import baselines  # few runs have one
 
-            found += baselines.hold_back(judged, is_written=options.write_baseline)
-    except (UnknownRelease, UnreadableFact, SettingsError) as error:
+            notes += baselines.hold_back(judged, is_written=options.write_baseline)
+    except WRONG_USAGE as error:
         return complain(error)
-    return finish(options, judged, found, unreadable)
+    return finish(options, judged, notes, unreadable)
+
+
+def judged_documents(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+    """The report on every document that was asked for, with the terms that it was judged on."""
+    judged = []
+    for document in documents(options, wishes, unreadable):
+        terms = wishes.terms(document.path)
+        judged.append((terms.judge(document, terms.rules), terms))
+    return judged
 
 
 def complain(error: Exception) -> int:
@@ -178,23 +171,6 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
     document = linting.read(data, path) if not detect else _detected(data, path)
     if document is not None:
         yield document
-
-
-def choice_for(document: Document, choices: dict[str, Choice], choose: Callable[[str], Choice]) -> Choice:
-    """The releases that a document is judged by, chosen once for its directory."""
-    directory = os.path.dirname(document.path)
-    if directory not in choices:
-        choices[directory] = choose(directory)
-    return choices[directory]
-
-
-def notes(options: Options, choices: dict[str, Choice]) -> list[str]:
-    """What a person should know beside the findings; with ``--verbose`` also who says which releases are used."""
-    found = [note for choice in choices.values() for note in choice.notes]
-    if options.verbose:
-        for directory, choice in choices.items():
-            found.append(f"{f'{directory or os.curdir}: ' if len(choices) > 1 else ''}judged by {choice}")
-    return list(dict.fromkeys(found))
 
 
 def _detected(data: bytes, path: str) -> Document | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.choice import UnknownRelease, between, choose
+from ds_lint.commands.terms import Terms
 from ds_lint.facts import Facts, UnreadableFact
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS
@@ -12,7 +13,6 @@ from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypeVar
 
     from ds_lint.choice import Choice
@@ -23,33 +23,6 @@ if TYPE_CHECKING:
     from ds_lint.settings.record import ConfigEntry, Settings
 
     Value = TypeVar("Value")
-
-
-class Terms:
-    """What one config is judged for, by which rules, and when it fails."""
-
-    __slots__ = ("baseline", "facts", "fail_on", "policies", "rules", "settings", "severities", "stack")
-
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        stack: str | None,
-        facts: Facts,
-        rules: list[Rule] | None,
-        severities: dict[str, str],
-        fail_on: str,
-        baseline: str | None,
-        policies: list[Policy],
-    ) -> None:
-        self.settings = settings
-        self.stack = stack
-        self.facts = facts
-        self.rules = rules  # None: those that are on anyway
-        self.severities = severities  # by code, where the settings give another than the rule's own
-        self.fail_on = fail_on
-        self.baseline = baseline  # the path of one
-        self.policies = policies
 
 
 class _Chosen:
@@ -80,16 +53,23 @@ class _Chosen:
 
 
 class Wishes:
-    """What the user wants for each config. Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease."""
+    """What the user wants for each config; for an upgrade, ``ends`` are the releases from and to by library.
 
-    def __init__(self, options: Options) -> None:
+    Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease.
+    """
+
+    def __init__(self, options: Options, ends: dict[str, tuple[str, str | None]] | None = None) -> None:
         self.options = options
+        self.ends = ends
+        self.choices: dict[str, Choice] = {}  # by directory
         self._nearest = Nearest(options.settings, is_isolated=options.isolated)
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
         self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
-        self._facts([], "")  # and so is a fact that cannot be read
+        self._facts([], "")  # and so is a fact that cannot be read,
+        if options.versions or ends:
+            self._choose("", {}, {})  # or a release
 
     def terms(self, path: str) -> Terms:
         """On what terms the config at a path is judged."""
@@ -99,6 +79,7 @@ class Wishes:
         options = self.options
         return Terms(
             settings,
+            self.choice(os.path.dirname(path)),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
             facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
             rules=_without_ignored(chosen.rules, settings, path),
@@ -106,26 +87,25 @@ class Wishes:
             fail_on=options.fail_on or settings.fail_on or "warning",
             baseline=self._baseline(settings),
             policies=self._policies_in(settings),
+            is_upgrade=bool(self.ends),
         )
 
     def choice(self, directory: str) -> Choice:
-        """The releases that the configs of a directory are judged by."""
-        return self._by_settings(
-            directory, lambda stated, said_by: choose(directory, stated | self.options.versions, said_by=said_by)
-        )
+        """The releases that the configs of a directory are judged by, chosen once."""
+        if directory not in self.choices:
+            settings, given = self._nearest.to(directory), self.options.versions
+            stated = {library: version for library, version in settings.versions.items() if library not in given}
+            place = shown(settings.path)
+            try:
+                self.choices[directory] = self._choose(directory, stated, dict.fromkeys(stated, place))
+            except UnknownRelease as error:  # not of the command line, which was asked before
+                raise UnknownRelease(f"{place}: {error}") from None
+        return self.choices[directory]
 
-    def choice_between(self, directory: str, ends: dict[str, tuple[str, str | None]]) -> Choice:
-        """The releases of an upgrade; ``ends`` are from and to by library."""
-        return self._by_settings(directory, lambda stated, said_by: between(directory, ends, stated, said_by=said_by))
-
-    def _by_settings(self, directory: str, choose: Callable[[dict[str, str], dict[str, str]], Choice]) -> Choice:
-        """What is chosen of the releases that the settings state; those of the command line are known to be some."""
-        settings = self._nearest.to(directory)
-        stated = {library: each for library, each in settings.versions.items() if library not in self.options.versions}
-        try:
-            return choose(stated, dict.fromkeys(stated, shown(settings.path)))
-        except UnknownRelease as error:
-            raise UnknownRelease(f"{shown(settings.path)}: {error}") from None
+    def _choose(self, directory: str, stated: dict[str, str], said_by: dict[str, str]) -> Choice:
+        if self.ends:
+            return between(directory, self.ends, stated, said_by=said_by)
+        return choose(directory, stated | self.options.versions, said_by=said_by)
 
     def excludes(self, path: str) -> bool:
         """Whether a file or folder is left out when the folder it is in is searched."""
@@ -139,13 +119,16 @@ class Wishes:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know about the settings that were used."""
-        notes = [
+        """What a person should know beside the findings; with ``--verbose`` also what was judged by and who says so."""
+        notes = [note for choice in self.choices.values() for note in choice.notes]
+        notes += [
             f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"
             for chosen in self._chosen.values()
             for rule in chosen.left_in_preview
         ]
         if self.options.verbose:
+            for directory, choice in self.choices.items():
+                notes.append(f"{f'{directory or os.curdir}: ' if len(self.choices) > 1 else ''}judged by {choice}")
             notes += [f"settings of {shown(path)}" for path in self._chosen if path]
             notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
         return list(dict.fromkeys(notes))

@@ -1,0 +1,70 @@
+"""On what terms one config is judged."""
+
+from __future__ import annotations
+
+from ds_lint.judging import judge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.choice import Choice
+    from ds_lint.facts import Facts
+    from ds_lint.output.report import FileReport
+    from ds_lint.rule import Rule
+    from ds_lint.settings.policy import Policy
+    from ds_lint.settings.record import Settings
+    from ds_lint.source.document import Document
+
+
+class Terms:
+    """What one config is judged for, by which rules, and when it fails."""
+
+    __slots__ = (
+        "baseline",
+        "choice",
+        "facts",
+        "fail_on",
+        "is_upgrade",
+        "policies",
+        "rules",
+        "settings",
+        "severities",
+        "stack",
+    )
+
+    def __init__(
+        self,
+        settings: Settings,
+        choice: Choice,
+        *,
+        stack: str | None,
+        facts: Facts,
+        rules: list[Rule] | None,
+        severities: dict[str, str],
+        fail_on: str,
+        baseline: str | None,
+        policies: list[Policy],
+        is_upgrade: bool,
+    ) -> None:
+        self.settings = settings
+        self.choice = choice
+        self.stack = stack
+        self.facts = facts
+        self.rules = rules  # None: those that are on anyway
+        self.severities = severities  # by code, where the settings give another than the rule's own
+        self.fail_on = fail_on
+        self.baseline = baseline  # the path of one
+        self.policies = policies
+        self.is_upgrade = is_upgrade
+
+    def judge(self, document: Document, rules: list[Rule] | None) -> FileReport:
+        """The report on a document by these rules; None stands for those that are on anyway."""
+        return judge(
+            document,
+            self.choice,
+            stack=self.stack,
+            facts=self.facts,
+            rules=rules,
+            severities=self.severities,
+            policies=self.policies,
+            is_upgrade=self.is_upgrade,
+        )
