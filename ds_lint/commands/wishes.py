@@ -139,7 +139,7 @@ class Wishes:
     def _facts(self, sources: list[Sources], path: str) -> Facts:
         """What the settings near a config tell, the first before the others and the command line before all."""
         joined = self.options.sources
-        for others in sources:
+        for others in filter(None, sources):
             joined = joined.over(others)
         if not joined:
             return Facts()
