@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import linting
+from ds_lint import linting, stores
 from ds_lint.choice import choose
 from ds_lint.facts import Facts
 from ds_lint.facts.gpu import named
@@ -33,6 +33,10 @@ def codes(config, facts, stack="deepspeed", **versions):
 
 def zero(stage=3, **settings):
     return {"zero_optimization": {"stage": stage, **settings}}
+
+
+def test_models_are_known_of_the_releases_that_the_trainer_is_known_of():
+    assert stores.read("models")["releases"] == stores.read("transformers")["releases"]
 
 
 # Leaf modules
