@@ -49,8 +49,9 @@ def model_states(config: Config) -> States | None:
     optimizer = count * _optimizer_bytes(config)
     gpu = {
         "weights": 0.0 if are_weights_moved else _shared(config, count * WEIGHT, partitioned=stage == 3),
-        "gradients": 0.0 if moved else _shared(config, count * GRADIENT, partitioned=stage >= 2),
-        "optimizer": _shared(config, optimizer * (1 - moved), partitioned=stage >= 1),
+        "gradients": 0.0 if moved else _shared(config, count * GRADIENT, partitioned=stage >= 1),
+        # Some releases partition what bf16 needs without ZeRO too (deepspeed/runtime/bf16_optimizer.py).
+        "optimizer": _shared(config, optimizer * (1 - moved), partitioned=stage >= 1 or model_dtype(config) == "bf16"),
     }
     return States(count, gpu, _host(config, stage, optimizer * moved, count * WEIGHT))
 

@@ -86,7 +86,7 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
         (ZERO, "stage"),
         stage.value.span,
         f"the model is quantised ({model.quantization}), and transformers does not build such a model in parts under "
-        "stage 3: every rank loads the whole of it, and packed weights are not partitioned as numbers",
+        "stage 3: every rank loads the whole of it",
         dict.fromkeys(_STACKS_WITH_TRANSFORMERS, RISK),
         help="Use stage 2, or quantise with bitsandbytes and a `bnb_4bit_quant_storage` of the dtype of the training.",
         label="every rank loads the whole model",

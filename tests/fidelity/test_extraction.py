@@ -18,6 +18,7 @@ from accelerate.utils import DeepSpeedPlugin
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
 from tools.extract import accelerate as accelerate_extractor
+from tools.extract import models as models_extractor
 from tools.extract import transformers as transformers_extractor
 
 pytestmark = pytest.mark.fidelity
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.fidelity
 INSTALLED = {
     "transformers": (transformers, transformers_extractor),
     "accelerate": (accelerate, accelerate_extractor),
+    "models": (transformers, models_extractor),
 }
 
 

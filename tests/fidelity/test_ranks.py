@@ -1,0 +1,112 @@
+"""What several ranks show: experts that differ between them, parameters that stay whole, and what states take."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("deepspeed")
+pytest.importorskip("transformers")
+
+from installed import INSTALLED, knowledge
+from ranks import run
+
+from ds_lint import linting
+from ds_lint.facts import Facts
+from ds_lint.facts.model import Model
+from ds_lint.facts.safetensors import Parameter
+from ds_lint.memory import model_states
+
+pytestmark = pytest.mark.fidelity
+
+PARTED = "gloo/transport|Detected a disagreement"  # what the ranks raise that wait for others
+
+needs_stage_3_leaves = pytest.mark.skipif(
+    knowledge().find(("zero_optimization", "leaf_module")) is None, reason="DeepSpeed has no leaf_module"
+)
+
+
+# ------------------------------------------------------------------------------------------------------------- DS350
+
+
+def codes(model_type: str, leaf: str) -> list[str]:
+    facts = Facts(world_size=2)
+    facts.model = Model("", {"model_type": model_type, "num_experts": 8, "num_local_experts": 8})
+    zero = {"stage": 3} if leaf == "default" else {"stage": 3, "leaf_module": {"classes": [leaf]}}
+    config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": zero}
+    report = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
+    return [finding.code for finding in report.findings if finding.code == "DS350"]
+
+
+@needs_stage_3_leaves
+@pytest.mark.parametrize(
+    ("model_type", "leaf"),
+    [
+        ("switch_transformers", "default"),
+        ("switch_transformers", "LEAF"),
+        ("mixtral", "default"),
+        ("phimoe", "default"),
+    ],
+)
+def test_ranks_that_run_different_experts_part_ways(model_type, leaf):
+    facts = linting.knowledge(INSTALLED).of_model("chosen_experts", model_type)
+    if leaf == "LEAF":
+        leaf = facts["blocks"][0].rpartition(".")[2]
+    done = run("mixture", model_type, leaf, timeout=90)
+    assert done.is_complete == (codes(model_type, leaf) == []), "\n".join(done.errors)
+    assert done.is_complete or done.hung or any(re.search(PARTED, error) for error in done.errors), done.errors
+
+
+# ------------------------------------------------------------------------------------------------------------- DS351
+
+
+@pytest.mark.parametrize(("one", "together"), [(100_000, 2**62), (64, 2**62), (1024, 1100), (0, 2**62)])
+def test_parameters_below_the_threshold_stay_whole(one, together):
+    done = run("persistence", str(one), str(together))
+    assert done.is_complete, "\n".join(done.errors)
+    answer = done.answers[0]
+    model = Model(
+        "",
+        {"model_type": "llama"},
+        parameters=[Parameter(name, (size,), "F32") for name, size in answer["sizes"].items()],
+        parameter_count=sum(answer["sizes"].values()),
+    )
+    facts = Facts(world_size=2)
+    facts.model = model
+    thresholds = {"stage3_param_persistence_threshold": one, "stage3_model_persistence_threshold": together}
+    config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, **thresholds}}
+    report = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
+    said = [finding.effect for finding in report.findings if finding.code == "DS351"]
+    whole = sum(answer["sizes"][name] for name in answer["whole"])
+    total = model.parameter_count
+    assert said == (["no-effect"] if whole == total else ["risk"] if 2 * whole >= total else [])
+
+
+# ------------------------------------------------------------------------------------------------- DS851 and DS852
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_states_take_what_is_said_and_little_more(stage):
+    done = run("states", str(stage))
+    assert done.is_complete, "\n".join(done.errors)
+    answer = done.answers[0]
+    facts = Facts(world_size=2)
+    facts.model = Model("", {"dtype": "bfloat16"}, parameter_count=answer["parameters"])
+    config = {
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": stage},
+    }
+    said = sum(model_states(as_config(config, facts)).gpu.values())
+    print(f"stage {stage}: at least {said:,.0f} bytes, measured {answer['bytes']:,}")
+    assert said <= answer["bytes"] < 2 * said
+
+
+def as_config(config, facts):
+    from ds_lint.config import Config
+    from ds_lint.source import json as json_source
+
+    document = json_source.read(json.dumps(config), "<dict>")
+    return Config(document, document.root, linting.knowledge(INSTALLED), stack="deepspeed", facts=facts)
