@@ -5,10 +5,7 @@ A flag is text, and becomes what HfArgumentParser makes of it for the type of th
 
 from __future__ import annotations
 
-from ds_lint import stores
-from ds_lint.config import once
 from ds_lint.facts.training import UNKNOWN, Argument
-from ds_lint.stacks import records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,18 +36,33 @@ def argument(config: Config, name: str) -> Argument | None:
     return Argument(field["default"], f"default of transformers {config.knowledge.target['transformers']}")
 
 
-@once
 def fields(config: Config) -> Facts:
     """The fields of TrainingArguments in the target's release of transformers."""
-    return records(stores.read("transformers"), "training_arguments", config.knowledge.target["transformers"])
+    return config.knowledge.table("transformers", "training_arguments")
 
 
-def refused_flags(config: Config) -> Iterator[tuple[str, str]]:
-    """The flags whose text HfArgumentParser refuses, and what it wants there."""
+def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The arguments that TrainingArguments refuses, or HfArgumentParser before it, and why.
+
+    Source: ``_validate_args`` in ``transformers/training_args.py``, up to transformers 4 ``__post_init__``.
+    """
     known = fields(config)
     for name, given in config.facts.training.given.items() if config.facts.training else ():
         if given.is_flag and name in known and given.value is not UNKNOWN and _typed(given, known[name]) is None:
-            yield name, _WANTED[_kind(known[name])]
+            written = f", not {given.value!r}" if given.value is not None else ""
+            yield (name,), f"--{name} takes {_WANTED[_kind(known[name])]}{written}"
+    for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
+        if _is_on(config, one) and _is_on(config, other):
+            yield (one, other), f"{one} and {other} are both switched on"
+    for name in ("warmup_steps", "warmup_ratio"):
+        argument_ = argument(config, name)
+        if argument_ is not None and isinstance(argument_.value, (int, float)) and argument_.value < 0:
+            yield (name,), f"{name} is {argument_.value}, below 0"
+
+
+def _is_on(config: Config, name: str) -> bool:
+    found = argument(config, name)
+    return found is not None and bool(found.value)
 
 
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.facts import Facts
 from ds_lint.finding import STACKS
 from ds_lint.source.rounding import as_read
-from ds_lint.tree import Span, dotted
+from ds_lint.tree import Node, Span, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge import Key, Knowledge
     from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
-    from ds_lint.tree import KeyPath, Member, Node, Scalar
+    from ds_lint.tree import KeyPath, Member, Scalar
 
     Result = TypeVar("Result")
 
@@ -55,9 +55,10 @@ class Config:
     """What rules ask of one config.
 
     ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``facts`` is
-    what is known beside it. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it
-    with hjson. ``before`` is what an older release knows that the target is compared with: the one that is upgraded
-    from (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
+    what is known beside it. ``written`` is its tree, and ``root`` the same with the values that are known to stand for
+    an ``"auto"``. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
+    ``before`` is what an older release knows that the target is compared with: the one that is upgraded from
+    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class Config:
         "derived",
         "document",
         "facts",
+        "filled",
         "from_file",
         "is_upgrade",
         "knowledge",
@@ -74,6 +76,7 @@ class Config:
         "stacks",
         "unknown",
         "visits",
+        "written",
     )
 
     def __init__(
@@ -90,7 +93,7 @@ class Config:
         policies: Sequence[Policy] = (),
     ) -> None:
         self.document = document
-        self.root = root
+        self.root = self.written = root
         self.knowledge = knowledge
         self.facts = facts or Facts()
         self.from_file = from_file
@@ -98,15 +101,16 @@ class Config:
         self.is_upgrade = is_upgrade
         self.policies = policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
+        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
+        self.stacks: tuple[str, ...] = (stack,) if stack else self._possible_stacks()
+        if self.facts.training is not None and self.stack == "trainer":
+            root = self._fill()
         self.visits: list[Visit] = []
         _visit(root, knowledge.root, self.visits)
         if (new := root.get("bf16")) is not None and new.kind != "null":
             self.visits = [visit for visit in self.visits if visit.path[0] != "bfloat16"]  # nothing looks at it
         self.unknown = [visit for visit in self.visits if visit.key is None]
         self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
-        if stack is None and self.facts.training is not None:
-            stack = "trainer"
-        self.stacks = (stack,) if stack else self._possible_stacks()
 
     @property
     def opening(self) -> Span:
@@ -182,8 +186,24 @@ class Config:
 
         return argument(self, name)
 
+    def _fill(self) -> Node:
+        """Let the rules see what the Trainer and Accelerate put in place of ``"auto"``, where that is known.
+
+        Returned is the tree without the sections that they add: nobody has written those.
+        """
+        from ds_lint.prepared.filled import filled_root  # without training arguments hardly anything is known
+
+        root, added, self.filled = filled_root(self)
+        self.root = Node(root.kind, root.span, root.value, [*root.members, *added], root.items)
+        return root
+
     def _possible_stacks(self) -> tuple[str, ...]:
-        """Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer."""
+        """Training arguments mean the Trainer.
+
+        Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer.
+        """
+        if self.facts.training is not None:
+            return ("trainer",)
         stacks = STACKS
         for path in _filled_autos(self):
             stacks = tuple(stack for stack in self.knowledge.trainer["fills"][path]["by"] if stack in stacks)

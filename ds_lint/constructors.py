@@ -52,6 +52,10 @@ class Constructor:
         """Every parameter that the config may set."""
         return [*(self._parameters or ()), *self._extra]
 
+    def default(self, name: str) -> object:
+        """What a parameter is that the config leaves out; None where nothing is known of it."""
+        return (self._parameters or {}).get(name)
+
     def required(self) -> list[str]:
         """The parameters without a default."""
         return [name for name, default in (self._parameters or {}).items() if default == "$required"]

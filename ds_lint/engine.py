@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.checks import (  # noqa: F401 - importing a family registers its rules
+    agreement,
     batch,
     keys,
     launch,
@@ -82,6 +83,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     if not outcomes:
         return None
     worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
+    filled = config.filled.get(problem.span)  # then the problem is about a value that nobody has written
     return Finding(
         code=rule.code,
         name=rule.name,
@@ -90,13 +92,13 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         stage=worst.stage,
         effects=_effects(config, outcomes),
         key=dotted(problem.key) if problem.key else None,
-        message=problem.message,
+        message=f'{problem.message} ("auto" is {filled})' if filled else problem.message,
         help=problem.help,
         path=config.document.path,
         span=problem.span,
         label=problem.label,
         related=problem.related,
-        fix=problem.fix,
+        fix=None if filled else problem.fix,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ds_lint import stores
 from ds_lint.coercion import LARGEST, kinds_taken, takes_counts
-from ds_lint.stacks import record_at, trainer_facts
+from ds_lint.stacks import TRAINER_TABLES, record_at, records, trainer_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class Knowledge:
         self._store = stores.read("deepspeed")
         self._overlay = stores.read("overlay")
         self._trainer: Facts | None = None
+        self._tables: dict[tuple[str, str], Facts] = {}
         self._torch: Facts | None = None
         self.asked_of_models: list[Facts] = []  # the records of schemas/models.json, for ``ranges``
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
@@ -192,10 +193,21 @@ class Knowledge:
             self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
 
-    @property
-    def depends_on_stacks(self) -> bool:
-        """Whether anybody has asked what the Trainer and Accelerate do."""
-        return self._trainer is not None
+    def table(self, library: str, name: str) -> Facts:
+        """One table of what is known of transformers or accelerate, as the target has it: facts by their names."""
+        place = (library, name)
+        if place not in self._tables:
+            store = stores.read(library)
+            self._tables[place] = records(store, name, self.target[library]) if name in store else {}
+        return self._tables[place]
+
+    def asked_of(self, library: str) -> list[Facts]:
+        """The records about transformers or accelerate that what was answered so far may rest on."""
+        tables = {name for asked_of, name in self._tables if asked_of == library}
+        tables |= set(TRAINER_TABLES if self._trainer is not None else ())
+        store = stores.read(library)
+        asked = [record for table in sorted(tables) for record in store.get(table, {}).values()]
+        return asked + (self.asked_of_models if library == "transformers" else [])
 
     def of_model(self, table: str, model_type: str) -> Facts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""

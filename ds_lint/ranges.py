@@ -79,12 +79,15 @@ def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> It
 def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
     """The newest of these releases, and those before it for which nothing that was asked is different."""
     knowledge = linting.knowledge(target)
-    if len(rest) == 1 or (library != "deepspeed" and not knowledge.depends_on_stacks):
+    if len(rest) == 1:
         return rest
     if library == "deepspeed":
         first = knowledge.releases.index(knowledge.same[0])
         return [release for release in rest if knowledge.releases.index(release) >= first]
-    same = stacks.alike(library, rest[-1], knowledge.asked_of_models if library == "transformers" else ())
+    records = knowledge.asked_of(library)
+    if not records:
+        return rest
+    same = stacks.alike(library, rest[-1], records)
     return [release for release in rest if release in same]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Facts = dict[str, Any]
 
-_TABLES = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
+TRAINER_TABLES = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
 
 
 def trainer_facts(transformers: str | None = None, accelerate: str | None = None) -> Facts:
@@ -45,21 +45,17 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
     }
 
 
-def alike(library: str, release: str, others: Iterable[Facts] = ()) -> list[str]:
-    """The releases up to this one, oldest first, that do the same to a config as it does, by other records too."""
-    store = stores.read(library)
-    until = store["releases"].index(release)
-    runs = [
-        run for record in (*(one for table in _TABLES for one in store[table].values()), *others)
-        for run in record.get("runs", ())
-    ]  # fmt: skip
+def alike(library: str, release: str, records: Iterable[Facts]) -> list[str]:
+    """The releases up to this one, oldest first, of which these records say the same as of it."""
+    releases: list[str] = stores.read(library)["releases"]
+    until = releases.index(release)
+    runs = [run for record in records for run in record.get("runs", ())]
     begins = {run["since"] for run in runs}
     ends = {run["until"] for run in runs if "until" in run}
     first = until
-    while first and store["releases"][first] not in begins and store["releases"][first - 1] not in ends:
+    while first and releases[first] not in begins and releases[first - 1] not in ends:
         first -= 1
-    same: list[str] = store["releases"][first : until + 1]
-    return same
+    return releases[first : until + 1]
 
 
 def next_change(library: str, path: str, release: str) -> str | None:

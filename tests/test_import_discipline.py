@@ -39,7 +39,7 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "memory", "arguments", "suppression", "_built",
+        "resources", "stacks", "stores", "facts", "memory", "arguments", "prepared", "suppression", "_built",
     ),
     ("source",),
     ("tree",),

@@ -33,6 +33,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "optimizer": range(500, 600),
     "batch": range(500, 600),
     "trainer": range(600, 700),
+    "agreement": range(600, 700),
     "accelerate": range(600, 700),
     "saving": range(700, 800),
     "launch": range(800, 900),

@@ -63,7 +63,7 @@ def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
     taken = constructor.facts("warmup_num_steps")
     filled = _filled(config, path)
     concerned = [stack for stack in config.stacks if filled and filled["floored"].get(stack) is False]
-    if not concerned or taken is None or taken.get("minimum", 0) < 1:
+    if not concerned or taken is None or taken.get("minimum", 0) < 1 or _warms_up(config):
         return
     yield Problem(
         path,
@@ -98,6 +98,12 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
         help=f"Write the number{_or_upgrade(config, concerned, path)}.",
         label="a fraction",
     )
+
+
+def _warms_up(config: Config) -> bool:
+    """Whether the training arguments ask for a warm-up, however many steps it comes to."""
+    asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
+    return any(isinstance(one.value, (int, float)) and one.value > 0 for one in asked if one is not None)
 
 
 def _filled(config: Config, path: KeyPath) -> dict[str, Any] | None:

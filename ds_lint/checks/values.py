@@ -9,7 +9,7 @@ from ds_lint.finding import Edit, Fix
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json, holds_auto, is_comment
 from ds_lint.switches import bf16_section, is_truthy, model_dtype
-from ds_lint.tree import dotted
+from ds_lint.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ def is_used(config: Config, key: Key) -> bool:
 
 def shown(config: Config, node: Node) -> str:
     """A value as the reader wrote it, shortened to a line."""
+    if node.span in config.filled:
+        return as_json(plain(node))  # nobody has written it
     text = config.document.text[node.span.start : node.span.end]
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:37] + "..."

@@ -1,62 +1,105 @@
 """What the Trainer and Accelerate make of a config before DeepSpeed sees it: their own code, without a process group.
 
-TrainingArguments, DeepSpeedPlugin and ``Accelerator._prepare_deepspeed`` call these functions in this order.
+TrainingArguments are the real ones, made without ``deepspeed``, which would start a process group. What they do with it
+(``__post_init__`` in transformers/training_args.py), the Trainer at the beginning of the training
+(``deepspeed_init`` and ``deepspeed_optim_sched`` in transformers/integrations/deepspeed.py) and the Accelerator is done
+here, with their functions and in their order, up to the call of ``deepspeed.initialize``.
 """
 
 from __future__ import annotations
 
 import copy
+import os
+import warnings
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
-from accelerate.utils import DeepSpeedPlugin
+import accelerate
+import deepspeed
+import torch
+from accelerate.utils import DeepSpeedPlugin, DummyOptim, DummyScheduler
+from transformers import TrainingArguments
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
 HIDDEN_SIZE = 64
-ARGUMENTS = {
-    "world_size": 1,
-    "per_device_train_batch_size": 1,
-    "gradient_accumulation_steps": 1,
-    "max_grad_norm": 1.0,
-    "learning_rate": 5e-5,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8,
-    "weight_decay": 0.0,
-    "fp16": False,
-    "fp16_full_eval": False,
-    "bf16": False,
-    "bf16_full_eval": False,
-    "save_on_each_node": False,
-    "parallelism_config": None,
-}
+STEPS = 100
+FIELDS = {"per_device_train_batch_size": 1}
+OUTSIDE = ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_USE_DEEPSPEED")  # where older releases leave word
 
 
-def prepare(config: dict[str, Any] | str) -> dict[str, Any]:
-    """The config as deepspeed.initialize gets it from a default Trainer; raises what the Trainer raises."""
-    arguments = SimpleNamespace(**ARGUMENTS, get_warmup_steps=lambda _steps: 0)
-    config = copy.deepcopy(config)
-    trainer = HfTrainerDeepSpeedConfig(config)
-    trainer.trainer_config_process(arguments)
-    plugin = DeepSpeedPlugin(hf_ds_config=trainer)
-    plugin.set_mixed_precision("no")
-    model = SimpleNamespace(config=SimpleNamespace(hidden_size=HIDDEN_SIZE))
-    trainer.trainer_config_finalize(arguments, model, num_training_steps=100)
-    plugin.hf_ds_config = trainer
-    plugin.deepspeed_config = trainer.config
-    if "optimizer" not in trainer.config:
-        trainer.config["zero_allow_untested_optimizer"] = True  # the Trainer's own optimizer is torch's
-    plugin.deepspeed_config["steps_per_print"] = float("inf")
-    plugin.deepspeed_config_process(
-        must_match=False,
-        **{
-            "gradient_clipping": 1.0,
-            "zero_optimization.stage3_gather_16bit_weights_on_model_save": False,
-            "train_micro_batch_size_per_gpu": 1,
-            "train_batch_size": 1,
-            "zero_optimization.reduce_bucket_size": HIDDEN_SIZE**2,
-            "zero_optimization.stage3_prefetch_bucket_size": int(0.9 * HIDDEN_SIZE**2),
-            "zero_optimization.stage3_param_persistence_threshold": 10 * HIDDEN_SIZE,
-        },
-    )
-    return plugin.deepspeed_config
+class Initialized(Exception):  # noqa: N818 - not an error: the end of what is looked at
+    """deepspeed.initialize was called."""
+
+
+def arguments_of(fields: dict[str, Any], world_size: int = 1) -> TrainingArguments:
+    """The real training arguments of a run with so many ranks; raises what they raise."""
+    ranked = type("TrainingArguments", (TrainingArguments,), {"world_size": property(lambda _: world_size)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ranked(**{"output_dir": "out", "use_cpu": True, "report_to": "none"} | fields)
+
+
+def prepare(
+    config: dict[str, Any] | str,
+    fields: dict[str, Any] | None = None,  # of TrainingArguments
+    *,
+    world_size: int = 1,
+    model_config: dict[str, Any] | None = None,
+    steps: int = STEPS,
+) -> dict[str, Any]:
+    """The config as deepspeed.initialize gets it from the Trainer; raises what the Trainer raises."""
+    with mock.patch.dict(os.environ), mock.patch.object(deepspeed, "initialize", side_effect=Initialized) as initialize:
+        for name in OUTSIDE:
+            os.environ.pop(name, None)
+        arguments = arguments_of(FIELDS if fields is None else fields, world_size)
+        trainer = HfTrainerDeepSpeedConfig(copy.deepcopy(config))
+        trainer.trainer_config_process(arguments)
+        plugin = DeepSpeedPlugin(hf_ds_config=trainer)
+        plugin.set_mixed_precision(_mixed_precision(arguments))
+        if arguments.auto_find_batch_size:
+            trainer = HfTrainerDeepSpeedConfig(plugin.hf_ds_config.config)  # Trainer._update_auto_batch_size
+            plugin.hf_ds_config, plugin.deepspeed_config = trainer, trainer.config
+            trainer.trainer_config_process(arguments, auto_find_batch_size=True)
+        model = _model({"hidden_size": HIDDEN_SIZE} if model_config is None else model_config)
+        trainer.trainer_config_finalize(arguments, model, steps if arguments.max_steps <= 0 else arguments.max_steps)
+        accelerator = SimpleNamespace(
+            deepspeed_plugin=plugin,
+            num_processes=world_size,
+            gradient_accumulation_steps=1,
+            split_batches=False,
+            parallelism_config=None,
+            fp8_backend=None,
+            state=SimpleNamespace(mixed_precision="no"),
+            mixed_precision="no",
+            device=torch.device("cpu"),
+            _models=[],
+        )
+        try:
+            accelerate.Accelerator._prepare_deepspeed(accelerator, model, *_optimizer_and_scheduler(trainer.config))
+        except Initialized:
+            return initialize.call_args.kwargs["config_params"]
+    raise AssertionError("the Accelerator did not initialize DeepSpeed")
+
+
+def _mixed_precision(arguments: TrainingArguments) -> str:
+    """What the Accelerator is told; older releases leave it in the environment."""
+    return getattr(arguments, "mixed_precision", None) or os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
+
+
+def _model(config: dict[str, Any]) -> torch.nn.Module:
+    model = torch.nn.Linear(1, 1)
+    parts = {name: SimpleNamespace(**value) if isinstance(value, dict) else value for name, value in config.items()}
+    model.config = SimpleNamespace(**parts)
+    return model
+
+
+def _optimizer_and_scheduler(config: dict[str, Any]) -> list[Any]:
+    """As ``deepspeed_optim_sched`` makes them."""
+    if "optimizer" in config:
+        optimizer: Any = DummyOptim(params=[])
+        callable_ = None if "scheduler" in config else lambda _optimizer: None
+        return [optimizer, DummyScheduler(optimizer, lr_scheduler_callable=callable_)]
+    config["zero_allow_untested_optimizer"] = True
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
+    return [optimizer, DummyScheduler(optimizer)] if "scheduler" in config else [optimizer]

@@ -1,0 +1,321 @@
+"""Rules about a config and the training arguments that it is used with (DS61x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
+from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.spelling import as_json
+from ds_lint.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.facts.training import Argument
+    from ds_lint.prepared import Mismatch, Prepared
+
+_TRAINER = "trainer"
+_PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
+
+
+@rule("DS610", "trainer-mismatch", severity="error", effects=("rejected",))
+def trainer_mismatch(config: Config) -> Iterator[Problem]:
+    """A value that is not the one of the training arguments, where the Trainer wants the two to be the same."""
+    prepared = _prepared(config)
+    for mismatch in prepared.mismatches if prepared else ():
+        member = config.member(*mismatch.path)
+        if member is None or (mismatch.path in _PRECISIONS and _has_precision_conflict(config)):
+            continue
+        yield Problem(
+            mismatch.path,
+            member.value.span,
+            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, and the training arguments say "
+            f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises",
+            {_TRAINER: rejected("initialize")},
+            help=f'Write "auto", which the Trainer fills with {as_json(mismatch.wanted)}, or change the training '
+            "arguments.",
+            label=f"not {as_json(mismatch.wanted)}",
+            related=_places(config, mismatch.names),
+        )
+
+
+@rule("DS611", "training-arguments-refused", severity="error", effects=("rejected",))
+def training_arguments_refused(config: Config) -> Iterator[Problem]:
+    """Training arguments that TrainingArguments does not take, whatever the config says."""
+    if _prepared(config) is None:
+        return
+    from ds_lint.arguments import refusals
+
+    for names, message in refusals(config):
+        yield Problem(
+            None,
+            config.opening,
+            f"TrainingArguments refuses the training arguments: {message}",
+            {_TRAINER: rejected("initialize")},
+            help=f"Change {' or '.join(names)} in the training arguments.",
+            label="training arguments refused",
+            related=_places(config, names),
+        )
+
+
+@rule("DS612", "mixed-precision-conflict", severity="error", effects=("rejected",), keys=("fp16", "bf16"))
+def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
+    """A 16-bit mode in the config, and the other one in the training arguments: the Accelerator does not start."""
+    if not _has_precision_conflict(config):
+        return
+    wanted = "fp16" if _is_on(config, "fp16") else "bf16"
+    written = "bf16" if wanted == "fp16" else "fp16"
+    member = config.member(written, "enabled")
+    if member is not None:
+        yield Problem(
+            (written, "enabled"),
+            member.value.span,
+            f"the config switches on {written}, and the training arguments {wanted}: Trainer(...) raises",
+            {_TRAINER: rejected("initialize")},
+            help=f'Write "auto" for `fp16.enabled` and `bf16.enabled`, or give the run {written} instead of {wanted}.',
+            label=f"{written} is on",
+            related=_places(config, [wanted]),
+        )
+
+
+@rule("DS613", "max-grad-norm-without-effect", severity="warning", effects=("wrong-result",))
+def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
+    """``gradient_clipping`` is missing, so that DeepSpeed clips by its own default, whatever ``max_grad_norm`` says."""
+    key = config.knowledge.find(("gradient_clipping",))
+    asked = config.argument("max_grad_norm") if _prepared(config) else None
+    if asked is None or key is None or config.node("gradient_clipping") is not None:
+        return
+    default = key.facts.get("default")
+    if not isinstance(default, (int, float)) or (asked.value or 0) == default:
+        return
+    does = f"clips gradients at {default:g}" if default else "does not clip gradients"
+    yield Problem(
+        ("gradient_clipping",),
+        config.opening,
+        f"max_grad_norm {as_json(asked.value)} ({asked.origin}) has no effect: the config has no `gradient_clipping`, "
+        f"and without it DeepSpeed {config.knowledge.deepspeed} {does}",
+        {_TRAINER: WRONG_RESULT},
+        help='Add "gradient_clipping": "auto", which the Trainer fills with max_grad_norm.',
+        label="no `gradient_clipping`",
+        related=_places(config, ["max_grad_norm"]),
+    )
+
+
+@rule("DS614", "optimizer-argument-without-effect", severity="warning", effects=("wrong-result",), keys=("optimizer",))
+def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
+    """Parameters that the config leaves out of ``optimizer.params``: the optimizer takes its own defaults for them."""
+    prepared, constructor = _prepared(config), optimizer_constructor(config)
+    section = config.member("optimizer", "params") or config.member("optimizer")
+    if prepared is None or constructor is None or section is None:
+        return
+    for name, arguments in _OPTIMIZER_ARGUMENTS.items():
+        asked = [config.argument(argument) for argument in arguments]
+        default = constructor.default(name)
+        if config.node("optimizer", "params", name) is not None or None in asked or default in (None, "$required"):
+            continue
+        if name == "lr" and config.node("scheduler") is not None:
+            continue  # it sets the learning rate
+        values = [argument.value for argument in asked if argument is not None]
+        wanted = values if len(values) > 1 else values[0]
+        if wanted == default:
+            continue
+        yield Problem(
+            ("optimizer", "params", name),
+            section.key_span,
+            f"`optimizer.params` has no `{name}`, so {constructor.name} takes {as_json(default)}, and "
+            f"{_named(arguments, wanted)} of the training arguments has no effect",
+            {_TRAINER: WRONG_RESULT},
+            help=f'Add "{name}": "auto", which the Trainer fills with {as_json(wanted)}.',
+            label=f"no `{name}`",
+            related=_places(config, arguments),
+        )
+
+
+_OPTIMIZER_ARGUMENTS = {
+    "lr": ("learning_rate",),
+    "betas": ("adam_beta1", "adam_beta2"),
+    "eps": ("adam_epsilon",),
+    "weight_decay": ("weight_decay",),
+}
+
+
+@rule("DS615", "accumulation-steps-missing", severity="warning", effects=("rejected", "risk"))
+def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
+    """``gradient_accumulation_steps`` is missing where the Trainer accumulates: Accelerate adds 1."""
+    prepared = _prepared(config)
+    steps = config.argument("gradient_accumulation_steps") if prepared else None
+    setting = prepared.settings.get(("gradient_accumulation_steps",)) if prepared else None
+    if prepared is None or steps is None or setting is None or steps.value == setting.value:
+        return
+    if setting.did != "inserted":
+        return
+    is_refused = any(mismatch.path == ("gradient_accumulation_steps",) for mismatch in prepared.mismatches)
+    yield Problem(
+        ("gradient_accumulation_steps",),
+        config.opening,
+        f"the training arguments accumulate over {as_json(steps.value)} steps, and the config has no "
+        f"`gradient_accumulation_steps`: Accelerate adds {setting.value}, "
+        + ("and trainer.train() raises at the mismatch" if is_refused else "and DeepSpeed counts with that"),
+        {_TRAINER: rejected("initialize") if is_refused else RISK},
+        help='Add "gradient_accumulation_steps": "auto".',
+        label="no `gradient_accumulation_steps`",
+        related=_places(config, ["gradient_accumulation_steps"]),
+    )
+
+
+@rule("DS616", "hidden-size-not-found", severity="error", effects=("risk",), keys=("zero_optimization",))
+def hidden_size_not_found(config: Config) -> Iterator[Problem]:
+    """An ``"auto"`` that is filled with the hidden size of the model, which the library does not find."""
+    prepared = _prepared(config)
+    for path, library in prepared.unsized.items() if prepared else ():
+        member = config.member(*path)
+        if member is not None:
+            who = f"{library} {config.knowledge.target[library]}"
+            yield Problem(
+                path,
+                member.value.span,
+                f'{who} fills "auto" with the hidden size of the model, and does not look for it in `text_config`, '
+                "where this model has it: trainer.train() raises, unless the model's class finds it",
+                {_TRAINER: RISK},
+                help="Write the number, or delete the key to get DeepSpeed's default.",
+                label="no hidden size",
+            )
+
+
+@rule("DS617", "precision-section-missing", severity="warning", effects=("risk",))
+def precision_section_missing(config: Config) -> Iterator[Problem]:
+    """bf16 in the training arguments and no such section: Accelerate adds it, and the Trainer does not know."""
+    prepared = _prepared(config)
+    setting = prepared.settings.get(("bf16",)) if prepared else None
+    if setting is None or setting.did != "inserted" or setting.value != {"enabled": True}:
+        return
+    yield Problem(
+        ("bf16",),
+        config.opening,
+        "the training arguments switch on bf16, and the config has no `bf16`: Accelerate adds it, so that DeepSpeed "
+        "trains in bf16, but the Trainer casts floating-point inputs to another dtype",
+        {_TRAINER: RISK},
+        help='Add "bf16": {"enabled": "auto"}.',
+        label="no `bf16`",
+        related=_places(config, ["bf16"]),
+    )
+
+
+@rule("DS618", "optim-without-effect", severity="warning", effects=("wrong-result",), keys=("optimizer",))
+def optim_without_effect(config: Config) -> Iterator[Problem]:
+    """An optimizer in the config, and another one in the training arguments, which nobody builds."""
+    optim = config.argument("optim") if _prepared(config) else None
+    constructor, member = optimizer_constructor(config), config.member("optimizer")
+    if optim is None or constructor is None or member is None or optim.value in _ADAMW:
+        return
+    yield Problem(
+        ("optimizer",),
+        member.key_span,
+        f"the config brings its own optimizer, {constructor.name}: optim {as_json(optim.value)} of the training "
+        "arguments has no effect",
+        {_TRAINER: WRONG_RESULT},
+        help="Delete `optimizer` to train with optim, or leave optim out of the training arguments.",
+        label=f"not {optim.value}",
+        related=_places(config, ["optim"]),
+    )
+
+
+_ADAMW = ("adamw_hf", "adamw_torch", "adamw_torch_fused")  # the defaults, and what DeepSpeed's Adam stands in for
+
+
+@rule("DS619", "lr-scheduler-without-effect", severity="warning", effects=("wrong-result",), keys=("scheduler",))
+def lr_scheduler_without_effect(config: Config) -> Iterator[Problem]:
+    """A scheduler in the config, and another one in the training arguments, which nobody builds."""
+    asked = config.argument("lr_scheduler_type") if _prepared(config) else None
+    constructor, member = scheduler_constructor(config), config.member("scheduler")
+    if asked is None or constructor is None or member is None:
+        return
+    if asked.value in (_DEFAULT_SCHEDULER, _SAME.get(constructor.name)):
+        return
+    yield Problem(
+        ("scheduler",),
+        member.key_span,
+        f"the config brings its own scheduler, {constructor.name}: lr_scheduler_type {as_json(asked.value)} of the "
+        "training arguments has no effect",
+        {_TRAINER: WRONG_RESULT},
+        help="Delete `scheduler` to train with lr_scheduler_type, or leave it out of the training arguments.",
+        label=f"not {asked.value}",
+        related=_places(config, ["lr_scheduler_type"]),
+    )
+
+
+_DEFAULT_SCHEDULER = "linear"
+_SAME = {"WarmupLR": "constant_with_warmup", "WarmupDecayLR": "linear", "WarmupCosineLR": "cosine"}
+# Of refusals with a rule of their own: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
+_KNOWN_ELSEWHERE = ("zero_optimization", "ZeRO optimization", "mixed_precision", "correct the following")
+
+
+@rule("DS620", "stack-refuses", severity="error", effects=("rejected",))
+def stack_refuses(config: Config) -> Iterator[Problem]:
+    """What the Trainer or Accelerate refuses in other words than the rules above have."""
+    prepared = _prepared(config)
+    for refusal in prepared.refusals if prepared else ():
+        if refusal.is_trip or refusal.stage == "creation":
+            continue  # a value that the rules about values report, training-arguments-refused
+        if any(word in refusal.message for word in _KNOWN_ELSEWHERE):
+            continue
+        yield Problem(
+            None,
+            config.opening,
+            f"{refusal.library} {config.knowledge.target[refusal.library]} refuses the config with these training "
+            f"arguments: {refusal.message}",
+            {_TRAINER: rejected("initialize")},
+            help="Change what the message names.",
+            label="refused",
+        )
+
+
+def _prepared(config: Config) -> Prepared | None:
+    """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
+    if config.facts.training is None or config.stack != _TRAINER:
+        return None
+    from ds_lint.prepared import prepare  # without training arguments nobody asks
+
+    return prepare(config)
+
+
+def _has_precision_conflict(config: Config) -> bool:
+    """Whether Accelerate refuses the 16-bit mode of the training arguments because of the one in the config."""
+    prepared = _prepared(config)
+    return prepared is not None and any("mixed_precision" in refusal.message for refusal in prepared.refusals)
+
+
+def _is_on(config: Config, name: str) -> bool:
+    argument = config.argument(name)
+    return argument is not None and bool(argument.value)
+
+
+def _because(config: Config, mismatch: Mismatch) -> str:
+    """Why the Trainer wants a value, in brackets: the argument and who gives it, or the arithmetic."""
+    arguments = [config.argument(name) for name in mismatch.names]
+    if len(arguments) == 1 and arguments[0] is not None:
+        return f" ({mismatch.names[0]}, {arguments[0].origin})"
+    from ds_lint.prepared.words import words
+
+    return f" ({words(mismatch.path, mismatch.expression)})"
+
+
+def _named(names: Iterable[str], value: object) -> str:
+    return f"{' and '.join(names)} {as_json(value)}"
+
+
+def _places(config: Config, names: Iterable[str]) -> list[Related]:
+    """Where these training arguments stand, as far as they stand in a file."""
+    found: dict[str, Argument] = {}
+    for name in names:
+        argument = config.argument(name)
+        if argument is not None and argument.document is not None and argument.span is not None:
+            found[name] = argument
+    return [
+        Related(argument.span, f"{name} is {as_json(argument.value)}", argument.document.path)
+        for name, argument in found.items()
+        if argument.span is not None and argument.document is not None
+    ]

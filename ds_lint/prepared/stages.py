@@ -1,0 +1,177 @@
+"""What the Trainer and Accelerate do to a config, stage by stage, as the facts of their releases tell."""
+
+from __future__ import annotations
+
+from ds_lint.config import AUTO
+from ds_lint.facts.training import UNKNOWN
+from ds_lint.prepared import Mismatch, Prepared, Refusal, Setting
+from ds_lint.prepared.expressions import evaluate
+from ds_lint.prepared.names import Names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ds_lint.config import Config
+    from ds_lint.tree import KeyPath, Node
+
+    Facts = dict[str, Any]
+
+# What a library raises on a config of another shape than it expects.
+_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Stages:
+    """The stages of one preparation, which change the config one after the other."""
+
+    def __init__(self, config: Config) -> None:
+        found = plain(config.written)
+        self.values: Facts = found if isinstance(found, dict) else {}
+        self.prepared = Prepared(self.values)
+        self._knowledge = config.knowledge
+        self._names = Names(config, self.values, self._table("accelerate", "plugin"))
+        is_prepared_for_trainer = self._table("transformers", "requires")["accelerate"]["prepares"]
+        self.is_prepared_by_accelerate = config.stack == "accelerate" or (
+            config.stack == "trainer" and is_prepared_for_trainer
+        )
+
+    def run(self, library: str, stage: str) -> None:
+        """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
+        self._names.refusals = self._table(library, "refusals")
+        try:
+            self._demand(library, stage)
+            self._insert(library, stage)
+            self._refuse(library, stage)
+            self._fill(library, stage)
+            self._overwrite(library, stage)
+        except _ERRORS as error:
+            message = f"{type(error).__name__}: {error}"
+            self.prepared.refusals.append(Refusal(message, library, stage, is_trip=True))
+
+    @property
+    def are_matched_anew(self) -> bool:
+        """Whether the Trainer looks at the config again because it looks for a batch size that fits.
+
+        Source: ``_update_auto_batch_size`` in ``transformers/trainer.py``.
+        """
+        fills = self._table("transformers", "fills").values()
+        tells = any("matched_if" in source for facts in fills for source in facts["sources"])
+        return tells and self._names.value("auto_find_batch_size") is True
+
+    def look_for_autos(self) -> None:
+        """Accelerate looks at every value in objects, and stops at an ``"auto"`` that is left."""
+        pending: list[tuple[KeyPath, Any]] = [((), self.values)]
+        for path, value in pending:
+            if isinstance(value, dict):
+                pending.extend(((*path, name), below) for name, below in value.items())
+            elif value == AUTO and path not in self.prepared.unsized:
+                self.prepared.left.append(path)
+
+    def _table(self, library: str, name: str) -> Facts:
+        return self._knowledge.table(library, name)
+
+    def _of_stage(self, library: str, table: str, stage: str) -> Iterator[tuple[KeyPath, Facts]]:
+        """Every source of a table that is tried at this stage, by the path of its key."""
+        for key, facts in self._table(library, table).items():
+            for source in facts["sources"]:
+                if source["at"] == stage:
+                    yield tuple(key.split(".")), source
+
+    def _demand(self, library: str, stage: str) -> None:
+        for name, facts in self._table(library, "required").items():
+            if facts["at"] == stage and name not in self.values:
+                self.prepared.refusals.append(Refusal(f"`{name}` is missing", library, stage))
+
+    def _insert(self, library: str, stage: str) -> None:
+        for path, source in self._of_stage(library, "inserts", stage):
+            holds = self._hold(source.get("only_if", ()))
+            if path[0] not in self.values and holds is not False:
+                value = evaluate(source["with"], self._names.value) if holds else UNKNOWN
+                self._set(path, Setting(value, library, "inserted", source["with"]))
+
+    def _refuse(self, library: str, stage: str) -> None:
+        for message, facts in self._table(library, "refusals").items():
+            if facts["at"] == stage and self._hold(facts["only_if"]):
+                self.prepared.refusals.append(Refusal(message, library, stage))
+
+    def _fill(self, library: str, stage: str) -> None:
+        for path, source in self._of_stage(library, "fills", stage):
+            section = self._section(path[:-1])
+            written = section.get(path[-1]) if section is not None else None
+            if written == AUTO:
+                self._fill_auto(path, source, library)
+            elif written is not None and source["matched"]:
+                self._match(path, written, source)
+
+    def _fill_auto(self, path: KeyPath, source: Facts, library: str) -> None:
+        holds = self._hold(source.get("only_if", ()))
+        if holds is False:
+            return
+        value = evaluate(source["from"], self._names.value) if holds else UNKNOWN
+        if value is UNKNOWN and "hidden_size" in source["from"] and self._names.has_no_hidden_size():
+            self.prepared.unsized.setdefault(path, library)
+        elif value != AUTO:  # Accelerate's own "auto", which a later stage fills
+            self._set(path, Setting(value, library, "filled", source["from"]))
+
+    def _match(self, path: KeyPath, written: Any, source: Facts) -> None:
+        if "matched_if" in source and not self._holds(source["matched_if"]):
+            return
+        wanted = evaluate(source["from"], self._names.value)
+        if wanted is not UNKNOWN and not holds_unknown(written) and written != wanted:
+            self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"]))
+
+    def _overwrite(self, library: str, stage: str) -> None:
+        for path, source in self._of_stage(library, "overwrites", stage):
+            if self._hold(source.get("only_if", ())):
+                if len(path) > 1 and self._section(path[:1]) is None:
+                    self._set(path[:1], Setting({}, library, "inserted", "{}"))
+                value = evaluate(source["with"], self._names.value)
+                self._set(path, Setting(value, library, "overwritten", source["with"]))
+
+    def _set(self, path: KeyPath, setting: Setting) -> None:
+        section = self._section(path[:-1])
+        if section is not None:
+            section[path[-1]] = setting.value
+            self.prepared.settings[path] = setting
+
+    def _section(self, path: KeyPath) -> Facts | None:
+        """The object at a path, as ``find_config_node`` finds it; None where it is missing or unknown."""
+        found: Any = self.values
+        for name in path:
+            found = found.get(name)  # an AttributeError where this is no object, as in the libraries
+            if found is None or found is UNKNOWN:
+                return None
+        if not isinstance(found, dict):
+            raise AttributeError(f"'{type(found).__name__}' object has no attribute 'get'")  # noqa: TRY004 - as they do
+        return found
+
+    def _hold(self, conditions: Iterable[str]) -> bool | None:
+        """Whether all of the conditions hold, which are asked one inside the other; None where that is not known."""
+        for condition in conditions:
+            if not (holds := self._holds(condition)):
+                return holds
+        return True
+
+    def _holds(self, condition: str) -> bool | None:
+        section, _, there = condition.partition(" is ")
+        if there in ("missing", "present"):
+            return (section in self.values) == (there == "present")
+        value = evaluate(condition, self._names.value)
+        return None if value is UNKNOWN else bool(value)
+
+
+def plain(node: Node) -> Any:
+    """The value that the libraries get for a node; a placeholder is filled in by nobody knows whom."""
+    if node.kind == "object":
+        return {member.key: plain(member.value) for member in node.members}
+    if node.kind == "array":
+        return [plain(item) for item in node.items]
+    return UNKNOWN if node.kind in ("template", "missing") else node.value
+
+
+def holds_unknown(value: object) -> bool:
+    """Whether a value is unknown, or something in it."""
+    if isinstance(value, (dict, list)):
+        return any(holds_unknown(below) for below in (value.values() if isinstance(value, dict) else value))
+    return value is UNKNOWN

@@ -1,0 +1,97 @@
+"""ds-lint and the real Trainer and Accelerate agree on pairs of a config and training arguments.
+
+The verdict, the keys that mismatch, and the config that deepspeed.initialize is called with. Every disagreement is
+printed; what ds-lint was not told it may be silent about, but it must not be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+import trainer
+from installed import knowledge
+from pairs import Pair, pair
+
+from ds_lint.config import Config
+from ds_lint.facts import Facts, training
+from ds_lint.facts.model import Model
+from ds_lint.facts.training import UNKNOWN
+from ds_lint.linting import as_text
+from ds_lint.prepared import prepare
+
+pytestmark = pytest.mark.fidelity
+
+
+def told(pair: Pair) -> Config:
+    """The config with the facts that ds-lint is told."""
+    facts = Facts(world_size=pair.world_size if "world size" in pair.known else None)
+    facts.training = training.of_object(pair.fields)
+    facts.model = Model("", pair.model) if "model" in pair.known else None
+    document = as_text(pair.config)
+    return Config(document, document.root, knowledge(), facts=facts)
+
+
+def real(pair: Pair) -> tuple[dict | None, str]:
+    """The config as DeepSpeed gets it, or None and the error."""
+    try:
+        prepared = trainer.prepare(
+            pair.config, pair.fields, world_size=pair.world_size, model_config=pair.model, steps=trainer.STEPS
+        )
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
+    return prepared, ""
+
+
+def disagreement(pair: Pair) -> str | None:
+    """What the two do not agree on, or None."""
+    final, error = real(pair)
+    ours = prepare(told(pair))
+    mismatched = {tuple(key.split(".")) for key in re.findall(r"^- ds (\S+?)=", error, re.MULTILINE)}
+    if mismatched or (ours.mismatches and not error):
+        found = {mismatch.path for mismatch in ours.mismatches}
+        missed = mismatched - found
+        if found - mismatched or (missed and knows_all(pair)):
+            return f"mismatches: {sorted(mismatched)}, ds-lint: {sorted(found)}"
+        return None
+    if (final is None) != ours.is_refused and (ours.is_refused or knows_all(pair)):
+        said = [refusal.message for refusal in ours.refusals] + ours.left + list(ours.unsized)
+        return f"{error.splitlines()[0] if error else 'runs'}, ds-lint: {said}"
+    return different(final, ours.config) if final is not None else None
+
+
+def different(final, ours, path="") -> str | None:
+    """Where the real final config and ds-lint's differ; what ds-lint does not know differs from nothing."""
+    if ours is UNKNOWN:
+        return None
+    if isinstance(final, dict) and isinstance(ours, dict):
+        if extra := (set(final) ^ set(ours)) - {name for name, value in ours.items() if value is UNKNOWN}:
+            return f"{path} has {sorted(extra)}"
+        found = (different(final[name], ours[name], f"{path}.{name}") for name in final)
+        return next(filter(None, found), None)
+    return None if final == ours and type(final) is type(ours) else f"{path} is {final!r}, ds-lint: {ours!r}"
+
+
+def knows_all(pair: Pair) -> bool:
+    return len(pair.known) == 2 and "max_steps" in pair.fields
+
+
+def agreement(seeds: range) -> float:
+    """The share of pairs on which the two agree; the others are printed."""
+    found = [(seed, disagreement(pair(seed))) for seed in seeds]
+    wrong = [f"{seed}: {what}\n    {pair(seed)}" for seed, what in found if what]
+    print("\n".join(wrong))
+    return 1 - len(wrong) / len(found)
+
+
+def test_a_sample_of_pairs():
+    assert agreement(range(200)) == 1
+
+
+@pytest.mark.long
+def test_many_pairs():
+    assert agreement(range(1000, 3000)) >= 0.99
