@@ -99,18 +99,13 @@ def lint_document(
     policies: Sequence[Policy] = (),
 ) -> FileReport:
     """Findings for a document that is read already; ``before`` is an older target to compare with."""
-    root = document.root or Node("missing", Span(0, 0))
-    is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
-    if document.issues and stack == "deepspeed" and not is_template:
-        root = _as_deepspeed_reads(document) or root
-    config = Config(
+    config = config_of(
         document,
-        root,
-        knowledge(target),
+        target=target,
         stack=stack,
         facts=facts,
         from_file=from_file,
-        before=knowledge(before) if before else None,
+        before=before,
         is_upgrade=is_upgrade,
         policies=policies,
     )
@@ -125,6 +120,35 @@ def lint_document(
         missing=config.facts.missing(),
         material=config.facts.training.documents if config.facts.training else None,
         findings=findings,
+    )
+
+
+def config_of(
+    document: Document,
+    *,
+    target: Target | None = None,
+    stack: str | None = None,
+    facts: Facts | None = None,
+    from_file: bool = True,
+    before: Target | None = None,
+    is_upgrade: bool = False,
+    policies: Sequence[Policy] = (),
+) -> Config:
+    """The config in a document, as the rules see it."""
+    root = document.root or Node("missing", Span(0, 0))
+    is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
+    if document.issues and stack == "deepspeed" and not is_template:
+        root = _as_deepspeed_reads(document) or root
+    return Config(
+        document,
+        root,
+        knowledge(target),
+        stack=stack,
+        facts=facts,
+        from_file=from_file,
+        before=knowledge(before) if before else None,
+        is_upgrade=is_upgrade,
+        policies=policies,
     )
 
 

@@ -35,7 +35,7 @@ LAYERS = (
     ("judging", "ranges"),
     ("settings",),
     ("selection",),
-    ("linting", "engine", "output", "discover", "pages", "published", "choice", "composing", "fitting"),
+    ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",

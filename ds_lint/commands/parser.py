@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(commands)
     _add_upgrade(commands)
+    _add_effective(commands)
     _add_explain(commands)
     _add_rules(commands)
     _add_schema(commands)
@@ -114,32 +115,27 @@ def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     upgrade.set_defaults(run=_run_upgrade)
 
 
+def _add_effective(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    effective = commands.add_parser(
+        "effective",
+        help="print a config as it will be used",
+        description="Print a config as the stack will use it: every value, and who says so: written, default of the\n"
+        "release, filled or added by the Trainer or Accelerate.",
+        epilog="exit status:\n  0  printed, or the same\n  1  two configs differ\n  2  wrong usage, unreadable file",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    effective.add_argument("path", metavar="PATH", help="file, or - for standard input")
+    effective.add_argument("--against", metavar="OTHER", help="print what differs from this file, and nothing else")
+    effective.add_argument("--all", action="store_true", help="also the defaults of sections that the config has not")
+    effective.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
+    _add_versions(_add_judging(effective))
+    effective.set_defaults(run=_run_effective)
+
+
 def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """What ``check`` and ``upgrade`` both take; the group about what configs are judged for is returned."""
     command.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
-    judging = command.add_argument_group("what the config is judged for")
-    judging.add_argument(
-        "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
-    )
-    judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
-    judging.add_argument(
-        "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
-    )
-    judging.add_argument(
-        "--trainer-args",
-        metavar="FILE|FLAGS",
-        help='training arguments: a JSON or YAML file of TrainingArguments fields, or flags such as "--bf16 True"',
-    )
-    judging.add_argument(
-        "--model",
-        metavar="NAME|FOLDER",
-        help="the model that is trained: a folder with its config.json, or its name if it was downloaded before",
-    )
-    judging.add_argument("--gpu", metavar="NAME", help="the GPU that the run is meant for, such as A100-80GB or T4")
-    judging.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
-    judging.add_argument(
-        "--here", action="store_const", const=True, help="the run is meant for this machine: ask it for its GPU, memory"
-    )
+    judging = _add_judging(command)
     rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
@@ -171,6 +167,34 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     )
     files.add_argument(
         "-v", "--verbose", action="store_true", help="say what was judged by, releases and facts, and who says so"
+    )
+    return judging
+
+
+def _add_judging(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """What is known beside the config: who loads it, and the facts."""
+    judging = command.add_argument_group("what the config is judged for")
+    judging.add_argument(
+        "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
+    )
+    judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
+    judging.add_argument(
+        "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
+    )
+    judging.add_argument(
+        "--trainer-args",
+        metavar="FILE|FLAGS",
+        help='training arguments: a JSON or YAML file of TrainingArguments fields, or flags such as "--bf16 True"',
+    )
+    judging.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="the model that is trained: a folder with its config.json, or its name if it was downloaded before",
+    )
+    judging.add_argument("--gpu", metavar="NAME", help="the GPU that the run is meant for, such as A100-80GB or T4")
+    judging.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
+    judging.add_argument(
+        "--here", action="store_const", const=True, help="the run is meant for this machine: ask it for its GPU, memory"
     )
     return judging
 
@@ -302,6 +326,22 @@ def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
         detect=options.detect,
         fail_on=options.fail_on,
         verbose=options.verbose,
+    )
+
+
+def _run_effective(options: argparse.Namespace) -> int:
+    from ds_lint.commands import effective
+
+    return effective.run(
+        effective.Options(
+            options.path,
+            against=options.against,
+            everything=options.all,
+            stack=options.stack,
+            versions=_versions(options),
+            sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
+            output_format=options.output_format,
+        )
     )
 
 

@@ -50,7 +50,7 @@ class Names:
             # The Trainer counts accumulation steps itself, and starts no parallelism of Accelerate's unless told to.
             "Accelerator.gradient_accumulation_steps": lambda: 1 if self._is_trainer else UNKNOWN,
             "Accelerator.parallelism_config": lambda: self._argument("parallelism_config"),
-            "is_rocm_available()": lambda: UNKNOWN,
+            "is_rocm_available()": self._is_rocm,
         }
         self._known.update(dict.fromkeys(_CONFIGS, lambda: values))
 
@@ -86,6 +86,11 @@ class Names:
 
     def _world_size(self) -> Any:
         return self._config.world_size or UNKNOWN
+
+    def _is_rocm(self) -> bool:
+        """Whether the GPU is AMD's; where none is named it is taken for NVIDIA's."""
+        gpu = self._config.facts.gpu
+        return gpu is not None and gpu.compute_capability is None
 
     def _micro_batch_size(self) -> Any:
         return self._value("train_micro_batch_size_per_gpu") if self._is_trainer else UNKNOWN

@@ -70,6 +70,7 @@ def prepare(
             split_batches=False,
             parallelism_config=None,
             fp8_backend=None,
+            fp8_recipe_handler=None,
             state=SimpleNamespace(mixed_precision="no"),
             mixed_precision="no",
             device=torch.device("cpu"),

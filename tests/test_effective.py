@@ -1,0 +1,119 @@
+"""``ds-lint effective``: what a config is when the stack uses it, and who says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft7Validator
+
+from ds_lint import resources
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": 2,
+    "gradient_clipping": "auto",
+    "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"},
+}
+ARGUMENTS = ("--trainer-args", "--per_device_train_batch_size 4 --gradient_accumulation_steps 2")
+VERSIONS = ("--deepspeed-version=0.19.8", "--transformers-version=5.23.0", "--accelerate-version=1.15.0")
+
+
+@pytest.fixture
+def ds(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps(CONFIG, indent=2), encoding="utf-8")
+    return path
+
+
+def lines(result):
+    return {line.split(" = ")[0]: " ".join(line.split(" = ")[1].split()) for line in result.stdout.splitlines()}
+
+
+def test_every_value_says_who_gave_it(run, ds):
+    result = run("effective", "ds.json", *ARGUMENTS, *VERSIONS)
+    assert (result.returncode, result.stderr) == (0, "")
+    found = lines(result)
+    assert found["train_micro_batch_size_per_gpu"] == "4 filled by the Trainer with per_device_train_batch_size"
+    assert found["gradient_accumulation_steps"] == "2 written, ds.json:3"
+    assert found["gradient_clipping"] == "1.0 filled by the Trainer with max_grad_norm"
+    assert found["zero_optimization.reduce_bucket_size"] == "? filled by the Trainer with hidden_size ** 2"
+    assert found["zero_optimization.overlap_comm"] == "null default of DeepSpeed 0.19.8"
+    assert found["bf16.enabled"] == "false added by Accelerate"
+    assert found["steps_per_print"] == '"inf" overwritten by Accelerate with inf'
+    assert "aio.block_size" not in found
+
+
+def test_all_has_the_defaults_of_every_section(run, ds):
+    found = lines(run("effective", "ds.json", "--all", *ARGUMENTS, *VERSIONS))
+    assert found["aio.block_size"] == "1048576 default of DeepSpeed 0.19.8"
+
+
+def test_parameters_have_the_defaults_of_their_constructor(run, ds):
+    ds.write_text(json.dumps({**CONFIG, "optimizer": {"type": "AdamW"}}), encoding="utf-8")
+    assert lines(run("effective", "ds.json", *ARGUMENTS))["optimizer.params.lr"] == "0.001 default of FusedAdam"
+
+
+def test_plain_deepspeed_gets_what_is_written(run, ds):
+    ds.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 1}}', encoding="utf-8")
+    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *VERSIONS))
+    assert found["zero_optimization.stage"] == "1 written, ds.json:1"
+    assert "bf16.enabled" not in found
+
+
+def test_json_is_what_its_schema_says(run, ds):
+    with open(resources.path("schemas", "effective.schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    Draft7Validator.check_schema(schema)
+    for more in ((), ("--against", "ds.json"), ("--all",)):
+        report = json.loads(run("effective", "ds.json", *ARGUMENTS, "--output-format", "json", *more).stdout)
+        Draft7Validator(schema).validate(report)
+
+
+def test_json_tells_what_is_unknown(run, ds):
+    report = json.loads(run("effective", "ds.json", *ARGUMENTS, "--output-format", "json").stdout)
+    found = {value["key"]: value for value in report["values"]}
+    bucket = found["zero_optimization.reduce_bucket_size"]
+    assert (bucket["is_known"], bucket["value"], bucket["by"]) == (False, None, "filled")
+    assert found["steps_per_print"]["value"] == "inf"
+
+
+def test_against_prints_what_differs(run, ds, tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps({**CONFIG, "gradient_clipping": 0.5}), encoding="utf-8")
+    result = run("effective", "ds.json", "--against", "other.json", *ARGUMENTS)
+    assert result.returncode == 1
+    assert [" ".join(line.split()) for line in result.stdout.splitlines()] == [
+        "- gradient_clipping = 1.0 filled by the Trainer with max_grad_norm",
+        "+ gradient_clipping = 0.5 written, other.json:1",
+    ]
+
+
+def test_the_same_in_other_words_is_no_difference(run, ds, tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps({**CONFIG, "gradient_clipping": 1}), encoding="utf-8")
+    result = run("effective", "ds.json", "--against", "other.json", *ARGUMENTS)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_a_config_that_is_refused_says_by_what(run, ds):
+    ds.write_text(json.dumps({**CONFIG, "gradient_clipping": 0.5}), encoding="utf-8")
+    result = run("effective", "ds.json", *ARGUMENTS)
+    assert result.returncode == 0
+    assert result.stderr.startswith("note: ds.json is refused: DS610 `gradient_clipping` is 0.5, and the training")
+    assert lines(result)["gradient_clipping"] == "0.5 written, ds.json:1"
+
+
+def test_without_training_arguments_it_says_what_is_missing(run, ds):
+    result = run("effective", "ds.json", "--stack", "trainer")
+    assert lines(result)["gradient_clipping"] == "? filled by the Trainer with max_grad_norm"
+    assert result.stderr == "note: ds.json: ? follows from the training arguments (give --trainer-args)\n"
+
+
+def test_what_cannot_be_read_is_2(run, ds):
+    assert run("effective", "missing.json").returncode == 2
+    assert run("effective", "ds.json", "--trainer-args", "missing.yaml").returncode == 2
+    assert run("effective", "ds.json", "--deepspeed-version", "latest").returncode == 2
+
+
+def test_standard_input_can_be_shown(run):
+    result = run("effective", "-", "--stack", "deepspeed", stdin='{"train_batch_size": 8}')
+    assert lines(result)["train_batch_size"] == "8 written, <stdin>:1"
