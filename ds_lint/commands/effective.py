@@ -55,14 +55,15 @@ class Options:
 
 
 class _Outcome:
-    """One config, its values, and what is known to refuse it."""
+    """One config, its values, what is known to refuse it, and what there is to say of the releases."""
 
-    __slots__ = ("config", "rejected", "values")
+    __slots__ = ("config", "notes", "rejected", "values")
 
-    def __init__(self, config: Config, values: list[Value], rejected: list[Finding]) -> None:
+    def __init__(self, config: Config, values: list[Value], rejected: list[Finding], notes: list[str]) -> None:
         self.config = config
         self.values = values
         self.rejected = rejected
+        self.notes = notes
 
 
 def run(options: Options) -> int:
@@ -94,11 +95,15 @@ def _outcome(path: str, options: Options, facts: Facts) -> _Outcome:
     else:
         with open(path, "rb") as file:
             document = linting.read(file.read(), path)
-    target = choose(os.path.dirname(document.path), options.versions).newest
+    choice = choose(os.path.dirname(document.path), options.versions)
+    target = choice.newest
     config = linting.config_of(document, target=target, stack=options.stack, facts=facts)
     report = linting.lint_document(document, target=target, stack=options.stack, facts=facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
-    return _Outcome(config, effective(config, everything=options.everything), rejected)
+    notes = list(choice.notes)
+    for library, (first, last) in choice.ranges.items():
+        notes.append(f"{library} {first} to {last} are possible, and {last} is shown")
+    return _Outcome(config, effective(config, everything=options.everything), rejected, notes)
 
 
 def _lines(values: list[Value], terminal: Terminal) -> list[str]:
@@ -124,6 +129,8 @@ def _shown(value: Value) -> str:
 def _note(outcome: _Outcome) -> None:
     """Say what stands between this config and a run, and what the values rest on, beside the list of them."""
     path = visible(outcome.config.document.path)
+    for note in outcome.notes:
+        sys.stderr.write(f"note: {visible(note)}\n")
     for finding in outcome.rejected:
         sys.stderr.write(f"note: {path} is refused: {finding.code} {visible(finding.message)}\n")
     if outcome.config.stack is None:

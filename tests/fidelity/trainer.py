@@ -71,7 +71,7 @@ def prepare(
             parallelism_config=None,
             fp8_backend=None,
             fp8_recipe_handler=None,
-            state=SimpleNamespace(mixed_precision="no"),
+            state=SimpleNamespace(mixed_precision="no", deepspeed_plugin=plugin),
             mixed_precision="no",
             device=torch.device("cpu"),
             _models=[],
