@@ -18,6 +18,7 @@ from installed import knowledge
 from pairs import Pair, pair
 
 from ds_lint.config import Config
+from ds_lint.effective import effective
 from ds_lint.facts import Facts, training
 from ds_lint.facts.model import Model
 from ds_lint.facts.training import UNKNOWN
@@ -50,7 +51,8 @@ def real(pair: Pair) -> tuple[dict | None, str]:
 def disagreement(pair: Pair) -> str | None:
     """What the two do not agree on, or None."""
     final, error = real(pair)
-    ours = prepare(told(pair))
+    config = told(pair)
+    ours = prepare(config)
     mismatched = {tuple(key.split(".")) for key in re.findall(r"^- ds (\S+?)=", error, re.MULTILINE)}
     if mismatched or (ours.mismatches and not error):
         found = {mismatch.path for mismatch in ours.mismatches}
@@ -61,7 +63,21 @@ def disagreement(pair: Pair) -> str | None:
     if (final is None) != ours.is_refused and (ours.is_refused or knows_all(pair)):
         said = [refusal.message for refusal in ours.refusals] + ours.left + list(ours.unsized)
         return f"{error.splitlines()[0] if error else 'runs'}, ds-lint: {said}"
-    return different(final, ours.config) if final is not None else None
+    if final is None:
+        return None
+    return different(final, ours.config) or different(final, shown(config), "effective: ")
+
+
+def shown(config: Config) -> dict:
+    """What ``ds-lint effective`` prints, without the defaults, as a config."""
+    whole: dict = {}
+    for value in effective(config):
+        if value.by != "default":
+            section = whole
+            for name in value.path[:-1]:
+                section = section.setdefault(name, {})
+            section[value.path[-1]] = value.value
+    return whole
 
 
 def different(final, ours, path="") -> str | None:
