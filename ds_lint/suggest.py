@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _CLOSE = 0.8  # of difflib's ratio, in the same section
 _CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by chance
+_TYPO = 0.85  # from here on it is the same name, mistyped: "warmup_min_lr" is no "warmup_min_ratio"
 _TELLING = 6  # letters of a name below which closeness in another section is chance
 _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
 
@@ -71,6 +72,11 @@ def confusion(name: str, knowledge: Knowledge) -> Key | None:
     """The key that people mean who write another tool's name for it, or None."""
     path = knowledge.confusions.get(name)
     return knowledge.find(tuple(path)) if path else None
+
+
+def is_typo(name: str, meant: str) -> bool:
+    """Whether there is no doubt that a name is another one, spelled in another way or mistyped."""
+    return _likeness(name, meant) >= _TYPO
 
 
 def choice(value: str, choices: list[str]) -> str | None:

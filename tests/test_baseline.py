@@ -50,6 +50,7 @@ def test_an_old_repository_starts_clean_and_only_new_findings_count(run, write, 
         "./configs/old.json:1:69",
         "Held back",
         "1 warning in ./configs/old.json",
+        "1 fixable with --fix --unsafe-fixes",
     ]
 
 

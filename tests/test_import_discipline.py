@@ -21,9 +21,9 @@ SLOW = {
 } | ({"json"} if IS_BUILT else set())  # fmt: skip
 # Only files with findings, other commands and folders need these.
 OURS = {
-    "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages",
-    "ds_lint.selection", "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest",
-    "ds_lint.suppression",
+    "ds_lint.commands.fixing", "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.edits", "ds_lint.fix",
+    "ds_lint.layout", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages", "ds_lint.selection",
+    "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest", "ds_lint.suppression",
 }  # fmt: skip
 
 TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
@@ -32,14 +32,15 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands", "callback"),
-    ("judging", "ranges"),
+    ("judging", "ranges", "fix"),
     ("settings",),
     ("selection",),
     ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "memory", "arguments", "prepared", "suppression", "_built",
+        "resources", "stacks", "stores", "edits", "layout", "facts", "memory", "arguments", "prepared", "suppression",
+        "_built",
     ),
     ("source",),
     ("tree",),

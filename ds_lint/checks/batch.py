@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.config import Config
+    from ds_lint.finding import Fix
 
 TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
@@ -22,6 +23,8 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
     """Neither of the two keys of which DeepSpeed needs one."""
     if _given(config, TRAIN) is None and _given(config, MICRO) is None:
         steps = config.member(STEPS)
+        from ds_lint import edits
+
         yield Problem(
             (STEPS,) if steps else None,
             steps.key_span if steps else config.opening,
@@ -29,6 +32,7 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
             rejected("parse"),
             help=f'Add "{MICRO}": 1, or "auto" if the Trainer or Accelerate loads the file.',
             label="no batch size",
+            fix=edits.set_to_auto(config, (MICRO,), "safe" if config.stack == "trainer" else "unsafe"),
         )
 
 
@@ -56,7 +60,17 @@ def batch_arithmetic(config: Config) -> Iterator[Problem]:
         help=f"Set `{MICRO}` and `{STEPS}`, and leave `{TRAIN}` out: DeepSpeed computes it for any world size.",
         label="does not multiply up" if _is_number(first.value.value) else "not a number",
         related=[Related(other.value.span, other.key) for other in others],
+        fix=_without_total(config),
     )
+
+
+def _without_total(config: Config) -> Fix | None:
+    """Leave the product to DeepSpeed, where the factors are numbers."""
+    from ds_lint import edits
+
+    if _given(config, MICRO) is None or not all(_usable(_given(config, name)) for name in (MICRO, STEPS)):
+        return None
+    return edits.deletion(config, (TRAIN,), "unsafe")
 
 
 def _given(config: Config, name: str) -> object:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from ds_lint.checks.problem import ADVICE, IGNORED, NO_EFFECT, Outcome, Problem, rejected
 from ds_lint.config import AUTO
-from ds_lint.finding import Edit, Fix, Related
+from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.spelling import holds_auto, is_comment
-from ds_lint.tree import Span, dotted
+from ds_lint.switches import is_truthy
+from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config, Visit
+    from ds_lint.finding import Fix
     from ds_lint.knowledge import Key
     from ds_lint.tree import Member, Node
 
@@ -33,7 +35,6 @@ def unknown_key(config: Config) -> Iterator[Problem]:
         what = f"DeepSpeed does not know `{dotted(visit.path)}`"
         if last_release:
             what = f"DeepSpeed has not read `{dotted(visit.path)}` since {_next_release(config, last_release)}"
-        is_near = meant is not None and meant.path[:-1] == visit.section.path
         yield Problem(
             visit.path,
             visit.member.key_span,
@@ -44,7 +45,7 @@ def unknown_key(config: Config) -> Iterator[Problem]:
             if meant
             else "unknown key",
             severity=None if meant or last_release or visit.section.strict else "warning",
-            fix=_rename(visit, meant) if meant and is_near and not rewritten and visit.value.value != AUTO else None,
+            fix=None if rewritten else _as_meant(config, visit, meant),
         )
 
 
@@ -65,6 +66,7 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
             outcomes,
             help=_move(visit, home),
             label=f"belongs {_into(home)}",
+            fix=_moved(config, visit, home),
         )
 
 
@@ -74,6 +76,8 @@ def removed_key(config: Config) -> Iterator[Problem]:
     for visit in config.remarkable:
         if visit.key is None or "removed" not in visit.key.facts:
             continue
+        from ds_lint import edits  # only findings have fixes
+
         since = visit.key.facts.get("since", config.knowledge.deepspeed)
         yield Problem(
             visit.path,
@@ -83,6 +87,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
             {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
             help=_instead_of_removed(visit, since),
             label="removed",
+            fix=edits.deletion(config, visit.path, "safe" if _is_switched_off(visit.value) else "unsafe"),
         )
 
 
@@ -99,6 +104,8 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
         name = known.name if known else successor
         both = _successor(config, visit, successor)
         if both is not None and both.value.value != AUTO:
+            from ds_lint import edits
+
             yield Problem(
                 visit.path,
                 visit.member.key_span,
@@ -108,6 +115,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
                 label="deprecated spelling",
                 severity="error",
                 related=[Related(both.key_span, "its successor")],
+                fix=edits.deletion(config, visit.path, _safe_if_alike(config, visit.value, both.value)),
             )
         else:
             yield Problem(
@@ -117,6 +125,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
                 ADVICE,
                 help=_written_anew(visit, name),
                 label=f"now `{name}`",
+                fix=_succeeded(config, visit, name),
             )
 
 
@@ -126,6 +135,8 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
     for visit in config.remarkable:
         if visit.key is None or "no_effect" not in visit.key.facts or not _says_something(visit):
             continue
+        from ds_lint import edits
+
         yield Problem(
             visit.path,
             visit.member.key_span,
@@ -133,6 +144,7 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
             NO_EFFECT,
             help="Delete the key; the run stays the same.",
             label="without effect",
+            fix=edits.deletion(config, visit.path, "unsafe" if visit.key.facts.get("deprecated") else "safe"),
         )
 
 
@@ -146,6 +158,9 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
         place = (*visit.section.path, visit.key.name)
         first = seen.setdefault(place, visit)
         if first is not visit:
+            from ds_lint import edits
+
+            alias = first if visit.member.key == visit.key.name else visit
             yield Problem(
                 visit.path,
                 visit.member.key_span,
@@ -155,6 +170,7 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
                 help=f"Keep `{visit.key.name}`, the documented name, and delete the other.",
                 label="second name",
                 related=[Related(first.member.key_span, "first name")],
+                fix=edits.deletion(config, alias.path, _safe_if_alike(config, first.value, visit.value)),
             )
 
 
@@ -163,6 +179,8 @@ def comment_in_strict_section(config: Config) -> Iterator[Problem]:
     """Comment keys in a section that refuses every key it does not know."""
     for visit in config.unknown:
         if visit.section.strict and is_comment(visit.member.key):
+            from ds_lint import edits
+
             outcomes = _outcomes_of_unread(config, visit)
             yield Problem(
                 visit.path,
@@ -171,6 +189,7 @@ def comment_in_strict_section(config: Config) -> Iterator[Problem]:
                 outcomes,
                 help="Move the comment to the top level of the config, where DeepSpeed does not look at it.",
                 label="refused here",
+                fix=edits.moving(config, visit.path, (visit.member.key,), "safe"),
             )
 
 
@@ -192,6 +211,8 @@ def unread_key(config: Config) -> Iterator[Problem]:
     old = config.member("bfloat16")
     new = config.member("bf16")
     if old is not None and new is not None and new.value.kind != "null":
+        from ds_lint import edits
+
         yield Problem(
             ("bfloat16",),
             old.key_span,
@@ -201,6 +222,7 @@ def unread_key(config: Config) -> Iterator[Problem]:
             label="not read",
             severity="warning",
             related=[Related(new.key_span, "read instead")],
+            fix=edits.deletion(config, ("bfloat16",), _safe_if_alike(config, old.value, new.value)),
         )
 
 
@@ -220,6 +242,7 @@ def newer_key(config: Config) -> Iterator[Problem]:
             outcomes,
             help=_instead_of_newer(config, visit, arrival),
             label=f"since {arrival}",
+            fix=_as_of_old(config, visit),
         )
 
 
@@ -259,10 +282,14 @@ def _written_anew(visit: Visit, name: str) -> str:
 
 
 def _move(visit: Visit, home: Key) -> str:
-    if home.path[0] == "fp16" and visit.section.path[:1] in (("bf16",), ("bfloat16",)):
+    if _is_loss_scale_of_bf16(visit, home):
         return "Delete it: bf16 has the range of fp32 and needs no loss scale."
     section = dotted(home.path[:-1])
     return f"Move it {f'into `{section}`' if section else 'to the top level'}: DeepSpeed reads `{dotted(home.path)}`."
+
+
+def _is_loss_scale_of_bf16(visit: Visit, home: Key) -> bool:
+    return home.path[0] == "fp16" and visit.section.path[:1] in (("bf16",), ("bfloat16",))
 
 
 def _instead_of_removed(visit: Visit, since: str) -> str:
@@ -345,12 +372,77 @@ def _into(key: Key, *, section: bool = False) -> str:
     return f"in `{dotted(path)}`" if path else "at the top level"
 
 
-def _rename(visit: Visit, meant: Key) -> Fix:
-    inside = Span(visit.member.key_span.start + 1, visit.member.key_span.end - 1)
-    if visit.member.key_span.end - visit.member.key_span.start != len(visit.member.key) + 2:
-        inside = visit.member.key_span  # an unquoted key, or one with escapes
-    text = meant.name if inside is not visit.member.key_span else f'"{meant.name}"'
-    return Fix(f"Rename `{visit.member.key}` to `{meant.name}`", "safe", [Edit(inside, text)])
+def _as_meant(config: Config, visit: Visit, meant: Key | None) -> Fix | None:
+    """A typo is mended; a key that belongs elsewhere under another name, or nowhere, is more than that."""
+    from ds_lint import edits
+
+    if meant is None:
+        return edits.deletion(config, visit.path, "unsafe")
+    if meant.path[:-1] != visit.section.path:
+        return edits.moving(config, visit.path, meant.path, "unsafe")
+    if visit.value.value == AUTO and not config.filled_by(meant.path):
+        return None
+    return edits.renaming(
+        config, visit.path, meant.name, "safe" if _is_beyond_doubt(config, visit, meant) else "unsafe"
+    )
+
+
+def _is_beyond_doubt(config: Config, visit: Visit, meant: Key) -> bool:
+    """Whether a key was renamed, is another tool's name for this one, or mistyped."""
+    from ds_lint import suggest
+
+    name, knowledge = visit.member.key, config.knowledge
+    is_known = knowledge.new_name(visit.path) is not None or suggest.confusion(name, knowledge) is meant
+    return is_known or suggest.is_typo(name, meant.name)
+
+
+def _moved(config: Config, visit: Visit, home: Key) -> Fix | None:
+    """To its section, safe where that is there or the one around it; a loss scale in bf16 has no place."""
+    from ds_lint import edits
+
+    if _is_loss_scale_of_bf16(visit, home):
+        return edits.deletion(config, visit.path, "safe")
+    is_there = len(home.path) == 1 or config.root.get(home.path[0]) is not None
+    return edits.moving(config, visit.path, home.path, "safe" if is_there else "unsafe")
+
+
+def _succeeded(config: Config, visit: Visit, name: str) -> Fix | None:
+    """The successor instead of a deprecated key, as ``_written_anew`` says it."""
+    from ds_lint import edits
+    from ds_lint.finding import Fix
+
+    renamed = edits.renaming(config, visit.path, name, "safe")
+    if not name.startswith("offload_"):
+        return renamed
+    if not visit.value.value:
+        return edits.deletion(config, visit.path, "safe")
+    section = edits.replacement(config, visit.path, '{"device": "cpu"}', "safe")
+    if visit.value.value is not True or renamed is None or section is None:
+        return None
+    return Fix(f"Write `{name}` instead", "safe", [*renamed.edits, *section.edits])
+
+
+def _as_of_old(config: Config, visit: Visit) -> Fix | None:
+    """The name that the target knows, where it takes the same values."""
+    from ds_lint import edits
+
+    old = config.knowledge.old_name(visit.path)
+    if old is None:
+        return edits.deletion(config, visit.path, "unsafe")
+    renamed = config.knowledge.new_name((*visit.section.path, old)) or {}
+    return None if "value" in renamed else edits.renaming(config, visit.path, old, "safe")
+
+
+def _is_switched_off(value: Node) -> bool:
+    """Whether a feature that is gone was not in use: false, null, nothing, -1 (of a size), or not enabled."""
+    enabled = value.get("enabled")
+    return not is_truthy(value) or value.value == -1 or (enabled is not None and not is_truthy(enabled))
+
+
+def _safe_if_alike(config: Config, one: Node, other: Node) -> str:
+    """How safe it is to delete one of two values: unless they are the same, it takes a decision."""
+    text = config.document.text
+    return "safe" if text[one.span.start : one.span.end] == text[other.span.start : other.span.end] else "unsafe"
 
 
 def _next_release(config: Config, release: str) -> str:

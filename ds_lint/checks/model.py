@@ -33,6 +33,8 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     blocks = _blocks(config, model)
     if not blocks or _are_leaves(config, blocks):
         return
+    from ds_lint import edits
+
     names = [block.rpartition(".")[2] for block in blocks]
     release = config.knowledge.target["transformers"]
     yield Problem(
@@ -44,6 +46,9 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
         RISK,
         help=_leaf_help(config, names),
         label="ranks gather different experts",
+        fix=edits.setting(config, (ZERO, "leaf_module", "classes"), names, "unsafe")
+        if config.knowledge.knows((ZERO, "leaf_module"))
+        else None,
     )
 
 
@@ -107,6 +112,8 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
         return  # code that comes with a model may use it
     on = [one.key for one in member.value.members if is_truthy(one.value)]
     if on:
+        from ds_lint import edits
+
         yield Problem(
             ("activation_checkpointing",),
             member.key_span,
@@ -115,6 +122,7 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
             {"trainer": NO_EFFECT},
             help="Delete it, and set gradient_checkpointing in the training arguments.",
             label="nothing is recomputed",
+            fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.checks.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
-from ds_lint.checks.values import shown, unquoted
+from ds_lint.checks.values import as_wanted, nearest, shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.constructors import Constructor, optimizer_constructor, scheduler_constructor
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.config import Config
-    from ds_lint.tree import Member
+    from ds_lint.finding import Fix
+    from ds_lint.tree import KeyPath, Member
 
 # ZERO_SUPPORTED_OPTIMIZERS in deepspeed/runtime/zero/utils.py; a fidelity test compares the two.
 ZERO_TESTED = frozenset(
@@ -53,6 +54,7 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=_other_type(name, known, "AdamW"),
         label=_age(last_release, arrival),
+        fix=nearest(config, ("optimizer", "type"), name, _spelled(known)),
     )
 
 
@@ -75,6 +77,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=_other_type(name, known, "WarmupLR"),
         label=_age(last_release, arrival),
+        fix=nearest(config, ("scheduler", "type"), name, _spelled(known)),
     )
 
 
@@ -99,6 +102,7 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
                 _but_auto(config, member, (section, "params", member.key), outcome),
                 help=_instead_of(member.key, meant),
                 label=f"did you mean `{meant}`?" if meant else "unknown parameter",
+                fix=_as_meant(config, (section, "params", member.key), meant),
             )
 
 
@@ -128,6 +132,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     outcomes,
                     help=_instead_of_value(member, words),
                     label=f"not {words}" if len(words) < 40 else "refused",
+                    fix=as_wanted(config, path, member.value, words),
                 )
 
 
@@ -148,6 +153,8 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
             missing = [name for name in constructor.required() if name not in given]
             message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
         if missing:
+            from ds_lint import edits
+
             yield Problem(
                 (section, "type"),
                 kind.value.span,
@@ -155,6 +162,7 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
                 rejected("initialize"),
                 help=f'Add "params": {{}} to `{section}`.' if missing == ["params"] else f"Add {_quoted(missing)}.",
                 label=f"needs {_quoted(missing)}",
+                fix=edits.written(config, (section, "params"), {}, "safe") if missing == ["params"] else None,
             )
 
 
@@ -164,15 +172,19 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "params", "max_grad_norm")
     if member is None or not _builds_optimizer(config):
         return
+    path = ("optimizer", "params", "max_grad_norm")
     broken = member.value.kind not in ("integer", "float", "boolean")
+    from ds_lint import edits
+
     yield Problem(
-        ("optimizer", "params", "max_grad_norm"),
+        path,
         member.key_span,
         "DeepSpeed refuses `max_grad_norm` among the optimizer's parameters: "
         + ("DeepSpeedConfig raises" if broken else "deepspeed.initialize raises"),
         rejected("parse" if broken else "initialize"),
         help="Delete it, and set `gradient_clipping` at the top level.",
         label="belongs to `gradient_clipping`",
+        fix=edits.moving(config, path, ("gradient_clipping",), "safe") or edits.deletion(config, path, "unsafe"),
     )
 
 
@@ -211,6 +223,8 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         return
     if str(member.value.value).lower() in _ONEBIT:
         return  # onebit-with-zero
+    from ds_lint import edits
+
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -218,6 +232,7 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help='Set "zero_allow_untested_optimizer": true, or use AdamW.',
         label="untested under ZeRO",
+        fix=edits.setting(config, ("zero_allow_untested_optimizer",), True, "unsafe"),
     )
 
 
@@ -272,6 +287,8 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
     if model_dtype(config) == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32"):
         return  # another wrapper, which does not look at it
     if zero_stage(config) == 0 and model_dtype(config) != "fp32":
+        from ds_lint import edits
+
         yield Problem(
             ("optimizer", "legacy_fusion"),
             member.value.span,
@@ -280,6 +297,7 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
             rejected("train"),
             help="Delete `legacy_fusion`.",
             label="on",
+            fix=edits.deletion(config, ("optimizer", "legacy_fusion"), "unsafe"),
         )
 
 
@@ -294,6 +312,8 @@ def unknown_warmup_type(config: Config) -> Iterator[Problem]:
     if facts and refusal(facts, False, member.value, member.value.kind, member.value.value):
         return  # refused-parameter
     if member.value.kind == "string" and member.value.value not in ("log", "linear", AUTO):
+        from ds_lint import edits
+
         yield Problem(
             ("scheduler", "params", "warmup_type"),
             member.value.span,
@@ -301,6 +321,8 @@ def unknown_warmup_type(config: Config) -> Iterator[Problem]:
             WRONG_RESULT,
             help='Write "linear" or "log".',
             label="taken for log",
+            fix=nearest(config, ("scheduler", "params", "warmup_type"), str(member.value.value), ["log", "linear"])
+            or edits.replacement(config, ("scheduler", "params", "warmup_type"), '"log"', "unsafe"),
         )
 
 
@@ -310,6 +332,8 @@ def negative_clipping(config: Config) -> Iterator[Problem]:
     member = config.member("gradient_clipping")
     limit = number(member.value.value) if member else None
     if member is not None and limit is not None and limit < 0:
+        from ds_lint import edits
+
         yield Problem(
             ("gradient_clipping",),
             member.value.span,
@@ -317,6 +341,7 @@ def negative_clipping(config: Config) -> Iterator[Problem]:
             WRONG_RESULT,
             help="Write the largest gradient norm that is meant, or 0 to say that nothing is clipped.",
             label="clips nothing",
+            fix=edits.replacement(config, ("gradient_clipping",), "0", "safe"),
         )
 
 
@@ -341,6 +366,8 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         instead = f"Use fp16, upgrade to DeepSpeed {config.knowledge.ended('bf16-has-a-static-loss-scale')}"
     else:
         return
+    from ds_lint import edits
+
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -350,6 +377,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         help=f"{instead}, or use AdamW.",
         label="needs a dynamic loss scale",
         related=[Related(scale.value.span, "static")] if scale is not None and is_static else (),
+        fix=edits.replacement(config, ("fp16", "loss_scale"), "0", "unsafe") if is_static else None,
     )
 
 
@@ -428,8 +456,13 @@ def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Ou
 def _other_type(name: str, known: list[str], usual: str) -> str:
     from ds_lint import suggest
 
-    meant = suggest.choice(name, [_SPELLED.get(one, one) for one in known])
+    meant = suggest.choice(name, _spelled(known))
     return f'Write "{meant}".' if meant and meant.lower() != name.lower() else f'Write "{meant or usual}".'
+
+
+def _spelled(known: list[str]) -> list[str]:
+    """The types as people write them; DeepSpeed compares its own in lower case."""
+    return [_SPELLED.get(one, one) for one in known]
 
 
 _SPELLED = {"adam": "Adam", "adamw": "AdamW", "lamb": "Lamb", "adagrad": "Adagrad", "lion": "Lion"}
@@ -444,6 +477,14 @@ def _instead_of_value(member: Member, wanted: str) -> str:
 
 def _instead_of(name: str, meant: str | None) -> str:
     return f"Write `{meant}`." if meant else f"Delete `{name}`."
+
+
+def _as_meant(config: Config, path: KeyPath, meant: str | None) -> Fix | None:
+    from ds_lint import edits, suggest
+
+    if meant is None:
+        return edits.deletion(config, path, "unsafe")
+    return edits.renaming(config, path, meant, "safe" if suggest.is_typo(path[-1], meant) else "unsafe")
 
 
 def _quoted(names: list[str]) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config
+    from ds_lint.finding import Fix
+    from ds_lint.tree import KeyPath
 
 DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
     **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
@@ -39,7 +41,19 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
             help="Switch one of them off: bf16 on Ampere and newer GPUs, fp16 on older ones.",
             label="bf16 is on",
             related=[Related(one.value.span, "and fp16 is on")],
+            fix=_left_to_the_arguments(config, ("fp16", "enabled"), (bf16, "enabled")),
         )
+
+
+def _left_to_the_arguments(config: Config, *paths: KeyPath) -> Fix | None:
+    """Both switches as "auto", where the arguments of the run then decide."""
+    from ds_lint import edits
+    from ds_lint.finding import Fix
+
+    fixes = [fix for path in paths if (fix := edits.set_to_auto(config, path, "unsafe"))]
+    if len(fixes) < len(paths):
+        return None
+    return Fix('Set both to "auto"', "unsafe", [edit for fix in fixes for edit in fix.edits])
 
 
 @rule("DS402", "param-dtype-conflict", severity="error", effects=("rejected",), keys=("data_types",))
@@ -49,6 +63,8 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
     wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
     if member is not None and wanted is not None and wanted != dtype:
+        from ds_lint import edits
+
         yield Problem(
             ("data_types", "param_dtype"),
             member.value.span,
@@ -58,6 +74,7 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
             if wanted in ("fp16", "bf16")
             else "Delete `param_dtype`, or switch fp16 and bf16 off.",
             label=f"the model is {dtype}",
+            fix=edits.deletion(config, ("data_types", "param_dtype"), "unsafe"),
         )
 
 
@@ -71,6 +88,8 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
     if member is not None and wanted is not None and wanted != accumulated and zero_stage(config) == 0:
         if config.node("optimizer", "type") is None:
             return  # checked only where the config brings an optimizer
+        from ds_lint import edits
+
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
@@ -79,6 +98,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
             label=f"the model is {dtype}",
+            fix=edits.deletion(config, ("data_types", "grad_accum_dtype"), "unsafe"),
         )
 
 
@@ -114,6 +134,8 @@ def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
         value = number_of(member.value) if member else None
         if member is None or value is None or value > 0 or (value and not is_checked):
             continue
+        from ds_lint import edits
+
         yield Problem(
             ("fp16", name),
             member.value.span,
@@ -122,6 +144,7 @@ def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
             rejected("parse" if is_checked else "train"),
             help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
             label="not above 0",
+            fix=edits.deletion(config, ("fp16", name), "unsafe"),
         )
 
 
@@ -137,6 +160,8 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
     if enabled is not None and enabled.value == "auto" and config.stack != "deepspeed":
         return
     dtype = model_dtype(config)
+    from ds_lint import edits
+
     yield Problem(
         ("fp16", "auto_cast"),
         member.value.span,
@@ -144,6 +169,7 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
         rejected("train"),
         help="Set `fp16.enabled` to true, or delete `auto_cast`.",
         label=f"the model is {dtype}",
+        fix=edits.deletion(config, ("fp16", "auto_cast"), "unsafe"),
     )
 
 
@@ -154,6 +180,8 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
     key = config.knowledge.find(("amp", "enabled"))
     if member is None or key is None or not is_on(config, "amp", "enabled") or not zero_stage(config):
         return
+    from ds_lint import edits
+
     yield Problem(
         ("amp", "enabled"),
         member.value.span,
@@ -161,6 +189,7 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help='Delete `amp`, and switch on "bf16" or "fp16".',
         label="not with ZeRO",
+        fix=edits.deletion(config, ("amp",), "unsafe"),
     )
 
 
@@ -185,6 +214,8 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
     largest = 63 if is_scaled else 1023  # torch takes whole numbers of 64 bits
     if power > largest and config.node("optimizer", "type") is not None:
         is_printed = section is not None and not section.strict and power > _MOST_POWER_IN_PRINT
+        from ds_lint import edits
+
         yield Problem(
             ("fp16", "initial_scale_power"),
             member.value.span,
@@ -193,6 +224,7 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
             rejected("initialize" if is_printed else "train"),
             help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
             label=f"at most {largest}",
+            fix=edits.replacement(config, ("fp16", "initial_scale_power"), "16", "unsafe"),
         )
 
 
@@ -206,6 +238,8 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
     if constructor is None or constructor.name != "FusedAdam" or not is_on(config, "fp16", "enabled"):
         return
     if member.value.value != "auto" and number_of(member.value):
+        from ds_lint import edits
+
         yield Problem(
             ("fp16", "loss_scale"),
             member.value.span,
@@ -215,6 +249,7 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
             help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
             label="static",
+            fix=edits.replacement(config, ("fp16", "loss_scale"), "0", "unsafe"),
         )
 
 
@@ -272,6 +307,8 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         return
     if any(is_on(config, section, "enabled") for section in ("amp", "torch_autocast")):
         return
+    from ds_lint import edits
+
     yield Problem(
         None,
         config.opening,
@@ -281,6 +318,7 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         RISK,
         help='Add "bf16": {"enabled": true}, on a GPU since Ampere.',
         label="no 16-bit section",
+        fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
     )
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config, Visit
     from ds_lint.constructors import Constructor
+    from ds_lint.finding import Fix
     from ds_lint.knowledge import Key, Knowledge
-    from ds_lint.tree import Scalar, Span
+    from ds_lint.tree import KeyPath, Scalar, Span
 
 FAMILY = "DS12"  # with what the codes of these rules begin
 
@@ -50,6 +51,7 @@ def changed_default(config: Config) -> Iterator[Problem]:
             f"{config.before.deepspeed} does, or {as_json(key.facts['default'])} to say that the new one is meant.",
             label="new default",
             severity="warning" if consequence and config.is_upgrade else None,
+            fix=_as_before(config, key.path, older.facts["default"]),
         )
     yield from _changed_parameters(config, config.before)
 
@@ -137,6 +139,7 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
                     help=f'Write "{name}": {as_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
                     label="new default",
                     severity="warning" if config.is_upgrade else None,
+                    fix=_as_before(config, (section, "params", name), older[name]),
                 )
 
 
@@ -145,6 +148,13 @@ def _defaults(knowledge: Knowledge, section: str, kind: str, constructor: Constr
         if one["callee"].endswith(f".{constructor.name}"):
             return one.get("parameters") or {}
     return {}
+
+
+def _as_before(config: Config, path: KeyPath, default: Scalar) -> Fix | None:
+    """The older default, written where the key is missing; null may not be taken."""
+    from ds_lint import edits
+
+    return None if default is None else edits.written(config, path, default, "unsafe")
 
 
 def _differs(older: object, newer: object) -> bool:

@@ -26,6 +26,8 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
         return
     choice = member.value.get("data_parallel")
     if choice is None or choice.kind == "null":
+        from ds_lint import edits
+
         yield Problem(
             ("checkpoint", "writer"),
             member.key_span,
@@ -34,4 +36,5 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
             rejected("initialize"),
             help='Add "data_parallel": "REPLICA" to `checkpoint.writer`.',
             label="needs `data_parallel`",
+            fix=edits.written(config, ("checkpoint", "writer", "data_parallel"), "REPLICA", "unsafe"),
         )

@@ -11,6 +11,7 @@ from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
 from ds_lint.source.json import MOST_NESTING_JSON
+from ds_lint.spelling import as_json
 from ds_lint.tree import Span
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
     from ds_lint.source.document import SyntaxIssue
-    from ds_lint.tree import Member, Node
+    from ds_lint.tree import KeyPath, Member, Node
 
 # What a message calls a construct that is no JSON, and what to do.
 _WORDS = {
@@ -86,7 +87,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
             help=instead,
             label=issue.kind.replace("-", " "),
             severity="warning" if "deepspeed" in config.stacks else "error",
-            fix=Fix("Delete the comma", "safe", [Edit(issue.span, "")]) if issue.kind == "trailing-comma" else None,
+            fix=_mended(config, issue),
         )
 
 
@@ -95,14 +96,16 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
     """One key twice in one object."""
     for issue in _of(config, "duplicate-key"):
         name = issue.found.strip("\"'")
+        path = _path(issue)
         yield Problem(
-            _path(issue),
+            path,
             issue.span,
             f"`{name}` stands here twice: {_DUPLICATE[_who_loads(config)]}",
             {stack: rejected("load") if stack == "deepspeed" else OVERRIDDEN for stack in config.stacks},
             help="Delete the one that is not meant.",
             label="this one wins with the Trainer",
             related=[Related(issue.related, "the first")] if issue.related else [],
+            fix=_without_the_first(config, path, issue.related) if path and issue.related else None,
         )
 
 
@@ -152,6 +155,7 @@ def broken_syntax(config: Config) -> Iterator[Problem]:
             _outcomes(config, issue),
             help=instead,
             label=issue.kind.replace("-", " "),
+            fix=_mended(config, issue),
         )
 
 
@@ -239,6 +243,47 @@ def yaml(config: Config) -> Iterator[Problem]:
         help="Write it as JSON: every section in braces, every key in double quotes.",
         label="YAML",
     )
+
+
+def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
+    """The JSON for a construct, where there is no doubt about it."""
+    if issue.kind in ("trailing-comma", "extra-comma"):
+        return Fix("Delete the comma", "safe", [Edit(issue.span, "")])
+    if issue.kind == "missing-comma":
+        return Fix("Add the comma", "safe", [Edit(issue.span, ",")])
+    written = config.document.text[issue.span.start : issue.span.end]
+    if issue.kind in ("unquoted-key", "unquoted-value", "single-quotes") and not any(one in written for one in '"\\'):
+        inside = written[1:-1] if issue.kind == "single-quotes" else written
+        # A bare word may be a string, or a variable of the script that the text was copied from.
+        is_word = issue.kind == "unquoted-value" and not _hjson_reads_what_is_meant(config, issue)
+        return Fix("Use double quotes", "unsafe" if is_word else "safe", [Edit(issue.span, f'"{inside}"')])
+    if issue.kind == "number-format":
+        return _as_json_number(config, issue)
+    return None
+
+
+def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
+    """``1_000`` and ``.5`` as JSON has them."""
+    path = _path(issue)
+    node = config.document.root.at(path) if config.document.root is not None and path else None
+    if node is None or node.span != issue.span or not isinstance(node.value, (int, float)):
+        return None
+    number = as_json(node.value)
+    return Fix(f"Write {number}", "safe", [Edit(issue.span, number)])
+
+
+def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None:
+    """Leave the one of two duplicates that json takes; where they say different things, that is a decision."""
+    from ds_lint import edits, layout
+
+    section = config.root.at(path[:-1])
+    member = layout.member_at(section, first.start) if section is not None else None
+    other = section.member(path[-1]) if section is not None else None
+    if member is None or other is None:
+        return None
+    text = config.document.text
+    one, another = (text[found.value.span.start : found.value.span.end] for found in (member, other))
+    return edits.deletion(config, path, "safe" if one == another else "unsafe", member=member)
 
 
 def _is_section_as_text(config: Config, member: Member) -> bool:

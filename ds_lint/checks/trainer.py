@@ -24,6 +24,8 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None:
         return
+    from ds_lint import edits
+
     yield Problem(
         None,
         config.opening,
@@ -31,6 +33,7 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
         dict.fromkeys(concerned, rejected("initialize")),
         help='Add "zero_optimization": {"stage": 0}, or the stage that the run is meant to have.',
         label="no `zero_optimization`",
+        fix=edits.written(config, ("zero_optimization", "stage"), 0, "unsafe"),
     )
 
 
@@ -41,6 +44,8 @@ def offload_null(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not concerned:
         return
+    from ds_lint import edits
+
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.value.span,
@@ -49,6 +54,7 @@ def offload_null(config: Config) -> Iterator[Problem]:
         dict.fromkeys(concerned, rejected("initialize")),
         help="Delete `offload_optimizer`.",
         label="null",
+        fix=edits.deletion(config, ("zero_optimization", "offload_optimizer"), "safe"),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
-from ds_lint.finding import Edit, Fix
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json, holds_auto, is_comment
 from ds_lint.switches import bf16_section, is_truthy, model_dtype
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config, Visit
+    from ds_lint.finding import Fix
     from ds_lint.knowledge import Key
     from ds_lint.tree import KeyPath, Member, Node
 
@@ -45,6 +45,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
                 outcomes,
                 help=_instead(visit, key, wanted),
                 label=f"not {wanted}" if len(wanted) < 40 else "refused",
+                fix=_mended(config, visit, key, wanted),
             )
 
 
@@ -58,6 +59,8 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
         return
     if refusal(known.facts, True, stage, stage.kind, stage.value):
         return  # refused-value
+    from ds_lint import edits
+
     number = int(float(str(stage.value)))
     empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
     consequence = (
@@ -73,7 +76,7 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
         help=f"Write the number: {number}.",
         label="a string",
         severity="error" if empty else "warning",
-        fix=Fix(f"Write {number} without quotes", "safe", [Edit(stage.span, str(number))]),
+        fix=edits.replacement(config, ("zero_optimization", "stage"), str(number), "safe"),
     )
 
 
@@ -87,6 +90,8 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
         if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
         if outcomes:
+            from ds_lint import edits
+
             others = [_NAMES[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
             stops = f"{' and '.join(others)} {'stop' if len(others) > 1 else 'stops'} at it" if others else ""
             yield Problem(
@@ -97,6 +102,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
                 help="Write the value, or delete the key to get DeepSpeed's default.",
                 label="not filled",
                 severity="warning" if all(one.effect == "no-effect" for one in outcomes.values()) else None,
+                fix=edits.deletion(config, path, "unsafe"),
             )
 
     yield from _autos_in_comments(config)
@@ -107,6 +113,8 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
     outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
     for visit in config.unknown:
         if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
+            from ds_lint import edits
+
             yield Problem(
                 visit.path,
                 visit.member.key_span,
@@ -115,6 +123,7 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
                 outcomes,
                 help='Delete the key, or write something other than "auto" in it.',
                 label='holds an "auto"',
+                fix=edits.deletion(config, visit.path, "unsafe"),
             )
 
 
@@ -126,6 +135,8 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
     for path, member, visit in _autos(config):
         if visit is None or not config.filled_by(path):
             continue
+        from ds_lint import edits
+
         outcome, plain = _what_deepspeed_does(config, visit)
         yield Problem(
             path,
@@ -135,6 +146,7 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
             help="Write the value.",
             label="not filled",
             severity="warning" if outcome.effect == "no-effect" else None,
+            fix=edits.deletion(config, path, "unsafe"),
         )
 
 
@@ -278,6 +290,50 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
     return f"Write {wanted}, or delete the key to get DeepSpeed's default."
 
 
+def _mended(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
+    """The value that ``_instead`` names; safe where it is the same one, written in another way."""
+    from ds_lint import edits
+
+    value = visit.value
+    if value.kind == "null":
+        return edits.deletion(config, visit.path, "safe")
+    fix = as_wanted(config, visit.path, value, wanted)
+    if fix is not None or value.kind != "string":
+        return fix
+    text = str(value.value)
+    if text.strip().lower() == AUTO:
+        return edits.set_to_auto(config, visit.path)
+    device = key.child("device") if key.is_section else None
+    if device is not None and text in device.facts.get("enum", ()):
+        return edits.replacement(config, visit.path, as_json({"device": text}), "safe")
+    choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
+    return nearest(config, visit.path, text, choices)
+
+
+def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | None:
+    """The number or boolean that a quoted one stands for, and a whole number where one is wanted."""
+    from ds_lint import edits
+
+    if value.kind == "string":
+        plain = unquoted(str(value.value), wanted)
+        return edits.replacement(config, path, plain, "safe") if plain else None
+    number = float(value.value or 0) if value.kind == "float" else 0.0
+    if "whole number" not in wanted or not 1 <= abs(number) < 1e18:
+        return None
+    return edits.replacement(config, path, str(int(number)), "safe" if number.is_integer() else "unsafe")
+
+
+def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix | None:
+    """The choice that was most likely meant; in another case or with other spaces around it, it is the same word."""
+    from ds_lint import edits, suggest
+
+    meant = suggest.choice(text, choices)
+    if meant is None or meant == text:
+        return None
+    is_same = meant.lower() == text.strip().lower()
+    return edits.replacement(config, path, as_json(meant), "safe" if is_same else "unsafe")
+
+
 def unquoted(text: str, wanted: str) -> str | None:
     """The JSON number or boolean that a quoted value stands for, if that is what is wanted."""
     if text.strip().lower() in ("true", "false"):
@@ -288,4 +344,7 @@ def unquoted(text: str, wanted: str) -> str | None:
         return None
     if "number" not in wanted or number - number != 0:
         return None
-    return str(int(number)) if number.is_integer() else text.strip()
+    if number.is_integer():
+        return str(int(number))
+    plain = text.strip()
+    return plain if plain.removeprefix("-")[:1].isdigit() and "_" not in plain else as_json(number)  # ".5", "+1e-3"

@@ -26,6 +26,8 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
         return
     stage = 1 if member.value.value else 0
     outcomes = {stack: NO_EFFECT if stack == "deepspeed" else rejected("initialize") for stack in config.stacks}
+    from ds_lint import edits
+
     yield Problem(
         (ZERO,),
         member.value.span,
@@ -35,6 +37,7 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
         help=f'Write {{"stage": {stage}}}, or the stage that is meant.',
         label=f"means stage {stage}",
         severity=None if "deepspeed" in config.stacks else "error",
+        fix=edits.replacement(config, (ZERO,), f'{{"stage": {stage}}}', "safe"),
     )
 
 
@@ -73,6 +76,8 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
     if not config.knowledge.does("partial-offload-is-checked"):
         return
     if member is not None and ratio is not None and 0 <= ratio < 1 and stage in (0, 1, 2):
+        from ds_lint import edits
+
         yield Problem(
             (ZERO, "offload_optimizer", "ratio"),
             member.value.span,
@@ -81,6 +86,7 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
             help="Write 1.0, or set `stage` to 3.",
             label="needs stage 3",
             related=_related(config, "stage"),
+            fix=edits.replacement(config, (ZERO, "offload_optimizer", "ratio"), "1.0", "unsafe"),
         )
 
 
@@ -104,6 +110,8 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
         elif offloads_optimizer(config):
             reason = "does not go with optimizer offload"
     if reason:
+        from ds_lint import edits
+
         yield Problem(
             (ZERO, "compute_grad_norm"),
             member.value.span,
@@ -112,6 +120,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
             rejected(when),
             help="Delete `compute_grad_norm`, or change the other setting.",
             label="off",
+            fix=edits.deletion(config, (ZERO, "compute_grad_norm"), "unsafe"),
         )
 
 
@@ -120,6 +129,8 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
     """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9."""
     member = config.member(ZERO, "legacy_stage1")
     if member is not None and is_on(config, ZERO, "legacy_stage1") and zero_stage(config):
+        from ds_lint import edits
+
         yield Problem(
             (ZERO, "legacy_stage1"),
             member.value.span,
@@ -127,6 +138,7 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help="Delete `legacy_stage1`.",
             label="no longer there",
+            fix=edits.deletion(config, (ZERO, "legacy_stage1"), "unsafe"),
         )
 
 
@@ -145,6 +157,8 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             continue
         wrong = is_truthy(member.value) if name == "prescale_gradients" else member.value.value != 1
         if wrong:
+            from ds_lint import edits
+
             yield Problem(
                 (name,),
                 member.value.span,
@@ -154,6 +168,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
                 help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
                 label="not under reduce-scatter",
                 related=_related(config, "stage"),
+                fix=edits.deletion(config, (name,), "unsafe"),
             )
             return
 
@@ -172,6 +187,8 @@ def sum_reduction(config: Config) -> Iterator[Problem]:
     elif is_on(config, "compile", "deepcompile"):
         other = "DeepCompile"
     if other:
+        from ds_lint import edits
+
         yield Problem(
             ("gradient_allreduce_op",),
             member.value.span,
@@ -179,6 +196,7 @@ def sum_reduction(config: Config) -> Iterator[Problem]:
             rejected("parse"),
             help='Write "mean", or delete the key.',
             label=f"not with {other}",
+            fix=edits.replacement(config, ("gradient_allreduce_op",), '"mean"', "unsafe"),
         )
 
 
@@ -204,6 +222,8 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
         elif name.endswith("master_weights_and_grads") and _needs_cpu_adam(config, section):
             reason, when = "needs the optimizer offloaded to the CPU, with Adam or AdamW", "initialize"
         if reason:
+            from ds_lint import edits
+
             yield Problem(
                 (section, name),
                 member.value.span,
@@ -212,6 +232,7 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
                 rejected(when),
                 help=f"Delete `{name}`, or set what it needs.",
                 label="on",
+                fix=edits.deletion(config, (section, name), "unsafe"),
             )
 
 
@@ -229,6 +250,8 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
     if member is None or is_truthy(member.value) or stage is None or stage >= 2:
         return
     if is_on(config, ZERO, "overlap_comm"):
+        from ds_lint import edits
+
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
@@ -238,6 +261,7 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
             help="Set `zero_optimization.overlap_comm` to false.",
             label="off",
             related=_related(config, "overlap_comm"),
+            fix=edits.setting(config, (ZERO, "overlap_comm"), False, "unsafe"),
         )
 
 
@@ -248,6 +272,8 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
         return
     if _reduces_with_scatter(config):
+        from ds_lint import edits
+
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
@@ -257,6 +283,7 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             help='Set "reduce_scatter": false in `zero_optimization`, or use stage 2.',
             label="not with reduce-scatter",
             related=_related(config, "stage"),
+            fix=edits.setting(config, (ZERO, "reduce_scatter"), False, "unsafe"),
         )
 
 
@@ -290,6 +317,8 @@ def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
     stage = zero_stage(config)
     if member is None or member.value.value not in ("cpu", "nvme") or stage is None or stage == 3:
         return
+    from ds_lint import edits
+
     yield Problem(
         (ZERO, "offload_param"),
         member.value.span,
@@ -298,6 +327,7 @@ def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
         help="Set `stage` to 3, or delete `offload_param`.",
         label="nothing is offloaded",
         related=_related(config, "stage"),
+        fix=edits.deletion(config, (ZERO, "offload_param"), "unsafe"),
     )
 
 
@@ -307,6 +337,8 @@ def offload_without_device(config: Config) -> Iterator[Problem]:
     for name in ("offload_param", "offload_optimizer"):
         member = config.member(ZERO, name)
         if member is not None and member.value.members and member.value.get("device") is None:
+            from ds_lint import edits
+
             yield Problem(
                 (ZERO, name),
                 member.key_span,
@@ -314,6 +346,7 @@ def offload_without_device(config: Config) -> Iterator[Problem]:
                 NO_EFFECT,
                 help='Add "device": "cpu".',
                 label="no device",
+                fix=edits.written(config, (ZERO, name, "device"), "cpu", "unsafe"),
             )
 
 
@@ -322,6 +355,8 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
     """``elastic_checkpoint``, which stage 3 no longer supports."""
     member = config.member(ZERO, "elastic_checkpoint")
     if member is not None and is_on(config, ZERO, "elastic_checkpoint") and zero_stage(config) == 3:
+        from ds_lint import edits
+
         yield Problem(
             (ZERO, "elastic_checkpoint"),
             member.value.span,
@@ -331,6 +366,7 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
             help="Delete the key, and convert with ds_to_universal to change the world size.",
             label="without effect",
             related=_related(config, "stage"),
+            fix=edits.deletion(config, (ZERO, "elastic_checkpoint"), "safe"),
         )
 
 

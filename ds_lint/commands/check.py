@@ -34,8 +34,10 @@ class Options:
     __slots__ = (
         "baseline",
         "detect",
+        "diff",
         "extend_select",
         "fail_on",
+        "fix",
         "ignore",
         "isolated",
         "output_file",
@@ -47,6 +49,7 @@ class Options:
         "sources",
         "stack",
         "stdin_filename",
+        "unsafe_fixes",
         "verbose",
         "versions",
         "write_baseline",
@@ -73,6 +76,9 @@ class Options:
         detect: bool = False,
         fail_on: str | None = None,
         verbose: bool = False,
+        fix: bool = False,
+        unsafe_fixes: bool = False,
+        diff: bool = False,
     ) -> None:
         self.paths = paths or ["."]
         self.stack = stack
@@ -92,6 +98,9 @@ class Options:
         self.stdin_filename = stdin_filename
         self.detect = detect
         self.fail_on = fail_on
+        self.fix = fix
+        self.unsafe_fixes = unsafe_fixes  # also the unsafe ones, with ``fix`` and with ``diff``
+        self.diff = diff  # show what ``fix`` would do
 
     @property
     def names_rules(self) -> bool:
@@ -104,7 +113,14 @@ def check(options: Options) -> int:
     unreadable: list[str] = []
     try:
         wishes = Wishes(options)
-        judged = judged_documents(options, wishes, unreadable)
+        if options.fix or options.diff:
+            from ds_lint.commands import fixing
+
+            if options.diff:
+                return fixing.diff(options, wishes, unreadable)
+            judged = fixing.fix(options, wishes, unreadable)
+        else:
+            judged = judged_documents(options, wishes, unreadable)
         notes = wishes.notes
         if any(terms.baseline is not None for _, terms in judged):
             from ds_lint.commands import baselines  # few runs have one
@@ -134,30 +150,47 @@ def complain(error: Exception) -> int:
 def documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
     for path in options.paths:
-        if path == STANDARD_INPUT:
-            yield linting.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
-        elif os.path.isdir(path):
-            from ds_lint.discover import json_files
-
-            def on_error(error: OSError) -> None:
-                unreadable.append(f"{error.filename}: {error.strerror}")
-
-            for found in json_files(path, on_error, wishes.excludes):
-                yield from _document(found, unreadable, detect=True)
-        elif not (options.detect and wishes.excludes(path)):
-            yield from _document(path, unreadable, detect=options.detect)
+        yield from documents_at(path, options, wishes, unreadable)
 
 
-def finish(options: Options, judged: list[tuple[FileReport, Terms]], notes: list[str], unreadable: list[str]) -> int:
+def documents_at(path: str, options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
+    """The same for one of the paths that were asked for."""
+    if path == STANDARD_INPUT:
+        yield linting.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+    elif os.path.isdir(path):
+        from ds_lint.discover import json_files
+
+        def on_error(error: OSError) -> None:
+            unreadable.append(f"{error.filename}: {error.strerror}")
+
+        for found in json_files(path, on_error, wishes.excludes):
+            yield from _document(found, unreadable, detect=True)
+    elif not (options.detect and wishes.excludes(path)):
+        yield from _document(path, unreadable, detect=options.detect)
+
+
+def finish(
+    options: Options,
+    judged: list[tuple[FileReport, Terms]],
+    notes: list[str],
+    unreadable: list[str],
+    *,
+    can_fix: bool = True,
+) -> int:
     """Write the report, complain of what could not be read, and return the exit status."""
     reports = [report for report, _ in judged]
-    for complaint in unreadable:
-        sys.stderr.write(f"ds-lint: {complaint}\n")
+    list_unreadable(unreadable)
     if reports or not unreadable or options.output_format == "json":
-        _write(Report(reports, __version__, notes=notes), options)
+        _write(Report(reports, __version__, notes=notes, can_fix=can_fix), options)
     if unreadable:
         return 2
     return 1 if any(_fails(report, terms.fail_on) for report, terms in judged) else 0
+
+
+def list_unreadable(unreadable: list[str]) -> None:
+    """Say what could not be read, or written."""
+    for complaint in unreadable:
+        sys.stderr.write(f"ds-lint: {complaint}\n")
 
 
 def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
@@ -191,7 +224,9 @@ def _fails(report: FileReport, fail_on: str) -> bool:
 def _write(report: Report, options: Options) -> None:
     render = renderer(options.output_format)
     if options.output_file is None:
-        print_text(render(report, terminal_of(sys.stdout)), sys.stdout)
+        # Standard input is fixed onto standard output.
+        stream = sys.stderr if options.fix and STANDARD_INPUT in options.paths else sys.stdout
+        print_text(render(report, terminal_of(stream)), stream)
         return
     with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(render(report, terminal_of(file)))

@@ -30,7 +30,7 @@ _CHECK_EPILOG = """\
 exit status:
   0  no finding at or above --fail-on
   1  findings
-  2  wrong usage, a file that cannot be read, or an internal error
+  2  wrong usage, a file that cannot be read or written, or an internal error
 """
 
 
@@ -94,7 +94,24 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="write the findings there are to the baseline (default: ds-lint-baseline.json), and hold them back",
     )
+    _add_fixing(check)
     check.set_defaults(run=_run_check)
+
+
+def _add_fixing(check: argparse.ArgumentParser) -> None:
+    fixing = check.add_argument_group(
+        "fixes", "With --fix the exit status counts what is left; with --diff it is 1 if there is a difference."
+    )
+    how = fixing.add_mutually_exclusive_group()
+    how.add_argument(
+        "--fix", action="store_true", help="apply the safe fixes and report what is left; - is fixed to standard output"
+    )
+    how.add_argument(
+        "--diff", action="store_true", help="print what --fix would change instead of a report, and change nothing"
+    )
+    fixing.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff: the fixes that may change the run, too"
+    )
 
 
 def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -285,7 +302,11 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _run_check(options: argparse.Namespace) -> int:
     from ds_lint.commands.check import check
 
+    if options.unsafe_fixes and not options.fix and not options.diff:
+        sys.stderr.write("ds-lint: --unsafe-fixes needs --fix, to apply them, or --diff, to show them\n")
+        return 2
     asked = _options(options, _versions(options))
+    asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
     asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
     return check(asked)
 

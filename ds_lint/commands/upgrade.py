@@ -24,4 +24,4 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
         for library in ends
     )
     only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, judged, [*wishes.notes, *only], unreadable)
+    return finish(options, judged, [*wishes.notes, *only], unreadable, can_fix=False)

@@ -48,7 +48,21 @@ def _file(file: FileReport) -> Json:
         described["ranges"] = {library: _stretch(stretch) for library, stretch in file.ranges.items()}
     if held_back := file.held_back:
         described["held_back"] = held_back
+    if file.fixed is not None:
+        described["fixed"] = [_fixed(finding) for finding in file.fixed]
     return described
+
+
+def _fixed(finding: Finding) -> Json:
+    """A finding that is gone: without its place, which was in another text."""
+    assert finding.fix is not None  # noqa: S101 - which was applied
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "key": finding.key,
+        "title": finding.fix.title,
+        "safety": finding.fix.safety,
+    }
 
 
 def _stretch(stretch: tuple[str, str]) -> Json:

@@ -18,12 +18,15 @@ class FileReport:
     release of each library of which several were judged, and ``sources`` who says which releases are used.
     ``material`` are documents that findings point into beside the config.
     ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
+    ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
+    fixes.
     """
 
     __slots__ = (
         "document",
         "facts",
         "findings",
+        "fixed",
         "in_baseline",
         "material",
         "missing",
@@ -58,6 +61,7 @@ class FileReport:
         self.sources: dict[str, str] = {}
         self.facts = facts or {}
         self.material = material or []
+        self.fixed: list[Finding] | None = None
         self.missing = missing
         self.findings: list[Finding] = []
         self.suppressed = 0
@@ -78,9 +82,12 @@ class FileReport:
 
 
 class Report:
-    """The outcome of one run. ``material`` are documents that findings point into but that hold no config."""
+    """The outcome of one run. ``material`` are documents that findings point into but that hold no config.
 
-    __slots__ = ("_documents", "files", "notes", "version")
+    ``can_fix`` says whether the command that wrote the report also applies fixes.
+    """
+
+    __slots__ = ("_documents", "can_fix", "files", "notes", "version")
 
     def __init__(
         self,
@@ -89,9 +96,11 @@ class Report:
         *,
         notes: list[str] | None = None,
         material: list[Document] | None = None,
+        can_fix: bool = False,
     ) -> None:
         self.files = files
         self.version = version  # of ds-lint
+        self.can_fix = can_fix
         self.notes = notes or []  # what a person should know beside the findings
         self._documents = {document.path: document for document in material or []}
         self._documents.update((document.path, document) for file in files for document in file.material)
@@ -101,6 +110,11 @@ class Report:
     def findings(self) -> list[Finding]:
         """All findings, file by file, each file's in the order of its text."""
         return [finding for file in self.files for finding in file.findings]
+
+    @property
+    def fixed(self) -> list[Finding]:
+        """The findings of all files that are no longer there, because their fixes were applied."""
+        return [finding for file in self.files for finding in file.fixed or ()]
 
     def document(self, path: str) -> Document | None:
         """The text at ``path``, or None if it was not read."""

@@ -22,6 +22,8 @@ OPTIONS = {"world size": "--world-size N"}
 def summary(report: Report, terminal: Terminal) -> list[str]:
     """The last lines of ``full`` and ``concise``."""
     lines = [_wrapped(f"note: {visible(note)}", terminal) for note in report.notes]
+    if report.fixed:
+        lines.append(_fixed(report.fixed))
     findings = report.findings
     if not report.files:
         return [*lines, "No DeepSpeed config was found, so nothing was judged."]
@@ -34,8 +36,24 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
         return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
     lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
     lines.extend(terminal.paint(line, QUIET) for line in _wrapped(judged, terminal).split("\n"))
+    if report.can_fix and (hint := _fixable(findings)):
+        lines.append(_wrapped(hint, terminal))
     lines.append(_wrapped(_next_step(findings), terminal))
     return lines
+
+
+def _fixed(findings: list[Finding]) -> str:
+    return f"Fixed {counted(len(findings), 'finding')}."
+
+
+def _fixable(findings: list[Finding]) -> str:
+    """How many findings have a fix; empty where none has one."""
+    fixes = [finding.fix for finding in findings if finding.fix]
+    safe = sum(fix.safety == "safe" for fix in fixes)
+    unsafe = len(fixes) - safe
+    if not safe:
+        return f"{unsafe} fixable with --fix --unsafe-fixes" if unsafe else ""
+    return f"{safe} fixable with --fix" + (f", {unsafe} more with --unsafe-fixes" if unsafe else "")
 
 
 def _wrapped(text: str, terminal: Terminal) -> str:

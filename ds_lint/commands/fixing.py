@@ -1,0 +1,131 @@
+"""``ds-lint check --fix`` and ``--diff``: apply the fixes to the files that were asked for, or show them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from difflib import unified_diff
+from tempfile import mkstemp
+
+from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text
+from ds_lint.engine import every_rule
+from ds_lint.fix import ALL, SAFE
+from ds_lint.fix import fix as fix_document
+from ds_lint.output.text import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.commands.check import Options
+    from ds_lint.commands.terms import Terms
+    from ds_lint.commands.wishes import Wishes
+    from ds_lint.output.report import FileReport
+    from ds_lint.source.document import Document
+
+
+def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+    """Fix every file, and standard input onto standard output; the reports are on what is left."""
+    judged = []
+    for path, document, terms in _documents(options, wishes, unreadable):
+        report = _fixed(document, terms, options)
+        if path == STANDARD_INPUT:
+            if _is_text(document):
+                sys.stdout.buffer.write(report.document.text.encode())
+        elif report.fixed and not _replaced(document, report.document.text, unreadable):
+            report = terms.judge(document, terms.rules)  # the file is as it was
+        judged.append((report, terms))
+    return judged
+
+
+def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
+    """Print what ``fix`` would change; the exit status says whether that is anything."""
+    changes, number = "", 0
+    for _, document, terms in _documents(options, wishes, unreadable):
+        report = _fixed(document, terms, options)
+        changes += _difference(document, report.document)
+        number += len(report.fixed or ())
+    list_unreadable(unreadable)
+    if options.output_file is None:
+        print_text(changes, sys.stdout)
+    else:
+        with open(options.output_file, "w", encoding="utf-8", newline="") as file:
+            file.write(changes)
+    if number:
+        sys.stderr.write(f"{counted(number, 'finding')} would be fixed.\n")
+    if unreadable:
+        return 2
+    return 1 if changes else 0
+
+
+def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[tuple[str, Document, Terms]]:
+    """Every document with the path that it was asked for by, and the terms that it is judged on."""
+    for path in options.paths:
+        for document in documents_at(path, options, wishes, unreadable):
+            yield path, document, wishes.terms(document.path)
+
+
+def _fixed(document: Document, terms: Terms, options: Options) -> FileReport:
+    """The report on what the fixes make of a document; those rules that are on anyway are asked, too."""
+    codes, rules = None, None
+    if terms.rules is not None:
+        codes = {rule.code for rule in terms.rules}
+        rules = [rule for rule in every_rule() if rule.is_on or rule.code in codes]
+
+    def judge(document: Document) -> FileReport:
+        return terms.judge(document, rules)
+
+    return fix_document(document, judge, ALL if options.unsafe_fixes else SAFE, codes=codes)
+
+
+def _is_text(document: Document) -> bool:
+    """Whether the text is what the bytes were; those that are no UTF-8 could only be passed on broken."""
+    return all(issue.kind != "not-utf8" for issue in document.issues)
+
+
+def _replaced(document: Document, text: str, unreadable: list[str]) -> bool:
+    """Whether the file now holds the text: put in place in one step, with its mode, where no link is in the way."""
+    path = os.path.realpath(document.path)
+    try:
+        with open(path, "r+b") as file:  # a file that may not be written is not to be replaced either
+            if file.read() != document.text.encode():
+                unreadable.append(f"{document.path}: was changed while it was judged, so nothing was fixed")
+                return False
+            status = os.fstat(file.fileno())
+        temporary, name = mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            _take_after(name, status)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        unreadable.append(f"{document.path}: cannot be written: {error.strerror or error}")
+        return False
+    return True
+
+
+def _take_after(name: str, status: os.stat_result) -> None:
+    """Give a file the owner, where that is allowed, and the mode of another."""
+    if hasattr(os, "chown"):  # not on Windows
+        with suppress(PermissionError):
+            os.chown(name, status.st_uid, status.st_gid)
+    os.chmod(name, stat.S_IMODE(status.st_mode))
+
+
+def _difference(before: Document, after: Document) -> str:
+    """A unified diff that ``patch`` takes, carriage returns and a missing end of the last line included."""
+    lines = unified_diff(_lines(before.text), _lines(after.text), before.path, after.path)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; only a line feed ends one, as for ``patch``."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
