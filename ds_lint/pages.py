@@ -8,9 +8,13 @@ A page's examples are fenced blocks whose info string says what they show::
     ```findings
     1:22: DS512 [error] ... (rejected)
     ```
+    ```json fixed
+    {"train_batch_size": 4}
+    ```
 
-A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it; a ``good`` block stands
-alone. Every other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
+A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it, and, where that is to be
+shown, by what ``--fix`` makes of it; ``fixed unsafe`` is with ``--unsafe-fixes``. A ``good`` block stands alone. Every
+other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
 ``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4``, ``nodes=2``, ``gpu=T4`` and
 ``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 KINDS = ("bad", "good")
 FINDINGS = "findings"
+FIXED = "fixed"
 POLICY = "json policy"
 FENCE = "```"
 
@@ -45,8 +50,21 @@ class PageError(ValueError):
     """A page that is not written as this module's docstring says."""
 
 
+class Fixed:
+    """What the fixes make of an example: the text, where it stands in the page, and which fixes are applied."""
+
+    __slots__ = ("safeties", "span", "text")
+
+    def __init__(self, text: str, span: Span, safeties: tuple[str, ...]) -> None:
+        self.text = text
+        self.span = span
+        self.safeties = safeties
+
+
 class Example:
     """One config of a page. ``findings`` are the lines that a bad one expects; ``findings_span`` is where they stand.
+
+    ``fixed`` is what the fixes make of it, where the page shows that.
 
     ``line`` is the number in the page of the config's first line, counted from 1, for messages about the example.
     """
@@ -58,6 +76,7 @@ class Example:
         "facts",
         "findings",
         "findings_span",
+        "fixed",
         "kind",
         "language",
         "line",
@@ -79,6 +98,7 @@ class Example:
         self.encoding = "utf-8"
         self.findings: list[str] = []
         self.findings_span = Span(0, 0)
+        self.fixed: Fixed | None = None
 
     @property
     def data(self) -> bytes:
@@ -134,6 +154,10 @@ def examples(text: str) -> list[Example]:
             open_example.findings = block.text.splitlines()
             open_example.findings_span = block.span
             open_example = None
+        elif (safeties := _SAFETIES.get(block.info.partition(" ")[2])) is not None:
+            if open_example is not None or not found or found[-1].kind != "bad":
+                raise PageError(f"line {block.line}: a fixed config without a bad one and its findings before it")
+            found[-1].fixed = Fixed(block.text, block.span, safeties)
         elif (example := _example(block)) is not None:
             _expect_closed(open_example)
             example.policy = policy
@@ -141,6 +165,9 @@ def examples(text: str) -> list[Example]:
             open_example = example if example.kind == "bad" else None
     _expect_closed(open_example)
     return found
+
+
+_SAFETIES = {FIXED: ("safe",), f"{FIXED} unsafe": ("safe", "unsafe")}  # by the words after the language
 
 
 def _expect_closed(example: Example | None) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ds_lint import engine, linting, pages, resources  # noqa: F401 - the engine registers the rules
 from ds_lint.engine import every_rule
 from ds_lint.facts.gathering import gather
+from ds_lint.fix import ALL, SAFE
 from tools.rule_pages import corrected, judge, lines
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PAGES = sorted(Path(resources.path("rules")).glob("*.md"))
 HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Examples", "How to fix", "Evidence"]
+FLAGS = {"safe": "--fix", "unsafe": "--unsafe-fixes"}
 FAMILIES = {  # the ranges of the design, by the module of a rule
     "syntax": range(100),
     "suppressions": range(100),
@@ -88,6 +90,15 @@ def test_fix_removes_its_finding(rule: Rule, example: Example) -> None:
         if finding.fix is not None:
             fixed = judge_text(applied(finding, report.document.text), example)
             assert identity(finding) not in [identity(one) for one in fixed.findings]
+
+
+@each_rule
+def test_page_names_and_shows_the_fixes_that_its_examples_have(rule: Rule) -> None:
+    bad = [example for example in pages.examples(text_of(rule)) if example.kind == "bad"]
+    fixes = [finding.fix for example in bad for finding in own(rule, judge(example, rule)) if finding.fix]
+    named = set(re.findall(r"`(--fix|--unsafe-fixes)`", text_of(rule).partition("## How to fix")[2]))
+    assert {FLAGS[fix.safety] for fix in fixes} <= named
+    assert bool(fixes) == bool(named) == any(example.fixed for example in bad)
 
 
 def identity(finding: Finding) -> tuple[str, str | None, str]:
@@ -185,6 +196,16 @@ def test_example_carries_its_options_and_its_place() -> None:
     assert text[example.findings_span.start : example.findings_span.end] == "1:1: one\n2:1: two\n"
 
 
+def test_fixed_config_belongs_to_the_example_before_it() -> None:
+    bad = "```json bad\n{}\n```\n\n```findings\n1:1: one\n```\n"
+    (safe,) = pages.examples(page_with(f"{bad}\n```json fixed\n[]\n```\n"))
+    assert safe.fixed is not None
+    assert (safe.fixed.text, safe.fixed.safeties) == ("[]\n", SAFE)
+    (unsafe,) = pages.examples(page_with(f"{bad}\n```json fixed unsafe\n[]\n```\n"))
+    assert unsafe.fixed is not None
+    assert unsafe.fixed.safeties == ALL
+
+
 def test_ellipsis_and_encoding_stand_for_what_a_page_cannot_hold() -> None:
     (nested,) = pages.examples(page_with("```json good ellipsis=3\n[...]...\n```\n"))
     assert nested.config == "[[[]]]\n"
@@ -205,6 +226,8 @@ def test_other_blocks_are_prose() -> None:
         "```json good colour=red\n{}\n```\n",
         "```json good stack=megatron\n{}\n```\n",
         "```json good\n{}\n",
+        "```json good\n{}\n```\n\n```json fixed\n{}\n```\n",
+        "```json bad\n{}\n```\n\n```json fixed\n{}\n```\n",
     ],
 )
 def test_malformed_page_is_refused(block: str) -> None:

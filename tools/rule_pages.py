@@ -1,7 +1,7 @@
 """Hold the examples of the rule pages to what ds-lint says about them now.
 
     python -m tools.rule_pages            check: exit status 1 where a page says something else
-    python -m tools.rule_pages --write    rewrite the findings and the table of every page
+    python -m tools.rule_pages --write    rewrite the findings, the fixed configs and the table of every page
 
 Messages change while rules are worked on; nobody should have to type them into a page by hand. What ``--write``
 changes is to be read before it is committed: the page is the promise, and ds-lint may be what is wrong.
@@ -19,6 +19,7 @@ from ds_lint import __version__, linting, pages
 from ds_lint.engine import every_rule
 from ds_lint.facts.gathering import gather
 from ds_lint.finding import EFFECTS, SEVERITIES
+from ds_lint.fix import fix
 from ds_lint.judging import hold_back
 from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
@@ -27,15 +28,19 @@ from ds_lint.settings.policy import Policy
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
+    from ds_lint.source.document import Document
 
 NAME = "config.json"  # what an example is called while it is judged
 POLICY_NAME = "org.schema.json"  # and its policy
 TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 
-def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
-    """What ds-lint says about an example; the rule of its page runs even if it is off by default."""
-    document = linting.read(example.data, NAME)
+def judge(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
+    """What ds-lint says about an example, or about another document under its options.
+
+    The rule of its page runs even if it is off by default.
+    """
+    document = document or linting.read(example.data, NAME)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
     def judge_by(rules: list[Rule]) -> FileReport:
@@ -55,6 +60,15 @@ def judge(example: pages.Example, rule: Rule | None = None) -> FileReport:
     return report
 
 
+def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:
+    """What the fixes make of the config of an example."""
+
+    def by_its_options(document: Document) -> FileReport:
+        return judge(example, rule, document=document)
+
+    return fix(linting.read(example.data, NAME), by_its_options, safeties).document.text
+
+
 def lines(report: FileReport) -> list[str]:
     """The findings in the concise format, without the path."""
     text = concise.render(Report([report], __version__), Terminal())
@@ -62,9 +76,12 @@ def lines(report: FileReport) -> list[str]:
 
 
 def corrected(text: str, rule: Rule) -> str:
-    """The page as it would read if its findings and its table were right."""
+    """The page as it would read if its findings, its fixed configs and its table were right."""
     for example in reversed(pages.examples(text)):
         if example.kind == "bad":
+            if example.fixed is not None:
+                span = example.fixed.span
+                text = text[: span.start] + fixed(example, rule, example.fixed.safeties) + text[span.end :]
             span = example.findings_span
             found = "".join(f"{line}\n" for line in lines(judge(example, rule)))
             text = text[: span.start] + found + text[span.end :]
