@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def deletion(config: Config, path: KeyPath, safety: str, *, member: Member | None = None) -> Fix | None:
     """Delete a key with its value, its comma, and its lines if it has them for itself; of duplicates ``member``."""
-    section = config.root.at(path[:-1])
+    section = config.written.at(path[:-1])
     member = member or (section.member(path[-1]) if section is not None else None)
     if section is None or member is None:
         return None
@@ -29,7 +29,7 @@ def deletion(config: Config, path: KeyPath, safety: str, *, member: Member | Non
 
 def renaming(config: Config, path: KeyPath, name: str, safety: str) -> Fix | None:
     """Call a key by another name, in the quotes that it has."""
-    section = config.root.at(path[:-1])
+    section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
     if section is None or member is None or section.get(name) is not None:
         return None
@@ -45,7 +45,7 @@ def renaming(config: Config, path: KeyPath, name: str, safety: str) -> Fix | Non
 
 def replacement(config: Config, path: KeyPath, written: str, safety: str) -> Fix | None:
     """Write another value, given as JSON."""
-    node = config.root.at(path)
+    node = config.written.at(path)
     if node is None or node.kind == "missing":
         return None
     return Fix(f"Write {written}", safety, [Edit(node.span, written)])
@@ -58,7 +58,7 @@ def written(config: Config, path: KeyPath, value: object, safety: str) -> Fix | 
 
 def setting(config: Config, path: KeyPath, value: object, safety: str) -> Fix | None:
     """Write a value, whether the key is there or not."""
-    if config.root.at(path) is None:
+    if config.written.at(path) is None:
         return written(config, path, value, safety)
     return replacement(config, path, as_json(value), safety)
 
@@ -73,9 +73,9 @@ def set_to_auto(config: Config, path: KeyPath, safety: str = "safe") -> Fix | No
 
 def moving(config: Config, path: KeyPath, to: KeyPath, safety: str) -> Fix | None:
     """Put a key with its value where it belongs, also under another name; sections that are missing are made."""
-    section = config.root.at(path[:-1])
+    section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
-    if section is None or member is None or config.root.at(to) is not None:
+    if section is None or member is None or config.written.at(to) is not None:
         return None
     if to[:-1] == path[:-1]:
         return renaming(config, path, to[-1], safety)
@@ -142,14 +142,14 @@ def _is_clear(text: str, section: Node, one: Member | None, other: Member | None
 
 def _addition(config: Config, path: KeyPath, value: str) -> list[Edit] | None:
     """The edits that add a member at the end of the innermost section that is there."""
-    text, section, names = config.document.text, config.root, path
+    text, section, names = config.document.text, config.written, path
     while len(names) > 1 and (inner := section.get(names[0])) is not None:
         section, names = inner, names[1:]
         if section.kind != "object":
             return None
     if section.kind != "object" or section.get(names[0]) is not None:
         return None
-    style = layout.style_of(text, config.root, section)
+    style = layout.style_of(text, config.written, section)
     member = _member(style, names, value)
     if member is None:
         return None
@@ -188,7 +188,7 @@ def _into_empty(text: str, section: Node, member: str) -> list[Edit] | None:
 def _in_its_place(config: Config, section: Node, member: Member, names: KeyPath, value: str) -> list[Edit] | None:
     """The edit that wraps a member in a section that was missing beside it."""
     text = config.document.text
-    style = layout.style_of(text, config.root, section)
+    style = layout.style_of(text, config.written, section)
     if not layout.begins_line(text, member.key_span.start):
         style.newline, style.expands = "", False
     wrapped = _member(style, names, value)

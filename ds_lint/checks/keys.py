@@ -402,7 +402,7 @@ def _moved(config: Config, visit: Visit, home: Key) -> Fix | None:
 
     if _is_loss_scale_of_bf16(visit, home):
         return edits.deletion(config, visit.path, "safe")
-    is_there = len(home.path) == 1 or config.root.get(home.path[0]) is not None
+    is_there = len(home.path) == 1 or config.written.get(home.path[0]) is not None
     return edits.moving(config, visit.path, home.path, "safe" if is_there else "unsafe")
 
 

@@ -276,7 +276,7 @@ def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None
     """Leave the one of two duplicates that json takes; where they say different things, that is a decision."""
     from ds_lint import edits, layout
 
-    section = config.root.at(path[:-1])
+    section = config.written.at(path[:-1])
     member = layout.member_at(section, first.start) if section is not None else None
     other = section.member(path[-1]) if section is not None else None
     if member is None or other is None:
