@@ -15,10 +15,19 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
     from ds_lint.facts.training import Argument
+    from ds_lint.finding import Fix
     from ds_lint.prepared import Mismatch, Prepared
+    from ds_lint.tree import KeyPath
 
 _TRAINER = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
+
+
+def _filled_in(config: Config, path: KeyPath, safety: str) -> Fix | None:
+    """Leave a key to the training arguments."""
+    from ds_lint import edits
+
+    return edits.set_to_auto(config, path, safety)
 
 
 @rule("DS610", "trainer-mismatch", severity="error", effects=("rejected",))
@@ -39,6 +48,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
             "arguments.",
             label=f"not {as_json(mismatch.wanted)}",
             related=_places(config, mismatch.names),
+            fix=_filled_in(config, mismatch.path, "safe"),
         )
 
 
@@ -101,6 +111,7 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
         help='Add "gradient_clipping": "auto", which the Trainer fills with max_grad_norm.',
         label="no `gradient_clipping`",
         related=_places(config, ["max_grad_norm"]),
+        fix=_filled_in(config, ("gradient_clipping",), "unsafe"),
     )
 
 
@@ -131,6 +142,7 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
             help=f'Add "{name}": "auto", which the Trainer fills with {as_json(wanted)}.',
             label=f"no `{name}`",
             related=_places(config, arguments),
+            fix=_filled_in(config, ("optimizer", "params", name), "unsafe"),
         )
 
 
@@ -163,6 +175,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
         help='Add "gradient_accumulation_steps": "auto".',
         label="no `gradient_accumulation_steps`",
         related=_places(config, ["gradient_accumulation_steps"]),
+        fix=_filled_in(config, ("gradient_accumulation_steps",), "safe"),
     )
 
 
@@ -201,6 +214,7 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
         help='Add "bf16": {"enabled": "auto"}.',
         label="no `bf16`",
         related=_places(config, ["bf16"]),
+        fix=_filled_in(config, ("bf16", "enabled"), "safe"),
     )
 
 
