@@ -39,7 +39,8 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "facts", "memory", "arguments", "prepared", "suppression", "_built",
+        "resources", "stacks", "stores", "facts", "memory", "models", "arguments", "prepared", "suppression",
+        "_built",
     ),
     ("source",),
     ("tree",),
