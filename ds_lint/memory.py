@@ -19,6 +19,7 @@ GIB = 2**30
 WEIGHT = GRADIENT = 2  # bytes
 _COPY = 4  # of a weight, in 32 bit
 _ADAM = 8  # two states in 32 bit
+_TRAINERS_ADAM = ("adamw_hf", "adamw_torch", "adamw_torch_fused")  # of transformers.training_args.OptimizerNames
 _SMALLER_STATES = (  # what makes the states smaller than this module assumes
     ("fp16", "fp16_master_weights_and_grads"),
     ("bf16", "bf16_master_weights_and_grads"),
@@ -101,9 +102,21 @@ def _device(config: Config, section: str) -> object:
 
 def _optimizer_bytes(config: Config) -> int:
     """What the optimizer keeps of each parameter: of Adam its states, of any a copy where the model is in 16 bit."""
-    name = str(config.value("optimizer", "type") or "").lower()
     copy = _COPY if model_dtype(config) != "fp32" else 0
-    return copy + (_ADAM if name in ("adam", "adamw") else 0)
+    return copy + (_ADAM if _is_adam(config) else 0)
+
+
+def _is_adam(config: Config) -> bool:
+    """Whether the optimizer keeps Adam's two states in 32 bit; where the config has none, the Trainer makes its own."""
+    if config.node("optimizer") is not None:
+        return str(config.value("optimizer", "type") or "").lower() in ("adam", "adamw")
+    training = config.facts.training
+    if training is None:
+        return False
+    if "optim" not in training.given and "adafactor" not in training.given:
+        return True  # the default of every release
+    optim = config.argument("optim")
+    return optim is not None and str(optim.value) in _TRAINERS_ADAM
 
 
 def _is_split_otherwise(config: Config) -> bool:

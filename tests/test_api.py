@@ -156,3 +156,11 @@ def test_the_project_around_a_file_says_which_release(file):
 def test_a_version_that_there_is_not():
     with pytest.raises(ValueError, match=r"ds-lint knows no DeepSpeed 0\.16\.77; it knows"):
         ds_lint.check(CONFIG, deepspeed_version="0.16.77")
+
+
+def test_the_model_and_the_machine_are_named_as_on_the_command_line(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}', encoding="utf-8")
+    config = {**CONFIG, "fp16": {"enabled": True}}
+    assert [finding.code for finding in ds_lint.check(config, model=tmp_path, gpu="V100")] == ["DS450"]
+    with pytest.raises(ValueError, match="'much' is not a size of memory"):
+        ds_lint.check(config, host_memory="much")

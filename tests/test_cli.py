@@ -491,3 +491,24 @@ def test_facts_that_contradict_each_other_are_2(run, write):
     result = run("check", "clean.json", "--world-size", "2", "--nodes", "4")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "ds-lint: 4 nodes and 2 ranks: every node has at least one rank\n"
+
+
+def test_the_model_and_the_machine_change_the_findings(run, write):
+    write(**{"clean.json": CLEAN, "config.json": '{"model_type": "t5"}'})
+    shown = run("check", "clean.json", "--model", ".", "--gpu", "T4", "--host-memory", "64GB", "-v").stdout
+    assert "note: model: ., by --model\nnote: GPU: T4 with 16 GB, by --gpu\nnote: host memory: 64GB, by" in shown
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "complaint"),
+    [
+        ("--model", "nobody/nothing", "nothing is downloaded"),
+        ("--gpu", "A1000", "ds-lint knows no GPU 'A1000'"),
+        ("--host-memory", "much", "'much' is not a size of memory"),
+    ],
+)
+def test_a_fact_that_cannot_be_read_is_2(run, write, flag, value, complaint):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json", flag, value)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert complaint in result.stderr

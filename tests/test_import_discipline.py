@@ -39,7 +39,8 @@ LAYERS = (
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "edits", "layout", "facts", "memory", "arguments", "prepared", "suppression",
+        "resources", "stacks", "stores", "edits", "layout", "facts", "memory", "models", "arguments", "prepared",
+        "suppression",
         "_built",
     ),
     ("source",),

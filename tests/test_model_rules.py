@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint import linting, stores
 from ds_lint.choice import choose
-from ds_lint.facts import Facts
+from ds_lint.facts import Facts, training
 from ds_lint.facts.gpu import named
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
@@ -214,6 +214,17 @@ def test_what_a_node_holds(device, facts, expected):
     facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=64 * GIB, **facts)
     config = zero(3, offload_optimizer={"device": device, "nvme_path": "/nvme"})
     assert codes({**BF16_ADAM, **config}, facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [("--bf16", ["DS851"]), ("--bf16 --optim adamw_torch", ["DS851"]), ("--bf16 --optim adafactor", [])],
+)
+def test_the_optimizer_of_the_trainer_counts_where_it_is_known(flags, expected):
+    facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=64 * GIB, nodes=1)
+    facts.training = training.read(flags)
+    config = {"bf16": {"enabled": "auto"}, **zero(3, offload_optimizer={"device": "cpu"})}
+    assert codes(config, facts, stack="trainer") == expected
 
 
 def test_a_part_that_is_offloaded_counts_as_a_part():

@@ -6,6 +6,7 @@ from ds_lint.checks.problem import NO_EFFECT, RISK, Problem
 from ds_lint.config import AUTO
 from ds_lint.finding import Related
 from ds_lint.memory import billions
+from ds_lint.models import experts_that_are_chosen, width_places
 from ds_lint.rule import rule
 from ds_lint.switches import is_truthy, number_of, zero_stage
 
@@ -30,7 +31,7 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     model, stage = config.facts.model, _stage_3(config)
     if model is None or stage is None or not model.is_moe or config.world_size == 1:
         return
-    blocks = _blocks(config, model)
+    blocks = experts_that_are_chosen(model, config.knowledge)
     if not blocks or _are_leaves(config, blocks):
         return
     from ds_lint import edits
@@ -41,7 +42,7 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
         (ZERO, "stage"),
         stage.value.span,
         f"in {' and '.join(names)} of transformers {release} a rank runs only the experts that its tokens choose, and "
-        "stage 3 gathers weights module by module: ranks that choose different experts wait for each other for ever, "
+        "stage 3 gathers weights module by module: where ranks choose different experts the run hangs or raises, "
         "unless the script makes the block a leaf module",
         RISK,
         help=_leaf_help(config, names),
@@ -131,16 +132,6 @@ def _stage_3(config: Config) -> Member | None:
     return config.member(ZERO, "stage") if zero_stage(config) == 3 else None
 
 
-def _blocks(config: Config, model: Model) -> list[str]:
-    """The classes of a model that run only the experts that were chosen, by their full names."""
-    for model_type in (model.model_type, model.at("text_config.model_type")):
-        facts = config.knowledge.of_model("chosen_experts", model_type) if isinstance(model_type, str) else None
-        if facts is not None:
-            blocks: list[str] = facts["blocks"]
-            return blocks
-    return []
-
-
 def _are_leaves(config: Config, blocks: list[str]) -> bool:
     """Whether ``leaf_module`` names these classes, by its default too, or others, of which nothing is known here."""
     known = config.knowledge.find((ZERO, "leaf_module", "classes"))
@@ -166,14 +157,14 @@ def _threshold(config: Config, names: tuple[str, ...], model: Model) -> tuple[fl
     for name in names:
         member = config.member(ZERO, name)
         if member is not None:
-            return _filled(member, model) if member.value.value == AUTO else number_of(member.value), member
+            return _filled(config, member, model) if member.value.value == AUTO else number_of(member.value), member
     known = config.knowledge.find((ZERO, names[0]))
     return (float(known.facts["default"]) if known is not None else float("inf")), None
 
 
-def _filled(member: Member, model: Model) -> float | None:
-    """What the Trainer and Accelerate put in for "auto", if the model says its width in so many words."""
-    width = model.hidden_size(["hidden_size"])
+def _filled(config: Config, member: Member, model: Model) -> float | None:
+    """What the Trainer and Accelerate put in for "auto", if the model has its width where both look for it."""
+    width = model.hidden_size(width_places(model, config.knowledge))
     return 10.0 * width if width is not None and member.key == _ONE[0] else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint import stores
 from ds_lint.checks.problem import RISK, Problem, rejected
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
@@ -278,10 +277,11 @@ def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
     member, model, gpu = config.member("fp16", "enabled"), config.facts.model, config.facts.gpu
     if member is None or model is None or not is_on(config, "fp16", "enabled"):
         return
-    families = stores.read("families")["overflow_in_fp16"]
-    family = next((name for name in (model.model_type, model.at("text_config.model_type")) if name in families), None)
+    from ds_lint.models import overflowing_family, trained_in  # without a model nobody asks
+
+    family = overflowing_family(model)
     if family is not None:
-        reason = f"models of the family {family} were trained in {families[family]['trained_in']} and overflow in fp16"
+        reason = f"models of the family {family} were trained in {trained_in(family)} and overflow in fp16"
     elif model.dtype == "bfloat16":
         reason = "the model was saved in bfloat16, and numbers above 65504 overflow in fp16"
     else:

@@ -57,7 +57,7 @@ def test_a_misspelled_name_has_a_suggestion():
 
 
 def test_a_size_that_is_not_made_is_one_line():
-    with pytest.raises(UnreadableFact, match="no A100 with 60 GB: it has 40 GB or 80 GB"):
+    with pytest.raises(UnreadableFact, match="no A100 with 60 GB: it has 40 GB or 64 GB or 80 GB"):
         named("A100 60GB")
 
 
