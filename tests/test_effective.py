@@ -114,6 +114,13 @@ def test_what_cannot_be_read_is_2(run, ds):
     assert run("effective", "ds.json", "--deepspeed-version", "latest").returncode == 2
 
 
+def test_the_settings_of_the_project_tell_the_facts(run, ds, tmp_path):
+    settings = '[[configs]]\npath = "ds.json"\ntrainer-args = "--max_grad_norm 0.3"\n'
+    (tmp_path / "ds-lint.toml").write_text(settings, encoding="utf-8")
+    assert lines(run("effective", "ds.json"))["gradient_clipping"].startswith("0.3 filled by the Trainer")
+    assert lines(run("effective", "ds.json", "--isolated"))["gradient_clipping"].startswith('"auto" written')
+
+
 def test_standard_input_can_be_shown(run):
     result = run("effective", "-", "--stack", "deepspeed", stdin='{"train_batch_size": 8}')
     assert lines(result)["train_batch_size"] == "8 written, <stdin>:1"

@@ -179,20 +179,20 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS616", "hidden-size-not-found", severity="error", effects=("risk",), keys=("zero_optimization",))
+@rule("DS616", "hidden-size-not-found", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def hidden_size_not_found(config: Config) -> Iterator[Problem]:
     """An ``"auto"`` that is filled with the hidden size of the model, which the library does not find."""
-    prepared = _prepared(config)
+    prepared, model = _prepared(config), config.facts.model
     for path, library in prepared.unsized.items() if prepared else ():
         member = config.member(*path)
-        if member is not None:
+        if member is not None and model is not None:
             who = f"{library} {config.knowledge.target[library]}"
             yield Problem(
                 path,
                 member.value.span,
-                f'{who} fills "auto" with the hidden size of the model, and does not look for it in `text_config`, '
-                "where this model has it: trainer.train() raises, unless the model's class finds it",
-                {_TRAINER: RISK},
+                f'{who} fills "auto" with the hidden size of the model, and a {model.model_type} has none where it '
+                "looks: trainer.train() raises",
+                {_TRAINER: rejected("initialize")},
                 help="Write the number, or delete the key to get DeepSpeed's default.",
                 label="no hidden size",
             )

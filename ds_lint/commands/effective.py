@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from ds_lint import __version__, linting
-from ds_lint.choice import UnknownRelease, choose
+from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain
+from ds_lint.commands.wishes import Wishes
 from ds_lint.effective import differences, effective
-from ds_lint.facts import Facts, UnreadableFact
-from ds_lint.facts.gathering import gather
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.output.terminal import QUIET, terminal_of
 from ds_lint.output.text import visible
@@ -17,9 +15,11 @@ from ds_lint.spelling import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.commands.check import Options
     from ds_lint.config import Config
     from ds_lint.effective import Difference, Value
-    from ds_lint.facts import Sources
     from ds_lint.finding import Finding
     from ds_lint.output.terminal import Terminal
 
@@ -29,52 +29,26 @@ VERSION = 1  # of the JSON, raised when a reader of it would have to change
 WIDEST = 60  # columns of a value, beyond which its source is not aligned
 
 
-class Options:
-    """What the command line of ``effective`` asks for."""
-
-    __slots__ = ("against", "everything", "output_format", "path", "sources", "stack", "versions")
-
-    def __init__(
-        self,
-        path: str,
-        *,
-        sources: Sources,
-        stack: str | None = None,
-        versions: dict[str, str] | None = None,
-        against: str | None = None,
-        everything: bool = False,
-        output_format: str = "text",
-    ) -> None:
-        self.path = path
-        self.against = against
-        self.stack = stack
-        self.versions = versions or {}
-        self.sources = sources
-        self.everything = everything
-        self.output_format = output_format
-
-
 class _Outcome:
-    """One config, its values, what is known to refuse it, and what there is to say of the releases."""
+    """One config, its values, and what is known to refuse it."""
 
-    __slots__ = ("config", "notes", "rejected", "values")
+    __slots__ = ("config", "rejected", "values")
 
-    def __init__(self, config: Config, values: list[Value], rejected: list[Finding], notes: list[str]) -> None:
+    def __init__(self, config: Config, values: list[Value], rejected: list[Finding]) -> None:
         self.config = config
         self.values = values
         self.rejected = rejected
-        self.notes = notes
 
 
-def run(options: Options) -> int:
+def run(options: Options, *, against: str | None, everything: bool) -> int:
     """Print, and return the exit status: 1 where two configs differ, 2 where one cannot be read."""
+    (path,) = options.paths
     try:
-        facts = gather(options.sources) if options.sources else Facts()
-        outcome = _outcome(options.path, options, facts)
-        other = _outcome(options.against, options, facts) if options.against is not None else None
-    except (UnknownRelease, UnreadableFact) as error:
-        sys.stderr.write(f"ds-lint: {error}\n")
-        return 2
+        wishes = Wishes(options)
+        outcome = _outcome(path, wishes, everything=everything)
+        other = _outcome(against, wishes, everything=everything) if against is not None else None
+    except WRONG_USAGE as error:
+        return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
     if options.output_format == "json":
         sys.stdout.write(_as_json(outcome, different))
@@ -82,28 +56,23 @@ def run(options: Options) -> int:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
-        for one in (outcome, other):
-            if one is not None:
-                _note(one)
+        sys.stderr.write("".join(f"note: {visible(note)}\n" for note in _notes([outcome, other], wishes)))
     return 1 if different else 0
 
 
-def _outcome(path: str, options: Options, facts: Facts) -> _Outcome:
+def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
     """What becomes of one file; raises OSError where it cannot be read."""
-    if path == "-":
+    if path == STANDARD_INPUT:
         document = linting.read(sys.stdin.buffer.read(), "<stdin>")
     else:
         with open(path, "rb") as file:
             document = linting.read(file.read(), path)
-    choice = choose(os.path.dirname(document.path), options.versions)
-    target = choice.newest
-    config = linting.config_of(document, target=target, stack=options.stack, facts=facts)
-    report = linting.lint_document(document, target=target, stack=options.stack, facts=facts)
+    terms = wishes.terms(document.path)
+    target = terms.choice.newest
+    config = linting.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
+    report = linting.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
-    notes = list(choice.notes)
-    for library, (first, last) in choice.ranges.items():
-        notes.append(f"{library} {first} to {last} are possible, and {last} is shown")
-    return _Outcome(config, effective(config, everything=options.everything), rejected, notes)
+    return _Outcome(config, effective(config, everything=everything), rejected)
 
 
 def _lines(values: list[Value], terminal: Terminal) -> list[str]:
@@ -126,17 +95,22 @@ def _shown(value: Value) -> str:
     return "?" if value.value is UNKNOWN else as_json(_without_unknown(value.value))
 
 
-def _note(outcome: _Outcome) -> None:
-    """Say what stands between this config and a run, and what the values rest on, beside the list of them."""
-    path = visible(outcome.config.document.path)
-    for note in outcome.notes:
-        sys.stderr.write(f"note: {visible(note)}\n")
-    for finding in outcome.rejected:
-        sys.stderr.write(f"note: {path} is refused: {finding.code} {visible(finding.message)}\n")
-    if outcome.config.stack is None:
-        sys.stderr.write(f"note: {path}: shown as it is written, because nobody knows who loads it (give --stack)\n")
-    elif outcome.config.stack == "trainer" and outcome.config.facts.training is None:
-        sys.stderr.write(f"note: {path}: ? follows from the training arguments (give --trainer-args)\n")
+def _notes(outcomes: list[_Outcome | None], wishes: Wishes) -> Iterator[str]:
+    """What the values rest on, and what stands between a config and a run, beside the list of them."""
+    yield from wishes.notes
+    for choice in wishes.choices.values():
+        for library, (first, last) in choice.ranges.items():
+            yield f"{library} {first} to {last} are possible, and {last} is shown"
+    for outcome in outcomes:
+        if outcome is None:
+            continue
+        path = outcome.config.document.path
+        for finding in outcome.rejected:
+            yield f"{path} is refused: {finding.code} {finding.message}"
+        if outcome.config.stack is None:
+            yield f"{path}: shown as it is written, because nobody knows who loads it (give --stack)"
+        elif outcome.config.stack == "trainer" and outcome.config.facts.training is None:
+            yield f"{path}: ? follows from the training arguments (give --trainer-args)"
 
 
 def _as_json(outcome: _Outcome, different: list[Difference] | None) -> str:

@@ -146,6 +146,7 @@ def _add_effective(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     effective.add_argument("--all", action="store_true", help="also the defaults of sections that the config has not")
     effective.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
     _add_versions(_add_judging(effective))
+    _add_settings(effective)
     effective.set_defaults(run=_run_effective)
 
 
@@ -165,13 +166,7 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         choices=SEVERITIES,
         help="exit with 1 on findings of this severity or worse (default: warning)",
     )
-    settings = command.add_argument_group("settings").add_mutually_exclusive_group()
-    settings.add_argument(
-        "--settings",
-        metavar="FILE",
-        help="the file of settings (default: the nearest ds-lint.toml, or pyproject.toml with [tool.ds-lint])",
-    )
-    settings.add_argument("--isolated", action="store_true", help="no settings but those on the command line")
+    _add_settings(command)
     files = command.add_argument_group("input and output")
     files.add_argument(
         "--output-format", choices=sorted(FORMATS), default="full", metavar="FORMAT",
@@ -186,6 +181,16 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "-v", "--verbose", action="store_true", help="say what was judged by, releases and facts, and who says so"
     )
     return judging
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    settings = command.add_argument_group("settings").add_mutually_exclusive_group()
+    settings.add_argument(
+        "--settings",
+        metavar="FILE",
+        help="the file of settings (default: the nearest ds-lint.toml, or pyproject.toml with [tool.ds-lint])",
+    )
+    settings.add_argument("--isolated", action="store_true", help="no settings but those on the command line")
 
 
 def _add_judging(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -353,17 +358,16 @@ def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
 def _run_effective(options: argparse.Namespace) -> int:
     from ds_lint.commands import effective
 
-    return effective.run(
-        effective.Options(
-            options.path,
-            against=options.against,
-            everything=options.all,
-            stack=options.stack,
-            versions=_versions(options),
-            sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
-            output_format=options.output_format,
-        )
+    wanted = Options(
+        [options.path],
+        stack=options.stack,
+        versions=_versions(options),
+        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
+        settings=options.settings,
+        isolated=options.isolated,
+        output_format=options.output_format,
     )
+    return effective.run(wanted, against=options.against, everything=options.all)
 
 
 def _run_explain(options: argparse.Namespace) -> int:

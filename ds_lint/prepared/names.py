@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.config import Config
+    from ds_lint.facts.model import Model
 
     Facts = dict[str, Any]
 
@@ -41,8 +42,8 @@ class Names:
             "get_warmup_steps(num_training_steps)": self._warmup_steps,
             "mixed_precision": self._mixed_precision,
             "fp16_backend": self._fp16_backend,
-            "hidden_size": lambda: self._hidden_size(self._places()),
-            "model.config.hidden_size": lambda: self._hidden_size(_PLACES[:1]),
+            "hidden_size": lambda: self._hidden_size(self._places()) or UNKNOWN,
+            "model.config.hidden_size": lambda: self._hidden_size(_PLACES[:1]) or UNKNOWN,
             "is_zero3()": lambda: self._value("zero_optimization", "stage") == 3,
             "isinstance(optimizer, DummyOptim)": lambda: "optimizer" in values if self._is_trainer else UNKNOWN,
             "inference": lambda: False,
@@ -66,13 +67,8 @@ class Names:
         return UNKNOWN if owner or "(" in text else self._argument(text)
 
     def has_no_hidden_size(self) -> bool:
-        """Whether the library at work finds no size in a model whose text part has one."""
-        model = self._config.facts.model
-        return (
-            model is not None
-            and model.hidden_size(self._places()) is None
-            and model.hidden_size(_TEXT_PLACES) is not None
-        )
+        """Whether the library at work finds no size in the config of the model that is known."""
+        return self._config.facts.model is not None and self._hidden_size(self._places()) is None
 
     def _argument(self, name: str) -> Any:
         argument = self._config.argument(name)
@@ -152,5 +148,29 @@ class Names:
         return _PLACES
 
     def _hidden_size(self, places: tuple[str, ...]) -> Any:
+        """The size at the first of these places that there is; None where there is none, UNKNOWN where it is hidden."""
         model = self._config.facts.model
-        return (model.hidden_size(places) if model is not None else None) or UNKNOWN
+        if model is None:
+            return UNKNOWN
+        for place in places:
+            part, _, name = place.rpartition(".")
+            found = self._own_size(model, f"{part}." if part else "") if name == _PLACES[0] else None
+            found = found or model.hidden_size([place])
+            if found is not None:
+                return found
+        return None
+
+    def _own_size(self, model: Model, part: str) -> Any:
+        """What ``hidden_size`` of the model's class, or of a part of it, answers; None where it has none.
+
+        Some classes have it under another name, or calculate it, and a file leaves defaults of a class out.
+        """
+        model_type = model.at(f"{part}model_type")
+        if not isinstance(model_type, str):
+            return None
+        known = self._config.knowledge.of_model("hidden_sizes", model_type)
+        if known is None:
+            return model.hidden_size([f"{part}{_PLACES[0]}"]) or UNKNOWN
+        if known.get("calculated"):
+            return UNKNOWN
+        return (model.hidden_size([f"{part}{known['key']}"]) or UNKNOWN) if known["key"] else None

@@ -6,6 +6,7 @@ printed; what ds-lint was not told it may be silent about, but it must not be wr
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -16,16 +17,20 @@ pytest.importorskip("accelerate")
 import trainer
 from installed import knowledge
 from pairs import Pair, pair
+from transformers import AutoConfig
 
 from ds_lint.config import Config
 from ds_lint.effective import effective
-from ds_lint.facts import Facts, training
+from ds_lint.facts import Facts, Sources, training
+from ds_lint.facts.gathering import gather
 from ds_lint.facts.model import Model
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.linting import as_text
 from ds_lint.prepared import prepare
 
 pytestmark = pytest.mark.fidelity
+
+MODELS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "models")
 
 
 def told(pair: Pair) -> Config:
@@ -106,6 +111,34 @@ def agreement(seeds: range) -> float:
 
 def test_a_sample_of_pairs():
     assert agreement(range(200)) == 1
+
+
+SIZED = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "zero_optimization": {
+        "reduce_bucket_size": "auto",
+        "stage3_prefetch_bucket_size": "auto",
+        "stage3_param_persistence_threshold": "auto",
+    },
+}
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mixtral", "t5", "vision_text"])
+def test_the_hidden_size_of_a_model_is_what_its_class_answers(name, stage):
+    config = {**SIZED, "zero_optimization": {**SIZED["zero_optimization"], "stage": stage}}
+    path = os.path.join(MODELS, name)
+    facts = gather(Sources(trainer_args="--bf16", model=path))
+    document = as_text(config)
+    ours = prepare(Config(document, document.root, knowledge(), facts=facts))
+    try:
+        final = trainer.prepare(config, {"bf16": True}, model_config=AutoConfig.from_pretrained(path))
+    except ValueError as error:
+        assert "hidden_size" in str(error)
+        assert ours.unsized
+    else:
+        assert not ours.unsized
+        assert different(final, ours.config) is None
 
 
 @pytest.mark.long

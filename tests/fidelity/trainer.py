@@ -45,7 +45,7 @@ def prepare(
     fields: dict[str, Any] | None = None,  # of TrainingArguments
     *,
     world_size: int = 1,
-    model_config: dict[str, Any] | None = None,
+    model_config: Any = None,
     steps: int = STEPS,
 ) -> dict[str, Any]:
     """The config as deepspeed.initialize gets it from the Trainer; raises what the Trainer raises."""
@@ -88,8 +88,12 @@ def _mixed_precision(arguments: TrainingArguments) -> str:
     return getattr(arguments, "mixed_precision", None) or os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
 
 
-def _model(config: dict[str, Any]) -> torch.nn.Module:
+def _model(config: Any) -> torch.nn.Module:
+    """A model with this config: a real one, or what its file holds."""
     model = torch.nn.Linear(1, 1)
+    if not isinstance(config, dict):
+        model.config = config
+        return model
     parts = {name: SimpleNamespace(**value) if isinstance(value, dict) else value for name, value in config.items()}
     model.config = SimpleNamespace(**parts)
     return model
