@@ -36,6 +36,15 @@ def argument(config: Config, name: str) -> Argument | None:
     return Argument(field["default"], f"default of transformers {config.knowledge.target['transformers']}")
 
 
+def is_asked_for(config: Config, name: str) -> bool:
+    """Whether somebody wrote this field; an object has all of them, and there a default is nobody's wish."""
+    given = config.facts.training.given.get(name) if config.facts.training else None
+    if given is None or given.is_flag or given.document is not None:
+        return given is not None
+    field = fields(config).get(name, {})
+    return "default" not in field or bool(given.value != field["default"])
+
+
 def fields(config: Config) -> Facts:
     """The fields of TrainingArguments in the target's release of transformers."""
     return config.knowledge.table("transformers", "training_arguments")

@@ -52,7 +52,7 @@ class Constructor:
         """Every parameter that the config may set."""
         return [*(self._parameters or ()), *self._extra]
 
-    def default(self, name: str) -> object:
+    def default(self, name: str) -> Any:
         """What a parameter is that the config leaves out; None where nothing is known of it."""
         return (self._parameters or {}).get(name)
 

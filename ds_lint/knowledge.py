@@ -145,6 +145,7 @@ class Knowledge:
         self._overlay = stores.read("overlay")
         self._trainer: Facts | None = None
         self._tables: dict[tuple[str, str], Facts] = {}
+        self._asked_of_stacks: list[Facts] = []  # behaviours of transformers and Accelerate
         self._torch: Facts | None = None
         self.asked_of_models: list[Facts] = []  # the records of schemas/models.json, for ``ranges``
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
@@ -207,6 +208,7 @@ class Knowledge:
         tables |= set(TRAINER_TABLES if self._trainer is not None else ())
         store = stores.read(library)
         asked = [record for table in sorted(tables) for record in store.get(table, {}).values()]
+        asked += [record for record in self._asked_of_stacks if record["library"] == library]
         return asked + (self.asked_of_models if library == "transformers" else [])
 
     def of_model(self, table: str, model_type: str) -> Facts | None:
@@ -240,6 +242,12 @@ class Knowledge:
     def does(self, behaviour: str) -> bool:
         """Whether the target behaves in this way, which only some releases do; see ``behaviours`` in the overlay."""
         return self._holds(self._overlay["behaviours"][behaviour])
+
+    def stack_does(self, behaviour: str) -> bool:
+        """The same for transformers and Accelerate; see ``behaviours`` in the overlay of the Trainer."""
+        record = stores.read("trainer_overlay")["behaviours"][behaviour]
+        self._asked_of_stacks.append(record)
+        return record_at(stores.read(record["library"]), record, self.target[record["library"]]) is not None
 
     def ended(self, behaviour: str) -> str:
         """The release with which a behaviour of older ones was gone."""

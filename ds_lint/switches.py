@@ -8,6 +8,7 @@ from ds_lint.config import AUTO, once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.config import Config
+    from ds_lint.facts.training import Argument
     from ds_lint.tree import Node, Scalar
 
 _ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
@@ -83,3 +84,15 @@ def number_of(node: Node) -> float | None:
         except ValueError:
             return None
     return number(node.value)
+
+
+def set_argument(config: Config, name: str) -> Argument | None:
+    """A training argument that is true, or set to something, where the Trainer may load the config."""
+    argument = config.argument(name)
+    return argument if argument is not None and argument.value and "trainer" in config.stacks else None
+
+
+def adapter_argument(config: Config) -> str | None:
+    """An argument of the script's own that speaks of an adapter, such as ``use_peft`` or ``lora_r``, or None."""
+    others = config.facts.training.others if config.facts.training else ()
+    return next((name for name in others if "lora" in name or "peft" in name), None)

@@ -29,6 +29,12 @@ def test_releases_are_known_ones():
             assert not isinstance(node.get(side), str) or node[side] in RELEASES, path
 
 
+def test_behaviours_of_the_other_libraries_name_known_releases():
+    for name, behaviour in stores.read("trainer_overlay")["behaviours"].items():
+        releases = stores.read(behaviour["library"])["releases"]
+        assert {release for run in behaviour["runs"] for release in run.values()} <= set(releases), name
+
+
 def test_runs_follow_each_other():
     for path, node in nodes(OVERLAY):
         for before, after in zip(node.get("runs", ()), node.get("runs", ())[1:], strict=False):

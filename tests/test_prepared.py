@@ -140,7 +140,7 @@ def test_a_warm_up_that_is_asked_for_is_no_risk():
     target = Target(transformers="4.57.6")
 
     def found(arguments):
-        facts = gather(Sources(trainer_args=arguments))
+        facts = gather(Sources(trainer_args=f"{arguments} --lr_scheduler_type constant_with_warmup"))
         return [finding.code for finding in lint_dict(config, target=target, facts=facts).findings]
 
     assert found("--warmup_ratio 0.1") == []

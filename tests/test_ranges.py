@@ -83,7 +83,11 @@ def test_a_default_that_changed_within_the_range_is_told_once():
 AUTO = {
     "train_micro_batch_size_per_gpu": "auto",
     "gradient_clipping": "auto",
-    "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"},
+    "zero_optimization": {
+        "stage": 3,
+        "stage3_prefetch_bucket_size": "auto",
+        "stage3_gather_16bit_weights_on_model_save": True,
+    },
     "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
 }
 

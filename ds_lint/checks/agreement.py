@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
-from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json
@@ -218,51 +218,6 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS618", "optim-without-effect", severity="warning", effects=("wrong-result",), keys=("optimizer",))
-def optim_without_effect(config: Config) -> Iterator[Problem]:
-    """An optimizer in the config, and another one in the training arguments, which nobody builds."""
-    optim = config.argument("optim") if _prepared(config) else None
-    constructor, member = optimizer_constructor(config), config.member("optimizer")
-    if optim is None or constructor is None or member is None or optim.value in _ADAMW:
-        return
-    yield Problem(
-        ("optimizer",),
-        member.key_span,
-        f"the config brings its own optimizer, {constructor.name}: optim {as_json(optim.value)} of the training "
-        "arguments has no effect",
-        {_TRAINER: WRONG_RESULT},
-        help="Delete `optimizer` to train with optim, or leave optim out of the training arguments.",
-        label=f"not {optim.value}",
-        related=_places(config, ["optim"]),
-    )
-
-
-_ADAMW = ("adamw_hf", "adamw_torch", "adamw_torch_fused")  # the defaults, and what DeepSpeed's Adam stands in for
-
-
-@rule("DS619", "lr-scheduler-without-effect", severity="warning", effects=("wrong-result",), keys=("scheduler",))
-def lr_scheduler_without_effect(config: Config) -> Iterator[Problem]:
-    """A scheduler in the config, and another one in the training arguments, which nobody builds."""
-    asked = config.argument("lr_scheduler_type") if _prepared(config) else None
-    constructor, member = scheduler_constructor(config), config.member("scheduler")
-    if asked is None or constructor is None or member is None:
-        return
-    if asked.value in (_DEFAULT_SCHEDULER, _SAME.get(constructor.name)):
-        return
-    yield Problem(
-        ("scheduler",),
-        member.key_span,
-        f"the config brings its own scheduler, {constructor.name}: lr_scheduler_type {as_json(asked.value)} of the "
-        "training arguments has no effect",
-        {_TRAINER: WRONG_RESULT},
-        help="Delete `scheduler` to train with lr_scheduler_type, or leave it out of the training arguments.",
-        label=f"not {asked.value}",
-        related=_places(config, ["lr_scheduler_type"]),
-    )
-
-
-_DEFAULT_SCHEDULER = "linear"
-_SAME = {"WarmupLR": "constant_with_warmup", "WarmupDecayLR": "linear", "WarmupCosineLR": "cosine"}
 # Of refusals with a rule of their own: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
 _KNOWN_ELSEWHERE = ("zero_optimization", "ZeRO optimization", "mixed_precision", "correct the following")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from ds_lint.finding import Related
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ds_lint.finding import Fix, Related
+    from ds_lint.facts.training import Argument
+    from ds_lint.finding import Fix
     from ds_lint.tree import KeyPath, Span
 
 
@@ -64,3 +67,10 @@ class Problem:
         self.severity = severity  # None: the rule's own
         self.related = list(related)
         self.fix = fix
+
+
+def said_at(argument: Argument, label: str) -> list[Related]:
+    """The place in a file where a training argument was given; none where it came as a flag or is a default."""
+    if argument.document is None or argument.span is None:
+        return []
+    return [Related(argument.span, label, argument.document.path)]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import Problem, rejected
+from ds_lint.checks.problem import RISK, Problem, rejected, said_at
+from ds_lint.config import AUTO
 from ds_lint.rule import rule
-from ds_lint.switches import zero_stage
+from ds_lint.switches import adapter_argument, is_on, is_truthy, set_argument, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config
+    from ds_lint.tree import Node
+
+ZERO = "zero_optimization"
+# The key of today first. DeepSpeed takes all of them for the same setting: deepspeed/runtime/zero/config.py.
+GATHER = (
+    "stage3_gather_16bit_weights_on_model_save",
+    "stage3_gather_fp16_weights_on_model_save",
+    "gather_16bit_weights_on_model_save",
+)
 
 
 @rule("DS701", "checkpoint-writer-without-data-parallel", severity="error", effects=("rejected",), keys=("checkpoint",))
@@ -37,4 +47,154 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
             help='Add "data_parallel": "REPLICA" to `checkpoint.writer`.',
             label="needs `data_parallel`",
             fix=edits.written(config, ("checkpoint", "writer", "data_parallel"), "REPLICA", "unsafe"),
+        )
+
+
+@rule("DS703", "weights-not-gathered-on-save", severity="warning", effects=("risk",), keys=(ZERO,))
+def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
+    """Stage 3 without the gathering of weights, so that the Trainer and Accelerate have no model to save.
+
+    Where DeepSpeed alone may load the config, nothing says that anybody saves a model in one piece. Sources:
+    ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
+    """
+    stage = _stage_without_gathering(config)
+    if "deepspeed" in config.stacks or stage is None or (config.stack == "trainer" and adapter_argument(config)):
+        return  # the latter: empty_adapter_on_save, and since transformers 5 no problem
+    name = _key_to_gather(config)
+    member = config.member(ZERO, name)
+    written = member.value if member is not None else None
+    yield Problem(
+        (ZERO, name if written is not None else "stage"),
+        written.span if written is not None else stage.span,
+        f"stage 3 {_not_gathered(name, written)}: {_nothing_to_load(config)}",
+        RISK,
+        help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model while it is saved. Or leave it off, and get "
+        "the weights out of the shards with zero_to_fp32.py.",
+        label="not gathered",
+        severity="info" if written is not None else None,  # somebody said so, or leaves it to the launch command
+    )
+
+
+@rule("DS707", "empty-adapter-on-save", severity="error", effects=("risk",), keys=(ZERO,))
+def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
+    """Stage 3 without the gathering of weights, and an adapter, which older releases of transformers save empty.
+
+    Source: ``Trainer.save_model`` in ``transformers/trainer.py``, which removes the file of a model that it wrote
+    without weights, and not that of an adapter.
+    """
+    stage, adapter = _stage_without_gathering(config), adapter_argument(config)
+    if stage is None or adapter is None or "trainer" not in config.stacks:
+        return
+    if not config.knowledge.stack_does("adapters-are-gathered"):
+        yield Problem(
+            (ZERO, "stage"),
+            stage.span,
+            f"{adapter} tells of an adapter, and at stage 3 without `{_key_to_gather(config)}` transformers "
+            f"{config.knowledge.target['transformers']} saves an adapter_model.safetensors without a tensor in it",
+            {"trainer": RISK},
+            help=f"Set `{ZERO}.{_key_to_gather(config)}` to true, or use transformers 5.",
+            label="not gathered",
+        )
+
+
+def _stage_without_gathering(config: Config) -> Node | None:
+    """The stage, if it is 3 and the weights are not gathered when they are saved.
+
+    A stage in quotes is another matter: stage_as_string.
+    """
+    stage = config.node(ZERO, "stage")
+    is_3 = stage is not None and stage.kind != "string" and zero_stage(config) == 3
+    return stage if is_3 and not _gathers(config) else None
+
+
+def _key_to_gather(config: Config) -> str:
+    """What the key is called in the target."""
+    return next(name for name in GATHER if config.knowledge.find((ZERO, name)))
+
+
+def _gathers(config: Config) -> bool:
+    return any(is_on(config, ZERO, name) for name in GATHER)
+
+
+def _not_gathered(name: str, written: Node | None) -> str:
+    if written is None:
+        return f"without `{name}`"
+    if written.value == AUTO:
+        return f'with "auto" at `{name}`, which is false unless accelerate launch says --zero3_save_16bit_model'
+    return f"with `{name}` off"
+
+
+def _nothing_to_load(config: Config) -> str:
+    """What the stacks that may load the config do when the script saves the model."""
+    trainer = "trainer.save_model writes ZeRO shards and no model that from_pretrained loads"
+    accelerate = "accelerator.get_state_dict raises"
+    only_model = config.argument("save_only_model")
+    if only_model is not None and only_model.value:
+        trainer += ", and its checkpoints hold all states in spite of save_only_model"
+    does = {"trainer": trainer, "accelerate": accelerate}
+    return ", and ".join(does[stack] for stack in config.stacks)
+
+
+@rule("DS704", "best-model-without-states", severity="error", effects=("rejected",))
+def best_model_without_states(config: Config) -> Iterator[Problem]:
+    """``load_best_model_at_end`` and ``save_only_model``: DeepSpeed has no checkpoint to load the best model from."""
+    only_model, best = set_argument(config, "save_only_model"), set_argument(config, "load_best_model_at_end")
+    if only_model is None or best is None:
+        return
+    if config.knowledge.stack_does("save-only-model-refuses-best-model"):
+        yield Problem(
+            None,
+            config.opening,
+            "with DeepSpeed the Trainer refuses save_only_model together with load_best_model_at_end: Trainer() raises",
+            {"trainer": rejected("initialize")},
+            help="Leave one of the two training arguments out.",
+            label="loads whole checkpoints only",
+            related=[*said_at(only_model, "save_only_model"), *said_at(best, "load_best_model_at_end")],
+        )
+
+
+@rule("DS705", "resume-without-states", severity="warning", effects=("risk",))
+def resume_without_states(config: Config) -> Iterator[Problem]:
+    """A run that resumes, and whose own checkpoints hold nothing to resume from.
+
+    Source: ``deepspeed_load_checkpoint`` in ``transformers/integrations/deepspeed.py``.
+    """
+    only_model, resumed = set_argument(config, "save_only_model"), set_argument(config, "resume_from_checkpoint")
+    if only_model is None or resumed is None or str(resumed.value).lower() == "false":
+        return
+    if _stage_without_gathering(config) is not None:
+        return  # whole checkpoints after all: weights_not_gathered_on_save
+    yield Problem(
+        None,
+        config.opening,
+        "this run resumes from a checkpoint, and with save_only_model its own hold no states of DeepSpeed: "
+        "trainer.train() raises where it is to resume from one of them",
+        {"trainer": RISK},
+        help="Leave save_only_model out to be able to resume.",
+        label="not to be resumed",
+        related=[*said_at(only_model, "save_only_model"), *said_at(resumed, "resume_from_checkpoint")],
+    )
+
+
+@rule("DS706", "shards-on-each-node-only", severity="warning", effects=("risk",), keys=("checkpoint",))
+def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
+    """Shards on the storage of each node, and the Trainer's own state on that of the first.
+
+    ``save_on_each_node`` sets both. Sources: ``TrainingArguments.should_save``, and ``Trainer.train``, which takes up
+    the state of a run where it finds ``trainer_state.json``.
+    """
+    each, member = config.argument("save_on_each_node"), config.member("checkpoint", "use_node_local_storage")
+    if member is None or not is_truthy(member.value) or "trainer" not in config.stacks:
+        return
+    if each is not None and not each.value and (config.facts.nodes or 1) > 1:
+        yield Problem(
+            ("checkpoint", "use_node_local_storage"),
+            member.value.span,
+            f"DeepSpeed expects the storage of each of the {config.facts.nodes} nodes to be its own, and without "
+            "save_on_each_node the Trainer writes its state on the first node only: resuming fails on the others",
+            {"trainer": RISK},
+            help="Set save_on_each_node in the training arguments, which sets this key too; or delete the key where "
+            "the nodes share a storage.",
+            label="without save_on_each_node",
+            related=said_at(each, "save_on_each_node"),
         )

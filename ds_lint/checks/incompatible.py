@@ -1,0 +1,129 @@
+"""Rules about training arguments that do not go with DeepSpeed, or with the stage of the config (DS64x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import RISK, Problem, rejected, said_at
+from ds_lint.rule import rule
+from ds_lint.switches import adapter_argument, set_argument, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+STAGE = ("zero_optimization", "stage")
+
+
+@rule(
+    "DS640",
+    "auto-find-batch-size-at-stage-3",
+    severity="error",
+    effects=("rejected",),
+    keys=("zero_optimization",),
+)
+def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
+    """``auto_find_batch_size`` with ZeRO-3, which the Trainer refuses."""
+    argument, stage = set_argument(config, "auto_find_batch_size"), config.node(*STAGE)
+    if argument is None or stage is None or stage.kind == "string" or zero_stage(config) != 3:
+        return  # a stage in quotes: stage_as_string
+    if config.knowledge.stack_does("auto-find-batch-size-is-refused-at-stage-3"):
+        yield Problem(
+            STAGE,
+            stage.span,
+            "the Trainer refuses auto_find_batch_size at stage 3: Trainer() raises",
+            {"trainer": rejected("initialize")},
+            help="Leave auto_find_batch_size out and say a per_device_train_batch_size, or use stage 2.",
+            label="with auto_find_batch_size",
+            related=said_at(argument, "auto_find_batch_size"),
+        )
+
+
+_DOES = {"do_eval": "evaluate", "do_predict": "predict"}
+
+
+@rule("DS641", "evaluation-below-stage-3", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
+    """A run that evaluates or predicts without training, for which the Trainer takes ZeRO-3 only.
+
+    Scripts need not look at ``do_train``. One that sets an evaluation strategy evaluates while it trains.
+    Source: ``deepspeed_init`` in ``transformers/integrations/deepspeed.py``.
+    """
+    stage = zero_stage(config)
+    asked = [name for name in _DOES if set_argument(config, name)]
+    trains = config.argument("do_train")
+    if not asked or stage in (None, 3) or trains is None or trains.value is not False or _evaluates_in_between(config):
+        return
+    node = config.node(*STAGE) or config.node("zero_optimization")
+    argument = config.argument(asked[0])
+    if node is None or argument is None:
+        return
+    yield Problem(
+        STAGE,
+        node.span,
+        f"this run is to {_DOES[asked[0]]} without do_train, for which the Trainer takes DeepSpeed at stage 3 only: "
+        f"trainer.{_DOES[asked[0]]}() raises at stage {stage}",
+        {"trainer": RISK},
+        help="Run the evaluation without DeepSpeed, or with a config of stage 3.",
+        label="not 3",
+        related=said_at(argument, asked[0]),
+    )
+
+
+@rule("DS642", "fsdp-beside-deepspeed", severity="error", effects=("rejected",))
+def fsdp_beside_deepspeed(config: Config) -> Iterator[Problem]:
+    """``fsdp`` among the training arguments of a run with DeepSpeed."""
+    argument = set_argument(config, "fsdp")
+    if argument is not None:
+        yield Problem(
+            None,
+            config.opening,
+            "the Trainer takes DeepSpeed or FSDP, and fsdp is set too: Trainer() raises",
+            {"trainer": rejected("initialize")},
+            help="Leave fsdp out of the training arguments, or the DeepSpeed config.",
+            label="beside fsdp",
+            related=said_at(argument, "fsdp"),
+        )
+
+
+def _evaluates_in_between(config: Config) -> bool:
+    """Whether an evaluation strategy is set, under its name of today or that of older releases, or may be."""
+    strategies = [config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
+    return any(one is not None and one.value not in (None, "no") for one in strategies)
+
+
+@rule("DS643", "frozen-parameters-recomputed", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
+    """Stage 3, gradient checkpointing that is not reentrant, and parameters that do not learn, as with LoRA.
+
+    Older DeepSpeed releases let go of such parameters while torch still compares them with the first pass:
+    ``release_sub_module`` in ``deepspeed/runtime/zero/partitioned_param_coordinator.py``.
+    """
+    checkpointing, stage = set_argument(config, "gradient_checkpointing"), config.node(*STAGE)
+    if checkpointing is None or stage is None or zero_stage(config) != 3 or _is_reentrant(config):
+        return
+    behaviour = "recomputation-loses-frozen-parameters"
+    adapter = adapter_argument(config)
+    if adapter and config.knowledge.does(behaviour):
+        yield Problem(
+            STAGE,
+            stage.span,
+            f"{adapter} tells of an adapter beside frozen parameters, which DeepSpeed {config.knowledge.deepspeed} "
+            "loses at stage 3 with gradient checkpointing that is not reentrant: the first backward pass raises a "
+            "CheckpointError",
+            {"trainer": RISK},
+            help="Add --gradient_checkpointing_kwargs '{\"use_reentrant\": true}', or use stage 2, or DeepSpeed "
+            f"{config.knowledge.ended(behaviour)} or newer.",
+            label="with gradient checkpointing",
+            related=said_at(checkpointing, "gradient_checkpointing"),
+        )
+
+
+def _is_reentrant(config: Config) -> bool:
+    """Whether gradient checkpointing is of the older kind, or may be."""
+    given = config.argument("gradient_checkpointing_kwargs")
+    if given is None or given.value is None:
+        return not config.knowledge.stack_does("gradient-checkpointing-is-not-reentrant")
+    if isinstance(given.value, dict):
+        return given.value.get("use_reentrant") is not False
+    return "false" not in str(given.value).lower()  # JSON in a flag

@@ -1,0 +1,214 @@
+"""Rules about training arguments that the optimizer, the scheduler or the offload of the config overrides (DS5xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import OVERRIDDEN, Problem, rejected, said_at
+from ds_lint.config import AUTO
+from ds_lint.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
+from ds_lint.rule import rule
+from ds_lint.switches import is_truthy, number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.checks.problem import Outcome
+    from ds_lint.config import Config
+    from ds_lint.facts.training import Argument
+
+# What the Trainer's own schedules are called that DeepSpeed's go like.
+_LIKE = {
+    "WarmupLR": ("constant_with_warmup", "constant"),
+    "WarmupDecayLR": ("linear",),
+    "WarmupCosineLR": ("cosine",),
+}
+
+
+@rule("DS517", "lr-scheduler-type-overridden", severity="error", effects=("overridden",), keys=("scheduler",))
+def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
+    """A ``scheduler`` in the config, beside which the Trainer does not build the one of ``lr_scheduler_type``.
+
+    Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
+    """
+    scheduler, member = scheduler_constructor(config), config.member("scheduler", "type")
+    argument = config.argument("lr_scheduler_type")
+    if scheduler is None or member is None or argument is None or "trainer" not in config.stacks:
+        return
+    asked = str(argument.value).lower()
+    if asked in _LIKE.get(scheduler.name, ()):
+        return
+    is_asked_for = _is_asked_for(config, "lr_scheduler_type")
+    if not is_asked_for and scheduler.name != "WarmupLR":
+        return  # nobody asked for the default, and this schedule comes down as well
+    stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
+    yield Problem(
+        ("scheduler", "type"),
+        member.value.span,
+        f"the Trainer builds no {asked} schedule{'' if is_asked_for else ', its default,'} where the config has a "
+        f"`scheduler`: {scheduler.name} runs{stays}",
+        {"trainer": OVERRIDDEN},
+        help=f"Delete `scheduler` to get lr_scheduler_type {asked}"
+        + (f', or write "{like}".' if (like := _deepspeeds(asked)) else "."),
+        label=f"instead of {asked}",
+        severity=None if is_asked_for else "info",
+        related=said_at(argument, f"lr_scheduler_type is {asked}"),
+    )
+
+
+@rule("DS522", "optim-overridden", severity="error", effects=("overridden",), keys=("optimizer",))
+def optim_overridden(config: Config) -> Iterator[Problem]:
+    """An ``optimizer`` in the config, beside which the Trainer does not build the one of ``optim``.
+
+    Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
+    """
+    optimizer, member = optimizer_constructor(config), config.member("optimizer", "type")
+    asked = _optim(config)
+    if optimizer is None or member is None or asked is None or "trainer" not in config.stacks:
+        return
+    name = str(asked.value)
+    if _are_alike(str(member.value.value).lower(), name) or (name == "adafactor" and _refuses_adafactor(config)):
+        return  # the latter: stack-refuses
+    yield Problem(
+        ("optimizer", "type"),
+        member.value.span,
+        f"the Trainer does not build {name} where the config has an `optimizer`: {optimizer.name} runs",
+        {"trainer": OVERRIDDEN},
+        help=f"Delete `optimizer` to train with {name}, or say --optim adamw_torch.",
+        label=f"instead of {name}",
+        related=said_at(asked, f"optim is {name}"),
+    )
+
+
+@rule("DS523", "weight-decay-on-all", severity="info", effects=("overridden",), keys=("optimizer",), default=False)
+def weight_decay_on_all(config: Config) -> Iterator[Problem]:
+    """An ``optimizer`` in the config, which gets all parameters in one group, so biases and norms decay too.
+
+    ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py`` passes a flat list to ``DummyOptim``, and
+    ``Trainer.create_optimizer`` keeps biases and the weights of norms out of weight decay.
+    """
+    member = config.member("optimizer", "params", "weight_decay")
+    optimizer = optimizer_constructor(config)
+    if member is None or optimizer is None or optimizer.name == "MuonWithAuxAdam" or "trainer" not in config.stacks:
+        return
+    decay = number(member.value.value)
+    if member.value.value == AUTO:
+        argument = config.argument("weight_decay")
+        decay = number(argument.value) if argument is not None else None
+    if decay:
+        yield Problem(
+            ("optimizer", "params", "weight_decay"),
+            member.value.span,
+            f"the optimizer of the config has one group of parameters: a weight decay of {decay:g} also falls on "
+            "biases and norms, which the Trainer's own optimizer leaves out",
+            {"trainer": OVERRIDDEN},
+            help="Delete `optimizer` to have the Trainer's groups.",
+            label="on all parameters",
+        )
+
+
+# What becomes of the Trainer's optimizers that Accelerate hands to DeepSpeed's CPU optimizers, run with bitsandbytes
+# 0.50.2. Not named here are those that run as what they are, AdamW, and those that were not tried.
+_BECOME_ADAM = (
+    "sgd", "rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit", "lion_8bit", "paged_lion_8bit",
+    "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit",
+)  # fmt: skip
+_BREAK_WHILE_BUILT = ("adagrad", "lion_32bit", "paged_lion_32bit")
+_BREAK_IN_THE_FIRST_STEP = ("adafactor", "ademamix", "ademamix_8bit")
+_OF_TORCH = ("sgd", "rmsprop", "adagrad")
+
+
+@rule(
+    "DS524",
+    "optim-replaced-by-offload",
+    severity="error",
+    effects=("overridden", "rejected"),
+    keys=("zero_optimization",),
+)
+def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
+    """``offload_optimizer`` with an ``optim`` for which Accelerate puts a CPU optimizer of DeepSpeed.
+
+    Source: ``map_pytorch_optim_to_deepspeed`` in ``accelerate/utils/deepspeed.py``.
+    """
+    asked, member = _optim(config), config.member("zero_optimization", "offload_optimizer")
+    force = config.node("zero_force_ds_cpu_optimizer")
+    if asked is None or member is None or "trainer" not in config.stacks or not offloads_optimizer(config):
+        return
+    if config.node("optimizer") is not None or not _prepares(config):
+        return
+    if force is not None and not is_truthy(force):
+        return
+    name = str(asked.value)
+    maps = config.knowledge.stack_does("optimizers-are-mapped")
+    if "adamw" in name and not maps:
+        return  # it became DeepSpeed's AdamW, in 32 bit
+    outcome: Outcome = OVERRIDDEN
+    consequence = "Adam without decoupled weight decay runs" if maps else "AdamW runs"
+    if name in _BREAK_WHILE_BUILT and maps:
+        outcome, consequence = rejected("initialize"), "it cannot be built, and trainer.train() raises a TypeError"
+    elif name in _BREAK_IN_THE_FIRST_STEP:
+        outcome, consequence = rejected("train"), f"the first step trips over the parameters of {name} and raises"
+    elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
+        return
+    yield Problem(
+        ("zero_optimization", "offload_optimizer"),
+        member.key_span,
+        f"Accelerate puts a CPU optimizer of DeepSpeed in the place of {name} where `offload_optimizer` is on: "
+        + consequence,
+        {"trainer": outcome},
+        help=('Set "zero_force_ds_cpu_optimizer": false to keep it, or say' if name in _OF_TORCH else "Say")
+        + " --optim adamw_torch, which becomes DeepSpeed's AdamW on the CPU.",
+        label=f"replaces {name}",
+        related=said_at(asked, f"optim is {name}"),
+    )
+
+
+_ADAMW = (
+    "adamw_hf",
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_torch_xla",
+    "adamw_torch_npu_fused",
+    "adamw_apex_fused",
+)
+
+
+def _optim(config: Config) -> Argument | None:
+    """The optimizer that somebody asked the Trainer for: ``optim``, or ``adafactor``, which stands for one value."""
+    adafactor, optim = config.argument("adafactor"), config.argument("optim")
+    if adafactor is not None and adafactor.value is True:
+        from ds_lint.facts.training import Argument
+
+        return Argument("adafactor", adafactor.origin, adafactor.document, adafactor.span)
+    if optim is None or not _is_asked_for(config, "optim"):
+        return None
+    is_written = optim.document is not None or config.facts.training.given["optim"].is_flag  # type: ignore[union-attr]
+    return optim if is_written or optim.value not in _ADAMW else None  # the default is one of these, by torch's release
+
+
+def _is_asked_for(config: Config, name: str) -> bool:
+    from ds_lint.arguments import is_asked_for  # without training arguments nobody asks
+
+    return is_asked_for(config, name)
+
+
+def _are_alike(kind: str, name: str) -> bool:
+    """Whether the optimizer of the config is what the Trainer calls by this name."""
+    return name in _ADAMW if kind in ("adam", "adamw") else kind == name.removesuffix("_32bit")
+
+
+def _deepspeeds(schedule: str) -> str | None:
+    """DeepSpeed's scheduler that goes like one of the Trainer's."""
+    return next((kind for kind, names in _LIKE.items() if schedule in names), None)
+
+
+def _refuses_adafactor(config: Config) -> bool:
+    """Whether the target's transformers raises at adafactor beside an ``optimizer``; at first the old flag only."""
+    refusals = config.knowledge.table("transformers", "refusals")
+    conditions = next((facts["only_if"] for text, facts in refusals.items() if text.startswith("--adafactor")), ())
+    flag = config.argument("adafactor")
+    return "optim == 'adafactor'" in conditions or (bool(conditions) and flag is not None and flag.value is True)
+
+
+def _prepares(config: Config) -> bool:
+    """Whether Accelerate hands the Trainer's optimizer to DeepSpeed; before, the Trainer did so itself."""
+    return bool(config.knowledge.table("transformers", "requires")["accelerate"]["prepares"])

@@ -1,0 +1,154 @@
+"""Rules about the learning rate and its schedule (DS51x, DS52x)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import ADVICE, OVERRIDDEN, WRONG_RESULT, Problem, rejected
+from ds_lint.config import AUTO
+from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.checks.problem import Outcome
+    from ds_lint.config import Config
+    from ds_lint.tree import Node
+
+LR = ("optimizer", "params", "lr")
+PEAK = ("scheduler", "params", "warmup_max_lr")
+WARM_UP = ("scheduler", "params", "warmup_num_steps")
+TOTAL = ("scheduler", "params", "total_num_steps")
+
+
+@rule("DS518", "schedule-is-all-warm-up", severity="warning", effects=("wrong-result",), keys=("scheduler",))
+def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
+    """A warm-up as long as the schedule or longer, after which nothing is left to decay over.
+
+    Source: ``WarmupDecayLR`` and ``WarmupCosineLR`` in ``deepspeed/runtime/lr_schedules.py``, which warn where the
+    warm-up is longer, and are silent where it is as long.
+    """
+    scheduler = scheduler_constructor(config)
+    total = number(config.value(*TOTAL))
+    if scheduler is None or scheduler.is_torch or not scheduler.knows("warmup_num_steps") or total is None:
+        return
+    member = config.member(*WARM_UP)
+    warm_up = number(member.value.value if member is not None else scheduler.default("warmup_num_steps"))
+    total_node = config.node(*TOTAL)
+    if warm_up is None or total_node is None or not 0 < total <= warm_up:
+        return
+    share = "" if total == warm_up else ", and does not get to its maximum"
+    yield Problem(
+        WARM_UP if member is not None else TOTAL,
+        member.value.span if member is not None else total_node.span,
+        f"the warm-up of {warm_up:g} steps{'' if member is not None else ', the default,'} takes all of the "
+        f"{total:g} steps of {scheduler.name}: the learning rate rises to the end of the run{share}",
+        WRONG_RESULT,
+        help=f"Write a `warmup_num_steps` below {total:g}, or the number of optimizer steps of the whole run as "
+        "`total_num_steps`.",
+        label="all of it warm-up",
+        related=[Related(total_node.span, "all steps")] if member is not None else (),
+    )
+
+
+@rule(
+    "DS519",
+    "learning-rate-of-the-scheduler",
+    severity="error",
+    effects=("overridden", "rejected"),
+    keys=("scheduler",),
+)
+def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
+    """A warm-up that ends at another learning rate than the one that is asked for, which then counts for nothing.
+
+    ``WarmupLR`` and ``WarmupDecayLR`` of ``deepspeed/runtime/lr_schedules.py`` write the learning rate of every
+    parameter group, before the first step too.
+    """
+    scheduler = scheduler_constructor(config)
+    named = config.node("scheduler", "type")
+    if scheduler is None or named is None or scheduler.is_torch or not scheduler.knows("warmup_max_lr"):
+        return
+    written = config.node(*PEAK)
+    peak = number(written.value if written is not None else scheduler.default("warmup_max_lr"))
+    asked = config.node(*LR)
+    outcomes = {} if peak is None else _where_it_is_overridden(config, asked, written, peak)
+    if not outcomes or peak is None:
+        return
+    rate = number(asked.value) if asked is not None else None
+    source = "`warmup_max_lr`" if written is not None else "default"
+    nothing = f"{'the learning rate of the run' if rate is None else f'`lr` of {rate:g}'} counts for nothing"
+    consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
+    if len(set(outcomes.values())) > len(consequences):
+        consequences.append("the Trainer, which compares both with learning_rate, raises")
+    yield Problem(
+        LR if asked is not None else ("scheduler", "type"),
+        asked.span if asked is not None else named.span,
+        f"{scheduler.name} sets the learning rate itself and warms up to its {source} of {peak:g}: "
+        + ", and ".join(consequences),
+        outcomes,
+        help='Write the same number in both places, or "auto" in both under the Trainer.'
+        if written is not None
+        else 'Add `warmup_max_lr` to `scheduler.params`: the learning rate, or "auto" under the Trainer.',
+        label=f"{peak:g} is used",
+        related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else (),
+    )
+
+
+def _where_it_is_overridden(
+    config: Config, asked: Node | None, written: Node | None, peak: float
+) -> dict[str, Outcome]:
+    """The outcome for every stack that is told another learning rate than the scheduler's."""
+    rate = number(asked.value) if asked is not None else None
+    if rate is not None:
+        outcomes = {} if rate == peak else dict.fromkeys(config.stacks, OVERRIDDEN)
+    elif written is None and (config.node("optimizer") is None or (asked is not None and asked.value == AUTO)):
+        outcomes = {stack: OVERRIDDEN for stack in config.stacks if stack != "deepspeed"}
+    else:
+        outcomes = {}
+    if "trainer" in outcomes and written is not None:
+        del outcomes["trainer"]
+        if config.facts.training is None:  # else trainer-mismatch
+            outcomes["trainer"] = rejected("initialize")
+    return outcomes
+
+
+@rule("DS520", "logarithmic-warm-up", severity="info", effects=("advice",), keys=("scheduler",), default=False)
+def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
+    """A scheduler without ``warmup_type``, which warms up logarithmically, and not linearly as the Trainer's do."""
+    scheduler, named = scheduler_constructor(config), config.node("scheduler", "type")
+    if scheduler is None or named is None or scheduler.is_torch or scheduler.default("warmup_type") != "log":
+        return
+    if config.node("scheduler", "params", "warmup_type") is None:
+        yield Problem(
+            ("scheduler", "type"),
+            named.span,
+            f"{scheduler.name} without `warmup_type` warms up logarithmically, half of the way in the square root of "
+            "its steps; the schedules of the Trainer warm up linearly",
+            ADVICE,
+            help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to say that this is meant.',
+            label="warms up logarithmically",
+        )
+
+
+@rule("DS521", "adam-is-adamw", severity="info", effects=("wrong-result",), keys=("optimizer",), default=False)
+def adam_is_adamw(config: Config) -> Iterator[Problem]:
+    """Type Adam with weight decay, which DeepSpeed decouples unless ``adam_w_mode`` says otherwise.
+
+    Source: ``_configure_basic_optimizer`` in ``deepspeed/runtime/engine.py``.
+    """
+    named, decay = config.node("optimizer", "type"), config.node("optimizer", "params", "weight_decay")
+    if named is None or decay is None or str(named.value).lower() != "adam":
+        return
+    if optimizer_constructor(config) is None or not (number(decay.value) or decay.value == AUTO):
+        return
+    if config.node("optimizer", "params", "adam_w_mode") is None:
+        yield Problem(
+            ("optimizer", "type"),
+            named.span,
+            f"{named.value} of DeepSpeed is AdamW: weight decay is taken off the weights, not added to the gradient",
+            WRONG_RESULT,
+            help='Write "AdamW", which does the same, or set "adam_w_mode": false in `optimizer.params`.',
+            label="AdamW",
+        )

@@ -1,0 +1,181 @@
+"""A run of the real Trainer: what it built, how the learning rate went, what it saved, or why it stopped.
+
+    train({"zero_optimization": {"stage": 3}, ...}, {"lr_scheduler_type": "cosine"}).rates
+
+One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `standins.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SECONDS = 240  # a run takes about ten
+SIZES = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+
+
+@dataclass
+class Run:
+    """What came of it. `at` is what raised: `arguments`, `Trainer`, `train`, `evaluate`, `resume`, `save`."""
+
+    at: str | None = None
+    error: str | None = None
+    optimizer: str | None = None  # the class below ZeRO's
+    decays: list[float] = field(default_factory=list)  # the weight decay of each parameter group
+    decouples: bool | None = None  # DeepSpeedCPUAdam: whether it is AdamW
+    scheduler: str | None = None
+    rates: list[float] = field(default_factory=list)  # before each step
+    saved: list[str] = field(default_factory=list)  # files of the saved model
+    checkpoint: list[str] = field(default_factory=list)  # files and folders of the last checkpoint
+
+
+def train(
+    config: dict[str, Any],
+    arguments: dict[str, Any],
+    *,
+    evaluate: bool = False,
+    frozen: bool = False,
+    resume: bool = False,
+) -> Run:
+    """Train four steps and save, or only evaluate.
+
+    Of a frozen model, only the projections of the queries learn. ``resume`` trains again, from the last checkpoint.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        job = {
+            "config": config,
+            "arguments": arguments,
+            "evaluate": evaluate,
+            "frozen": frozen,
+            "resume": resume,
+            "folder": folder,
+        }
+        environment = {
+            **os.environ,
+            "DS_ACCELERATOR": "cpu",
+            "ACCELERATE_TORCH_DEVICE": "cpu",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "0",
+            "HF_HUB_OFFLINE": "1",
+            **dict.fromkeys(("RANK", "LOCAL_RANK", "CROSS_RANK"), "0"),
+            **dict.fromkeys(("WORLD_SIZE", "LOCAL_SIZE", "LOCAL_WORLD_SIZE", "CROSS_SIZE"), "1"),
+        }
+        result = Path(folder, "result.json")
+        ran = subprocess.run(
+            [sys.executable, __file__, json.dumps(job), str(result)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            cwd=folder,
+        )
+        assert result.exists(), f"the run ended without a result:\n{ran.stderr[-3000:]}"
+        return Run(**json.loads(result.read_text(encoding="utf-8")))
+
+
+# ------------------------------------------------------------------------------------------------- in the process
+
+
+def _main(job: dict[str, Any], result: Path) -> None:
+    run = Run()
+    try:
+        _run(run, job)
+    except Exception as error:  # what a library raises here is what is asked
+        run.error = f"{type(error).__name__}: {error}"
+    else:
+        run.at = None
+    result.write_text(json.dumps(asdict(run)), encoding="utf-8")
+    os._exit(0)  # DeepSpeed's threads may outlive a run that was refused
+
+
+def _run(run: Run, job: dict[str, Any]) -> None:
+    _patch()
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+
+    class Tokens(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, place: int) -> dict[str, torch.Tensor]:
+            tokens = torch.randint(0, 64, (8,), generator=torch.Generator().manual_seed(place))
+            return {"input_ids": tokens, "labels": tokens.clone()}
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, *_arguments: Any, **_more: Any) -> None:
+            run.rates.append(trainer.model_wrapped.optimizer.param_groups[0]["lr"])
+
+    out = Path(job["folder"], "out")
+    run.at = "arguments"
+    arguments = TrainingArguments(
+        **{
+            "output_dir": str(out),
+            "deepspeed": job["config"],
+            "max_steps": 4,
+            "per_device_train_batch_size": 1,
+            "report_to": [],
+            "use_cpu": True,
+            "disable_tqdm": True,
+            **job["arguments"],
+        }
+    )
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**SIZES, num_attention_heads=2, num_key_value_heads=2))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = not job["frozen"] or "q_proj" in name
+    run.at = "Trainer"
+    trainer = Trainer(model=model, args=arguments, train_dataset=Tokens(), eval_dataset=Tokens(), callbacks=[Watch()])
+    if job["evaluate"]:
+        run.at = "evaluate"
+        trainer.evaluate()
+        return
+    run.at = "train"
+    try:
+        trainer.train()
+    finally:
+        _look_at(run, trainer.model_wrapped)
+    if job["resume"]:
+        run.at = "resume"
+        trainer.train(resume_from_checkpoint=True)
+    run.at = "save"
+    trainer.save_model(str(out / "model"))
+    run.saved = sorted(path.name for path in (out / "model").iterdir())
+    run.checkpoint = sorted(path.name for path in (out / "checkpoint-4").iterdir())
+
+
+def _look_at(run: Run, engine: Any) -> None:
+    if not hasattr(engine, "basic_optimizer"):
+        return  # it was not built
+    inner = engine.basic_optimizer or engine.optimizer
+    run.optimizer, run.scheduler = type(inner).__name__, type(engine.lr_scheduler).__name__
+    run.decays = [group.get("weight_decay", 0.0) for group in inner.param_groups]
+    run.decouples = getattr(inner, "adam_w_mode", None)
+
+
+def _patch() -> None:
+    """Ops that would be compiled, and memory that would be pinned."""
+    import collections
+
+    import deepspeed.ops
+    import standins
+    import torch
+    import torch._dynamo
+    from deepspeed.ops.op_builder.builder import OpBuilder
+    from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
+
+    OpBuilder.load = NotImplementedBuilder.load = lambda builder, verbose=False: standins.op(builder.name)
+    deepspeed.ops.__compatible_ops__ = collections.defaultdict(bool)
+    torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+    torch._dynamo.config.disable = True
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,134 @@
+"""What the rules about training arguments take for somebody's wish, where they point, and since which release."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ds_lint import linting
+from ds_lint.facts import Sources
+from ds_lint.facts.gathering import gather
+from ds_lint.knowledge import Target
+
+AUTOS = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+    "zero_optimization": {"stage": 2},
+}
+WARMUP = {
+    **AUTOS,
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+}
+OFFLOADED = {**AUTOS, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+
+
+def findings(config, arguments, nodes=None, **releases):
+    facts = gather(Sources(trainer_args=arguments, nodes=nodes))
+    return linting.lint_dict(config, target=Target(**releases), facts=facts).findings
+
+
+def severities(config, arguments):
+    return [(finding.code, finding.severity) for finding in findings(config, arguments)]
+
+
+def test_a_schedule_that_was_written_is_asked_for():
+    assert severities(WARMUP, "--lr_scheduler_type linear") == [("DS517", "error")]
+
+
+def test_the_default_schedule_is_nobodys_wish():
+    assert severities(WARMUP, "--learning_rate 1e-4") == [("DS517", "info")]
+
+
+def test_what_an_object_holds_may_be_a_default():
+    assert severities(WARMUP, {"lr_scheduler_type": "linear"}) == [("DS517", "info")]
+    assert severities(WARMUP, {"lr_scheduler_type": "cosine"}) == [("DS517", "error")]
+
+
+def test_the_default_optimizer_is_nobodys_wish():
+    lion = {**AUTOS, "optimizer": {"type": "Lion", "params": {"lr": "auto", "weight_decay": "auto"}}}
+    assert findings(lion, {"optim": "adamw_torch_fused"}) == []
+    assert severities(lion, "--optim adamw_torch_fused") == [("DS522", "error")]
+    assert findings(lion, "--optim lion_32bit") == []
+
+
+def test_an_override_points_into_the_file_of_the_arguments(tmp_path):
+    path = tmp_path / "args.json"
+    path.write_text('{"learning_rate": 1e-4,\n "optim": "sgd"}', encoding="utf-8")
+    (finding,) = findings(OFFLOADED, str(path))
+    (related,) = finding.related
+    assert (finding.code, related.path, related.label) == ("DS524", str(path), "optim is sgd")
+
+
+@pytest.mark.parametrize(
+    ("optim", "accelerate", "effects"),
+    [
+        ("lion_32bit", "1.15.0", ["rejected"]),
+        ("lion_32bit", "1.1.1", ["overridden"]),
+        ("adamw_bnb_8bit", "1.15.0", ["overridden"]),
+        ("adamw_bnb_8bit", "1.1.1", []),  # in 32 bit, and AdamW
+        ("paged_adamw_32bit", "1.15.0", []),
+    ],
+)
+def test_accelerate_tells_optimizers_apart_since_1_2(optim, accelerate, effects):
+    found = findings(OFFLOADED, f"--optim {optim}", transformers="4.57.6", accelerate=accelerate)
+    assert [finding.effect for finding in found] == effects
+
+
+def test_adafactor_beside_an_optimizer_is_told_once():
+    config = {**AUTOS, "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}}}
+
+    def codes(arguments, transformers):
+        return [finding.code for finding in findings(config, arguments, transformers=transformers)]
+
+    assert codes("--optim adafactor", "5.23.0") == ["DS522"]
+    assert codes("--optim adafactor", "4.57.6") == ["DS620"]
+    assert codes("--optim adafactor", "4.56.2") == ["DS522"]
+    assert codes("--adafactor", "4.56.2") == ["DS620"]
+
+
+def test_what_is_refused_depends_on_the_release():
+    stage_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
+    config = {**AUTOS, "zero_optimization": stage_3}
+    assert [one.code for one in findings(config, "--auto_find_batch_size", transformers="4.45.0")] == ["DS640"]
+    assert findings(config, "--auto_find_batch_size", transformers="4.44.2") == []
+    both = "--save_only_model --load_best_model_at_end"
+    assert [one.code for one in findings(AUTOS, both, transformers="4.38.0")] == ["DS704"]
+    assert findings(AUTOS, both, transformers="4.37.2") == []
+
+
+def test_an_evaluation_strategy_belongs_to_training():
+    assert [one.code for one in findings(AUTOS, "--do_eval")] == ["DS641"]
+    assert findings(AUTOS, "--do_eval --eval_strategy steps") == []
+
+
+def test_node_local_storage_matters_on_several_nodes():
+    config = {**AUTOS, "checkpoint": {"use_node_local_storage": True}}
+    assert [one.code for one in findings(config, "--seed 1", nodes=2)] == ["DS706"]
+    assert findings(config, "--seed 1", nodes=1) == []
+
+
+def test_checkpointing_kwargs_come_as_json_too():
+    stage_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
+    config = {**AUTOS, "zero_optimization": stage_3}
+
+    def found(kwargs):
+        words = f"--gradient_checkpointing True --gradient_checkpointing_kwargs '{json.dumps(kwargs)}' --lora_r 8"
+        return [one.code for one in findings(config, words, deepspeed="0.19.2")]
+
+    assert found({"use_reentrant": False}) == ["DS643"]
+    assert found({"use_reentrant": True}) == []
+
+
+def test_an_adapter_is_gathered_by_transformers_5():
+    config = {**AUTOS, "zero_optimization": {"stage": 3}}
+    assert [one.code for one in findings(config, "--seed 1 --lora_r 8", transformers="4.57.6")] == ["DS707"]
+    assert findings(config, "--seed 1 --lora_r 8", transformers="5.0.0") == []
+
+
+def test_gathering_under_each_of_its_names():
+    for name in ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"):
+        config = {**AUTOS, "zero_optimization": {"stage": 3, name: True}}
+        assert "DS703" not in [one.code for one in findings(config, "--seed 1")]
+    assert "DS703" in [one.code for one in findings({**AUTOS, "zero_optimization": {"stage": 3}}, "--seed 1")]
