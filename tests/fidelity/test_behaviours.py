@@ -87,6 +87,15 @@ SHOWN_BY = {
     ),
 }
 
+# What trains, or is refused, on both sides, and where else it is shown, or why it is not.
+NOT_SHOWN_BY_REFUSAL = {
+    "nvme-below-stage-3-is-host-memory": "test_engine.py",
+    "nvme-states-are-loaded-in-part": "test_engine.py",
+    "nvme-states-are-not-saved": "only releases that are older than those which are measured",
+    "overlap-comm-races": "a race takes several GPUs",
+    "tensor-parallel-refuses-stage-3": "AutoTP has no policy for the model of the oracle, and refuses it at any stage",
+}
+
 
 @pytest.fixture(scope="module")
 def verdicts():
@@ -96,7 +105,7 @@ def verdicts():
 
 
 def test_every_behaviour_is_shown():
-    assert set(stores.read("overlay")["behaviours"]) == set(SHOWN_BY)
+    assert set(stores.read("overlay")["behaviours"]) == set(SHOWN_BY) | set(NOT_SHOWN_BY_REFUSAL)
 
 
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
