@@ -342,8 +342,8 @@ def overlap_comm_race(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "overlap_comm"),
             member.value.span,
-            f"in DeepSpeed {config.knowledge.deepspeed} the backward pass does not wait for reductions that overlap with "
-            "it, and may write into a buffer which is still being reduced: gradients turn into garbage or NaN",
+            f"in DeepSpeed {config.knowledge.deepspeed} the backward pass does not wait for reductions that overlap "
+            "with it, and may write into a buffer which is still being reduced: gradients turn into garbage or NaN",
             RISK,
             help="Set `overlap_comm` to false, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import ADVICE, NO_EFFECT, Problem, rejected
+from ds_lint.checks.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.switches import is_on, number_of, zero_stage
@@ -94,6 +94,22 @@ def zeropp_below_stage_3(config: Config) -> Iterator[Problem]:
         label="without effect",
         related=[Related(other.value.span, "and this") for other in others],
     )
+
+
+@rule("DS325", "hpz-race", severity="warning", effects=("risk",), keys=(ZERO,))
+def hpz_race(config: Config) -> Iterator[Problem]:
+    """Secondary partitions that older releases gather before they are filled."""
+    member, _ = _secondary_groups(config)
+    if member is not None and zero_stage(config) == 3 and config.knowledge.does("secondary-partitions-race"):
+        yield Problem(
+            (ZERO, HPZ),
+            member.value.span,
+            f"DeepSpeed {config.knowledge.deepspeed} may gather secondary partitions while they are being copied, and "
+            "leaves out the end of parameters that do not divide: the loss is too high or NaN",
+            RISK,
+            help=f"Upgrade to DeepSpeed {config.knowledge.ended('secondary-partitions-race')}, or delete `{HPZ}`.",
+            label="a race",
+        )
 
 
 def _secondary_groups(config: Config) -> tuple[Member | None, int]:

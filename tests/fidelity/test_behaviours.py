@@ -93,6 +93,7 @@ NOT_SHOWN_BY_REFUSAL = {
     "nvme-states-are-loaded-in-part": "test_engine.py",
     "nvme-states-are-not-saved": "only releases that are older than those which are measured",
     "overlap-comm-races": "a race takes several GPUs",
+    "secondary-partitions-race": "a race takes several GPUs",
     "tensor-parallel-refuses-stage-3": "AutoTP has no policy for the model of the oracle, and refuses it at any stage",
 }
 
