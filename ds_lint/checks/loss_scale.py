@@ -64,7 +64,7 @@ def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
         f"the loss scale starts at 2^{power:g}, and fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps, "
         "halving it each time, before the first that trains",
         RISK,
-        help=f"Write {_FITS}, the default: a higher start is no remedy for overflows, it only postpones the end.",
+        help=f"Write {_FITS}: a higher start is no remedy for overflows, it only postpones the end.",
         label=f"about {skipped} skipped steps",
     )
 
@@ -79,8 +79,13 @@ def static_loss_scale(config: Config) -> Iterator[Problem]:
     yield Problem(
         (FP16, "loss_scale"),
         member.value.span,
-        f"the loss scale stays at {scale:g}: a step whose gradients overflow with it is skipped, and if they keep "
-        "overflowing, so is every step to the end of the run, without an error",
+        f"the loss scale stays at {scale:g}: "
+        + (
+            "a step whose gradients overflow with it is skipped, and if they keep overflowing, so is every step to the "
+            "end of the run, without an error"
+            if scale > 1
+            else "gradients below 6e-8 become 0 in fp16, and what was trained with them is lost without an error"
+        ),
         RISK,
         help="Write 0 for a loss scale that adapts itself.",
         label="never moves",

@@ -6,12 +6,13 @@ from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, rejec
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import is_on, zero_stage
+from ds_lint.switches import is_on, is_truthy, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.checks.problem import Outcome
     from ds_lint.config import Config
     from ds_lint.tree import KeyPath, Member
 
@@ -80,30 +81,15 @@ def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
     ``step`` of the optimizer with a ``step_id``.
     """
     member = config.member(ZERO, "zenflow")
-    stage = zero_stage(config)
-    optimizer = config.value("optimizer", "type")
-    if member is None or member.value.kind != "object" or optimizer_constructor(config) is None or stage in (None, 3):
-        return  # what stage 3 does without a GPU shows nothing
-    reason, outcome = None, rejected("initialize")
-    if stage == 0:
-        if _offload(config) is None:  # offload-optimizer-at-stage-0
-            reason, outcome = "needs ZeRO and offload, and this is stage 0: the run stops in its first steps", RISK
-    elif _offload(config) is None:
-        reason = "needs `offload_optimizer` with a device: deepspeed.initialize raises"
-    elif str(optimizer).lower() in ("adam", "adamw"):
-        params = config.section("optimizer", "params")
-        foreign = [one.key for one in params.members if one.key not in _BOTH_ADAMS_TAKE] if params else []
-        if foreign:
-            reason = f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign[0]}`: "
-            reason += "deepspeed.initialize raises"
-    elif str(optimizer).lower() != "muon":
-        reason = f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {optimizer}: the first step "
-        reason, outcome = f"{reason}raises", rejected("train")
-    if reason:
+    if member is None or member.value.kind != "object" or optimizer_constructor(config) is None:
+        return
+    lack = _lack_of_zenflow(config)
+    if lack is not None:
+        what, outcome = lack
         yield Problem(
             (ZERO, "zenflow"),
             member.key_span,
-            f"ZenFlow {reason}",
+            f"ZenFlow {what}",
             outcome,
             help='Set `stage` to 2, `offload_optimizer` to {"device": "cpu"}, and the optimizer to AdamW with no '
             "parameters but `lr`, `betas`, `eps` and `weight_decay`; or delete `zenflow`.",
@@ -127,6 +113,46 @@ def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
             label="without effect",
             related=_beside(config, (ZERO, "stage")),
         )
+
+
+def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
+    """What ZenFlow does not find in a config, with what comes of it; of stage 3 nothing is known without a GPU."""
+    stage = zero_stage(config)
+    if stage in (None, 3) or (stage == 0 and _offload(config) is not None):  # offload-optimizer-at-stage-0
+        return None
+    if stage == 0:
+        return "needs ZeRO and offload, and this is stage 0: the run stops in its first steps", RISK
+    if _offload(config) is None:
+        return "needs `offload_optimizer` with a device: deepspeed.initialize raises", rejected("initialize")
+    if foreign := _foreign_to_zenflow(config):
+        return (
+            f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: "
+            "deepspeed.initialize raises",
+            rejected("initialize"),
+        )
+    if not _has_step_of_zenflow(config):
+        kind = config.value("optimizer", "type")
+        return (
+            f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises",
+            rejected("train"),
+        )
+    return None
+
+
+def _foreign_to_zenflow(config: Config) -> str | None:
+    """A parameter of Adam that either of the two optimizers of ZenFlow refuses."""
+    params = config.section("optimizer", "params")
+    if params is None or str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
+        return None
+    taken_out = () if config.knowledge.does("optimizer-parameters-are-copied") else ("torch_adam", "adam_w_mode")
+    return next((one.key for one in params.members if one.key not in (*_BOTH_ADAMS_TAKE, *taken_out)), None)
+
+
+def _has_step_of_zenflow(config: Config) -> bool:
+    kind = str(config.value("optimizer", "type")).lower()
+    return kind == "muon" or (
+        kind in ("adam", "adamw") and not is_truthy(config.node("optimizer", "params", "torch_adam"))
+    )
 
 
 def _offload(config: Config) -> Member | None:

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("deepspeed")
 
 from installed import knowledge, measured_with_the_newest
-from oracle import Oracle
+from oracle import Oracle, Verdict
 
 pytestmark = pytest.mark.fidelity
 
@@ -41,6 +41,14 @@ def oracle():
         yield running
 
 
+def facts_of(verdict: Verdict) -> dict[str, Any]:
+    """What was found out in a run to its end; an op without a stand-in ends no run of a user."""
+    if verdict.unjudged:
+        pytest.skip(verdict.unjudged)
+    assert verdict.error is None
+    return verdict.facts
+
+
 # ------------------------------------------------------------------------------------------------------------- offload
 
 
@@ -55,8 +63,8 @@ def oracle():
 )
 def test_stage_0_builds_the_optimizer_for_the_cpu(oracle, kind, built):
     """DS315: its parameters stay on the GPU, where there is one."""
-    verdict = oracle.verdict(config(0, {"type": kind, "params": {"lr": 1e-3}}, CPU))
-    assert (verdict.facts["optimizer"], verdict.facts["zero_optimizer"]) == (built, built)
+    facts = facts_of(oracle.verdict(config(0, {"type": kind, "params": {"lr": 1e-3}}, CPU)))
+    assert (facts["optimizer"], facts["zero_optimizer"]) == (built, built)
 
 
 def keeps_states_on_the_host(engine: Any) -> dict[str, Any]:
@@ -105,18 +113,16 @@ def steps_of_adam(engine: Any) -> int:
     return max(int(state["step"]) for state in engine.basic_optimizer.state.values() if "step" in state)
 
 
-@measured_with_the_newest
-@pytest.mark.parametrize(("where", "restored"), [(CPU, True), (NVME, False)])
-def test_a_checkpoint_brings_states_on_nvme_back_in_part(oracle, tmp_path, monkeypatch, where, restored):
+@pytest.mark.parametrize("where", [CPU, NVME], ids=["cpu", "nvme"])
+def test_a_checkpoint_brings_states_on_nvme_back_in_part(oracle, tmp_path, monkeypatch, where):
     """DS702: another process loads what one has saved after five steps."""
-    assert knowledge().does("nvme-states-are-loaded-in-part")
     monkeypatch.setenv("DS_LINT_CHECKPOINT", str(tmp_path))
-    saved = oracle.verdict(config(3, zero=where), steps=5, look=save)
-    assert saved.error is None
-    loaded = oracle.verdict(config(3, zero=where), steps=1, look=load)
-    assert (loaded.error, loaded.facts["loaded"], loaded.facts["global"]) == (None, True, 5)
-    assert loaded.facts["before"] < saved.facts["steps"]
-    assert loaded.facts["steps"] == (saved.facts["steps"] if restored else loaded.facts["before"])
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # DeepSpeed below 0.16 loads objects
+    saved = facts_of(oracle.verdict(config(3, zero=where), steps=5, look=save))
+    loaded = facts_of(oracle.verdict(config(3, zero=where), steps=1, look=load))
+    assert (loaded["loaded"], loaded["global"], loaded["before"], saved["steps"]) == (True, 5, 1, 5)
+    is_restored = where is CPU or not knowledge().does("nvme-states-are-loaded-in-part")
+    assert loaded["steps"] == (5 if is_restored else 1)
 
 
 def held_elements(engine: Any) -> dict[str, Any]:
@@ -143,25 +149,24 @@ def moved(engine: Any) -> dict[str, Any]:
     return {"moved": float((engine.module[0].bias.detach().float() - untrained.bias).abs().sum())}
 
 
-@measured_with_the_newest
 def test_fp16_at_stage_0_divides_gradients_that_nobody_scaled(oracle):
     """DS411: one step of SGD."""
     sgd = {"type": "SGD", "params": {"lr": 10}}
     rest = {"gradient_clipping": 0, "zero_allow_untested_optimizer": True, "train_batch_size": 1}
 
     def one_step(stage: int, **sections: Any) -> float:
-        made = config(stage, sgd, **sections) | rest
-        distance: float = oracle.verdict(made, steps=1, look=moved).facts["moved"]
+        distance: float = facts_of(oracle.verdict(config(stage, sgd, **sections) | rest, steps=1, look=moved))["moved"]
         return distance
 
     right = one_step(0)
+    fp16 = {"enabled": True, "initial_scale_power": 16}  # up to 0.17.0 it is 32 where no such key is given
     for stage in (1, 2):
-        assert one_step(stage, **FP16) == pytest.approx(right, rel=0.02)
-    for scale in (8, 64):
-        fp16 = {"fp16": {"enabled": True, "loss_scale": scale}}
-        assert one_step(0, **fp16) == pytest.approx(right / scale, rel=0.05)
-    assert one_step(0, fp16={"enabled": True, "loss_scale": 1}) == pytest.approx(right, rel=0.02)
-    assert one_step(0, **FP16) < right / 1000
+        assert one_step(stage, fp16=fp16) == pytest.approx(right, rel=0.02)
+    is_divided = not knowledge().does("loss-is-scaled-at-stage-0")
+    for scale in (1, 8, 64):
+        distance = one_step(0, fp16={"enabled": True, "loss_scale": scale})
+        assert distance == pytest.approx(right / scale if is_divided else right, rel=0.05)
+    assert (one_step(0, fp16=fp16) < right / 1000) == is_divided
 
 
 def handed_to_adam(engine: Any) -> dict[str, Any]:
@@ -299,3 +304,12 @@ def test_tensor_parallel_ranks_that_are_left_over_raise(tmp_path):
             rank.kill()
     assert "RAISED IndexError: list index out of range" in said[2]
     assert all("IndexError" not in text for text in said[:2])  # they stop later: AutoTP has no policy for the model
+
+
+def test_auto_tp_at_stage_3(oracle):
+    """DS802; what follows is that AutoTP has no policy for the model."""
+    if knowledge().find(("tensor_parallel", "autotp_size")) is None:
+        pytest.skip("older than AutoTP training")
+    verdict = oracle.verdict(config(3, tensor_parallel={"autotp_size": 2}), world_size=2)
+    refuses = "has not been validated" in str(verdict.error)
+    assert (verdict.rejected_at, refuses) == ("initialize", knowledge().does("tensor-parallel-refuses-stage-3"))
