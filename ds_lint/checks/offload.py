@@ -125,17 +125,14 @@ def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
     if _offload(config) is None:
         return "needs `offload_optimizer` with a device: deepspeed.initialize raises", rejected("initialize")
     if foreign := _foreign_to_zenflow(config):
-        return (
-            f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: "
-            "deepspeed.initialize raises",
-            rejected("initialize"),
+        what = (
+            f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: deepspeed.initialize raises"
         )
+        return what, rejected("initialize")
     if not _has_step_of_zenflow(config):
         kind = config.value("optimizer", "type")
-        return (
-            f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises",
-            rejected("train"),
-        )
+        what = f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises"
+        return what, rejected("train")
     return None
 
 
