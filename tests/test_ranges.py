@@ -34,6 +34,7 @@ ZENFLOW = {
         "offload_optimizer": {"device": "cpu", "pin_memory": True},
         "zenflow": {"topk_ratio": 0.1},
     },
+    "zero_allow_untested_optimizer": True,
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
     "gradient_clipping": 1.0,
 }

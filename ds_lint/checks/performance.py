@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ds_lint.checks.problem import ADVICE, NO_EFFECT, Problem
 from ds_lint.constructors import offloads_optimizer
+from ds_lint.memory import gibibytes
 from ds_lint.rule import rule
 from ds_lint.switches import certain_dtype, is_on, is_truthy, number_of, zero_stage
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 _GB = 10**9
+_WEIGHT, _GRADIENT, _OPTIMIZER = 4, 4, 12  # bytes of a parameter at the most: fp32, and of Adam a copy and two states
+_GRADIENTS = 2  # the stage from which gradients are partitioned
+_LEFT_FREE = 4  # of a GPU, three quarters stay for activations and buffers
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
@@ -127,6 +131,29 @@ def torch_adam(config: Config) -> Iterator[Problem]:
         help="Delete `torch_adam`, unless DeepSpeed's own cannot be built on the machine.",
         label="slower",
     )
+
+
+@rule("DS844", "offload-while-it-fits", severity="info", effects=("advice",), keys=(ZERO,), default=False)
+def offload_while_it_fits(config: Config) -> Iterator[Problem]:
+    """An optimizer on the CPU, and a GPU that would hold all states several times over."""
+    model, gpu, ranks, stage = config.facts.model, config.facts.gpu, config.world_size, zero_stage(config)
+    member = config.member(ZERO, "offload_optimizer", "device")
+    if member is None or not offloads_optimizer(config) or not stage or not ranks:
+        return
+    if model is None or not model.parameter_count or gpu is None:
+        return
+    weights = _WEIGHT / (ranks if stage == 3 else 1) + _GRADIENT / (ranks if stage >= _GRADIENTS else 1)
+    needed = model.parameter_count * (weights + _OPTIMIZER / ranks)
+    if needed * _LEFT_FREE < gpu.memory:
+        yield Problem(
+            (ZERO, "offload_optimizer", "device"),
+            member.value.span,
+            f"all states of the model take at most {gibibytes(needed)} on each GPU, and {gpu.name} has "
+            f"{gibibytes(gpu.memory)}: without offload the steps are faster, if activations leave room",
+            ADVICE,
+            help="Delete `offload_optimizer`, and put it back if the run is out of memory.",
+            label="would fit",
+        )
 
 
 def _default(config: Config, name: str) -> float | None:

@@ -101,12 +101,12 @@ SHOWN_BY = {
 
 # What trains, or is refused, on both sides, and where else it is shown, or why it is not.
 NOT_SHOWN_BY_REFUSAL = {
-    "nvme-below-stage-3-is-host-memory": "test_engine.py",
-    "nvme-states-are-loaded-in-part": "test_engine.py",
+    "nvme-below-stage-3-is-host-memory": "test_engine_truth.py",
+    "nvme-states-are-loaded-in-part": "test_engine_truth.py",
     "nvme-states-are-not-saved": "only releases that are older than those which are measured",
     "overlap-comm-races": "a race takes several GPUs",
     "secondary-partitions-race": "a race takes several GPUs",
-    "tensor-parallel-refuses-stage-3": "test_engine.py",
+    "tensor-parallel-refuses-stage-3": "test_engine_truth.py",
 }
 
 
