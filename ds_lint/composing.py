@@ -45,6 +45,11 @@ def refusal(wish: Wish) -> str | None:
         )
     if wish.offload == "cpu" and wish.stage == 0:
         return "--offload cpu needs --stage 1, 2 or 3: at stage 0 DeepSpeed offloads nothing; choose --stage 2"
+    if wish.precision == "fp16" and wish.stage == 0:
+        return (
+            "--precision fp16 needs --stage 1, 2 or 3: at stage 0 DeepSpeed since 0.18.3 divides gradients by a loss "
+            "scale that it never multiplied by (DS411); choose --stage 1, or --precision bf16"
+        )
     return None
 
 

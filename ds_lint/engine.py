@@ -5,9 +5,12 @@ from __future__ import annotations
 from ds_lint.checks import (  # noqa: F401 - importing a family registers its rules
     agreement,
     batch,
+    dtypes,
     incompatible,
     keys,
     launch,
+    loss_scale,
+    offload,
     optimizer,
     overridden,
     precision,
@@ -17,6 +20,7 @@ from ds_lint.checks import (  # noqa: F401 - importing a family registers its ru
     trainer,
     values,
     zero,
+    zeropp,
 )
 from ds_lint.finding import EFFECTS, NONE, Finding
 from ds_lint.rule import RULES
@@ -33,7 +37,15 @@ if TYPE_CHECKING:
 
 def every_rule() -> list[Rule]:
     """All rules by code; a clean file of which nothing else is known does without those that are imported here."""
-    from ds_lint.checks import hardware, model, policy, suppressions, syntax  # noqa: F401 - registers them
+    from ds_lint.checks import (  # noqa: F401 - registers them
+        hardware,
+        model,
+        performance,
+        policy,
+        stage_keys,
+        suppressions,
+        syntax,
+    )
 
     return sorted(RULES, key=lambda rule: rule.code)
 

@@ -65,6 +65,12 @@ def model_dtype(config: Config) -> str:
     return "bf16" if is_on(config, bf16_section(config), "enabled") else "fp32"
 
 
+def certain_dtype(config: Config) -> str | None:
+    """The dtype of the model where the config alone decides it: the Trainer and Accelerate may switch 16 bit on."""
+    dtype = model_dtype(config)
+    return dtype if dtype != "fp32" or config.stack == "deepspeed" else None
+
+
 def bf16_section(config: Config) -> str:
     """The name under which bf16 is configured: the old name counts only where there is no new one."""
     new = config.node("bf16")

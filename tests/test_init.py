@@ -83,6 +83,8 @@ def test_standard_output_holds_nothing_but_the_config(run, tmp_path):
     assert result.stderr == (
         "note: /scratch has to be a directory on an NVMe drive of each machine, which the run may write to "
         "(--nvme-path names another), and DeepSpeed needs libaio; `ds_nvme_tune` measures what `aio` should say\n"
+        "note: a checkpoint does not hold all of what lies on NVMe, and a run that resumes goes on differently "
+        "(DS702)\n"
     )
     assert list(tmp_path.iterdir()) == []
 

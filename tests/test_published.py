@@ -349,6 +349,9 @@ def test_snippets_pass(name):
         assert errors(config, jsonschema.Draft7Validator(SCHEMAS[name])) == []
 
 
+BY_NATURE = {"DS702"}  # a warning about NVMe as such, however it is written
+
+
 def test_snippets_are_clean_and_nothing_is_lost_in_the_newest():
     found = list(snippets(SCHEMAS[publish_schemas.LATEST]))
     assert len(found) == sum(map(len, SNIPPETS.values())) + len(WHOLE_CONFIGS)
@@ -357,7 +360,8 @@ def test_snippets_are_clean_and_nothing_is_lost_in_the_newest():
         if len(path) == 2:  # offload
             base["zero_optimization"] = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
         config = put(base, path, body) if path else body
-        assert [finding.message for finding in lint(config) if finding.severity != "info"] == [], path
+        found = [finding for finding in lint(config) if finding.severity != "info" and finding.code not in BY_NATURE]
+        assert [finding.message for finding in found] == [], path
 
 
 def test_every_documented_key_of_the_newest_release_is_described():

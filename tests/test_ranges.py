@@ -29,7 +29,12 @@ def held(findings):
 
 ZENFLOW = {
     "train_batch_size": 1,
-    "zero_optimization": {"stage": 2, "zenflow": {"topk_ratio": 0.1}},
+    "zero_optimization": {
+        "stage": 2,
+        "offload_optimizer": {"device": "cpu", "pin_memory": True},
+        "zenflow": {"topk_ratio": 0.1},
+    },
+    "zero_allow_untested_optimizer": True,
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
     "gradient_clipping": 1.0,
 }

@@ -31,7 +31,12 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "values": range(200, 300),
     "policy": range(200, 300),
     "zero": range(300, 400),
+    "offload": range(300, 400),
+    "zeropp": range(300, 400),
+    "stage_keys": range(300, 400),
     "precision": range(400, 500),
+    "loss_scale": range(400, 500),
+    "dtypes": range(400, 500),
     "optimizer": range(500, 600),
     "batch": range(500, 600),
     "schedule": range(500, 600),
@@ -44,6 +49,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "launch": range(800, 900),
     "model": range(300, 400),
     "hardware": range(800, 900),
+    "performance": range(800, 900),
 }
 
 

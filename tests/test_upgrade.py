@@ -47,6 +47,7 @@ def test_everything_that_changes(upgrade):
         ("DS103", "amp", "error"),  # refused
         ("DS101", "aio.thread_count", "error"),  # no longer read
         ("DS122", "torch_autocast", "warning"),  # read from now on
+        ("DS414", "torch_autocast.enabled", "warning"),  # and in vain, beside bf16
         ("DS101", "bf16.typo", "error"),  # was passed over, is refused
         ("DS501", "optimizer.type", "error"),
         ("DS504", "scheduler.params.warmup_num_steps", "error"),
@@ -85,6 +86,7 @@ def test_each_says_since_when(upgrade):
         "aio.thread_count": "0.16.4",
         "bf16.typo": "0.17.1",
         "optimizer.type": "0.19.7",
+        "torch_autocast.enabled": "0.17.2",
         "scheduler.params.warmup_num_steps": "0.19.3",
     }
     assert report["files"][0]["ranges"] == {"deepspeed": {"since": "0.14.4", "until": "0.19.8"}}
@@ -96,6 +98,7 @@ def test_a_smaller_step_changes_less(upgrade):
     result = upgrade(CONFIG, "--from", "0.17.1", "--to", "0.18", "--output-format", "json")
     assert found(result) == {
         ("DS122", "torch_autocast", "warning"),
+        ("DS414", "torch_autocast.enabled", "warning"),
         ("DS121", "scheduler.params.warmup_max_lr", "warning"),
     }
 

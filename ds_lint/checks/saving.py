@@ -198,3 +198,33 @@ def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
             label="without save_on_each_node",
             related=said_at(each, "save_on_each_node"),
         )
+
+
+@rule("DS702", "nvme-states-lost-on-resume", severity="warning", effects=("risk",), keys=("zero_optimization",))
+def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
+    """Optimizer states on NVMe, of which a checkpoint brings back only a part, or none can be saved.
+
+    Source: ``load_checkpoint`` in ``deepspeed/runtime/engine.py`` skips the ZeRO checkpoint with NVMe and copies the
+    swapped files; ``MIN_AIO_BYTES`` in ``deepspeed/runtime/swap_tensor/utils.py`` decides what is swapped.
+    """
+    path = ("zero_optimization", "offload_optimizer", "device")
+    member = config.member(*path)
+    if member is None or member.value.value != "nvme" or zero_stage(config) != 3:
+        return
+    if config.knowledge.does("nvme-states-are-loaded-in-part"):
+        what = (
+            "resuming from a checkpoint restores the optimizer states that lie on NVMe as files, and nothing else of "
+            "the optimizer: Adam counts its steps from the start, and weights and moments below 1 MiB are lost"
+        )
+    elif config.knowledge.does("nvme-states-are-not-saved"):
+        what = f"DeepSpeed {config.knowledge.deepspeed} saves no optimizer states from NVMe: saving a checkpoint raises"
+    else:
+        return
+    yield Problem(
+        path,
+        member.value.span,
+        what,
+        RISK,
+        help='Write "cpu" if host memory is large enough, or do not plan to resume this run.',
+        label="not in the checkpoint",
+    )

@@ -60,9 +60,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         f"ZeRO stage {stage} needs an optimizer, and this config has none: "
         f"{'the first step' if stage == 3 else 'deepspeed.initialize'} raises unless the script passes one",
         RISK,
-        help='Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=`: with offload, others are refused.'
-        if offloads_optimizer(config)
-        else 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize.',
+        help=_how_to_bring_an_optimizer(config),
         label=f"stage {stage}, no optimizer",
     )
 
@@ -368,6 +366,40 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
             related=_related(config, "stage"),
             fix=edits.deletion(config, (ZERO, "elastic_checkpoint"), "safe"),
         )
+
+
+@rule("DS324", "overlap-comm-race", severity="warning", effects=("risk",), keys=(ZERO,))
+def overlap_comm_race(config: Config) -> Iterator[Problem]:
+    """Reductions that overlap with the backward pass in buffers which it may overwrite too early."""
+    member = config.member(ZERO, "overlap_comm")
+    if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) != 2:
+        return
+    if config.knowledge.does("overlap-comm-races") and _is_on_or_absent(config, "contiguous_gradients"):
+        yield Problem(
+            (ZERO, "overlap_comm"),
+            member.value.span,
+            f"in DeepSpeed {config.knowledge.deepspeed} the backward pass does not wait for reductions that overlap "
+            "with it, and may write into a buffer which is still being reduced: gradients turn into garbage or NaN",
+            RISK,
+            help="Set `overlap_comm` to false, or upgrade to "
+            f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}.",
+            label="a race",
+        )
+
+
+def _how_to_bring_an_optimizer(config: Config) -> str:
+    """What to do about an optimizer that is missing; with offload, not every one will do."""
+    if not offloads_optimizer(config):
+        return 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize.'
+    force = config.node("zero_force_ds_cpu_optimizer")
+    if force is not None and not is_truthy(force):
+        return 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize; DeepSpeedCPUAdam is the fast one.'
+    if not config.knowledge.knows(("zero_force_ds_cpu_optimizer",)):
+        return 'Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=` to deepspeed.initialize.'
+    return (
+        'Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=`: with offload, others are refused unless '
+        "`zero_force_ds_cpu_optimizer` is false."
+    )
 
 
 def _is_on_or_absent(config: Config, name: str) -> bool:

@@ -150,6 +150,7 @@ def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
             f"{wish.nvme_path} has to be a directory on an NVMe drive of each machine, which the run may write to "
             "(--nvme-path names another), and DeepSpeed needs libaio; `ds_nvme_tune` measures what `aio` should say"
         )
+        yield "a checkpoint does not hold all of what lies on NVMe, and a run that resumes goes on differently (DS702)"
     if model is not None:
         yield from _notes_on_precision(options, wish, model)
     if wish.stack == "deepspeed":

@@ -44,7 +44,6 @@ KNOWN = (
         "a list of learning rates must be as long as there are parameter groups, and the groups are the script's",
     ),
     ("Failed to import lower precision safe module", "whether a class can be imported depends on what is installed"),
-    ("Zenflow must be used with cpu offload", "ZenFlow checks of its own: fewer than one config in a thousand"),
 )
 
 

@@ -42,6 +42,7 @@ import recording
 Level = Literal["parse", "construct", "initialize", "train"]
 Stage = Literal["load", "parse", "initialize", "train"]
 Config = dict[str, Any] | list[Any] | str | bytes | Path
+Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at the end; a function of a module
 
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
@@ -93,6 +94,7 @@ class Job:
     as_file: bool = False
     steps: int = 2
     assume_gpu: bool = True
+    look: Look | None = None
 
 
 # -------------------------------------------------------------------------------------------------------- in the parent
@@ -129,16 +131,17 @@ class Oracle:
         as_file: bool = False,
         steps: int = 2,
         assume_gpu: bool = True,
+        look: Look | None = None,
     ) -> Verdict:
         """What happens to `config`: a dict, the text of a file, or the path of one.
 
         level: how far to go: "parse" (DeepSpeedConfig), "initialize" (deepspeed.initialize; "construct" is the same, it
         is fast enough), "train" (`steps` optimizer steps). world_size: above 1, rank 0 of a world that is not there
         (torch's fake process group); a config for more ranks than that is rejected. as_file: write a dict to a JSON
-        file and let DeepSpeed read that. assume_gpu: whether fp16 is supported.
+        file and let DeepSpeed read that. assume_gpu: whether fp16 is supported. look: what else to put into the facts.
         """
         return self.verdicts(
-            [config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu
+            [config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu, look=look
         )[0]
 
     def verdicts(
@@ -150,11 +153,12 @@ class Oracle:
         as_file: bool = False,
         steps: int = 2,
         assume_gpu: bool = True,
+        look: Look | None = None,
     ) -> list[Verdict]:
         """`verdict` of each config, in `processes` processes at once."""
         # The child works elsewhere.
         absolute = [config.absolute() if isinstance(config, Path) else config for config in configs]
-        return self.run([Job(config, level, world_size, as_file, steps, assume_gpu) for config in absolute])
+        return self.run([Job(config, level, world_size, as_file, steps, assume_gpu, look) for config in absolute])
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
         verdicts: list[Verdict | None] = [None] * len(jobs)
@@ -354,6 +358,8 @@ class _Judge:
         if job.level == "train":
             self.stage = "train"
             self._train(engine, job.steps, facts)
+        if job.look is not None:
+            facts.update(job.look(engine))
 
     def _initialize(self, job: Job) -> Any:
         import deepspeed

@@ -1,0 +1,100 @@
+"""Rules about dtypes beside that of the model: autocast, and what gradients are added up and sent in (DS4xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.precision import DTYPE_NAMES
+from ds_lint.checks.problem import OVERRIDDEN, RISK, Problem
+from ds_lint.config import AUTO
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import bf16_section, certain_dtype, is_on, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+
+@rule("DS414", "autocast-beside-16-bit-model", severity="warning", effects=("overridden",), keys=("torch_autocast",))
+def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
+    """torch.autocast, which keeps parameters in fp32, and a section that casts them to 16 bit."""
+    autocast = config.member("torch_autocast", "enabled")
+    if autocast is None or not is_on(config, "torch_autocast", "enabled"):
+        return
+    for mode, section in (("fp16", "fp16"), ("bf16", bf16_section(config))):
+        member = config.member(section, "enabled")
+        by_argument = _is_switched_on_by_argument(config, mode)
+        if not by_argument and not is_on(config, section, "enabled"):
+            continue
+        if is_on(config, section, f"{mode}_master_weights_and_grads"):
+            return  # 16-bit states on purpose
+        yield Problem(
+            ("torch_autocast", "enabled"),
+            autocast.value.span,
+            "torch_autocast is for parameters that stay in fp32, and "
+            f"`{'--' if by_argument else ''}{mode}` casts all of them: there is nothing left to cast",
+            OVERRIDDEN,
+            help=f"Switch {mode} off to train with autocast, or delete `torch_autocast`.",
+            label="on",
+            related=[Related(member.value.span, "and the parameters are cast")] if member else [],
+        )
+        return
+
+
+def _is_switched_on_by_argument(config: Config, mode: str) -> bool:
+    """Whether the Trainer switches a 16-bit mode on, by filling an "auto" or by adding the section."""
+    enabled = config.node(mode, "enabled")
+    if config.stack != "trainer" or (enabled is not None and enabled.value != AUTO):
+        return False
+    argument = config.argument(mode)
+    return argument is not None and argument.value is True
+
+
+@rule("DS415", "narrow-gradient-accumulation", severity="warning", effects=("risk",), keys=("data_types",))
+def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
+    """Gradients that are added up in a dtype which holds less than the one they come in."""
+    path = ("data_types", "grad_accum_dtype")
+    member = config.member(*path)
+    wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    if member is None or not zero_stage(config):
+        return  # dtypes-do-not-mix
+    dtype = certain_dtype(config)
+    loss = _what_is_lost(wanted, dtype)
+    if loss:
+        yield Problem(
+            path,
+            member.value.span,
+            f"the gradients of a {dtype} model are added up in {wanted}: {loss}",
+            RISK,
+            help='Write "fp32", or delete `grad_accum_dtype`.',
+            label=f"the model is {dtype}",
+        )
+
+
+@rule("DS416", "narrow-communication", severity="warning", effects=("risk",), keys=("communication_data_type",))
+def narrow_communication(config: Config) -> Iterator[Problem]:
+    """Gradients that are reduced in fp16 and come from a model without a loss scale."""
+    member = config.member("communication_data_type")
+    if member is None or str(member.value.value).lower() != "fp16":
+        return
+    dtype = certain_dtype(config)
+    loss = _what_is_lost("fp16", dtype)
+    if loss:
+        yield Problem(
+            ("communication_data_type",),
+            member.value.span,
+            f"the gradients of a {dtype} model are summed over the ranks in fp16: {loss}",
+            RISK,
+            help='Write "fp32", or delete the key: gradients then travel in the dtype of the model.',
+            label=f"the model is {dtype}",
+        )
+
+
+def _what_is_lost(narrow: str | None, dtype: str | None) -> str | None:
+    """What gradients of a model lose in a narrower dtype."""
+    if narrow == "fp16" and dtype in ("bf16", "fp32"):
+        return f"{dtype} has no loss scale, so what is below 6e-8 becomes 0, and a sum above 65504 infinite"
+    if narrow == "bf16" and dtype == "fp32":
+        return "each addition keeps 8 bits, and small gradients vanish beside large ones"
+    return None

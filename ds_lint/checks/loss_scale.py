@@ -1,0 +1,107 @@
+"""Rules about the loss scale of fp16: whether it is applied, where it starts, whether it moves (DS4xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem
+from ds_lint.config import AUTO
+from ds_lint.rule import rule
+from ds_lint.switches import bf16_section, is_on, number_of, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+FP16 = "fp16"
+_FITS = 16  # 2^16 is the power from which on fp16 itself has no number for a gradient of 1
+_HIGH = 20  # from here on at least a handful of steps is skipped
+_TOO_LARGE = 63  # initial-loss-scale-too-large
+
+
+@rule("DS411", "fp16-without-zero", severity="error", effects=("wrong-result",), keys=(FP16,))
+def fp16_without_zero(config: Config) -> Iterator[Problem]:
+    """fp16 at stage 0, where the loss is not scaled, and the gradients are divided by the scale all the same.
+
+    Source: ``DeepSpeedEngine.backward`` scales for a ``ZeROOptimizer`` only, which ``FP16_Optimizer`` and
+    ``FP16_UnfusedOptimizer`` are not; their ``step`` divides by ``cur_scale``.
+    """
+    member = config.member(FP16, "enabled")
+    if member is None or not _is_fp16(config) or zero_stage(config) != 0:
+        return
+    if config.knowledge.does("loss-is-scaled-at-stage-0") or is_on(config, bf16_section(config), "enabled"):
+        return  # fp16-and-bf16
+    scale = _static_scale(config)
+    if scale == 1:
+        return
+    power = number_of(node) if (node := config.node(FP16, "initial_scale_power")) else None
+    divisor = f"{scale:g}" if scale else f"2^{power if power is not None else 16:g} and more"
+    yield Problem(
+        (FP16, "enabled"),
+        member.value.span,
+        f"without ZeRO, DeepSpeed {config.knowledge.deepspeed} does not multiply the loss by the loss scale, and still "
+        f"divides the gradients by it: they come out {divisor} times too small",
+        WRONG_RESULT,
+        help='Set `zero_optimization.stage` to 1, switch on "bf16" instead, or set `fp16.loss_scale` to 1.',
+        label="gradients are too small",
+    )
+
+
+@rule("DS412", "high-initial-loss-scale", severity="info", effects=("risk",), keys=(FP16,))
+def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
+    """A first loss scale far beyond what fp16 holds, which costs a skipped step for each power of two."""
+    member = config.member(FP16, "initial_scale_power")
+    power = number_of(member.value) if member else None
+    if member is None or power is None or not _HIGH <= power <= _TOO_LARGE or not _is_fp16(config):
+        return
+    if _static_scale(config) or not zero_stage(config):
+        return
+    hysteresis = number_of(node) if (node := config.node(FP16, "hysteresis")) else None
+    skipped = int(power - _FITS + (2 if hysteresis is None else max(hysteresis, 1)) - 1)
+    yield Problem(
+        (FP16, "initial_scale_power"),
+        member.value.span,
+        f"the loss scale starts at 2^{power:g}, and fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps, "
+        "halving it each time, before the first that trains",
+        RISK,
+        help=f"Write {_FITS}: a higher start is no remedy for overflows, it only postpones the end.",
+        label=f"about {skipped} skipped steps",
+    )
+
+
+@rule("DS413", "static-loss-scale", severity="info", effects=("risk",), keys=(FP16,))
+def static_loss_scale(config: Config) -> Iterator[Problem]:
+    """A loss scale that stays where it is, whatever the gradients do."""
+    member = config.member(FP16, "loss_scale")
+    scale = _static_scale(config)
+    if member is None or not scale or not _is_fp16(config) or not zero_stage(config):
+        return
+    yield Problem(
+        (FP16, "loss_scale"),
+        member.value.span,
+        f"the loss scale stays at {scale:g}: "
+        + (
+            "a step whose gradients overflow with it is skipped, and if they keep overflowing, so is every step to the "
+            "end of the run, without an error"
+            if scale > 1
+            else "gradients below 6e-8 become 0 in fp16, and what was trained with them is lost without an error"
+        ),
+        RISK,
+        help="Write 0 for a loss scale that adapts itself.",
+        label="never moves",
+    )
+
+
+def _is_fp16(config: Config) -> bool:
+    """Whether fp16 is on, by the config or by the Trainer that fills its "auto"."""
+    enabled = config.node(FP16, "enabled")
+    if enabled is not None and enabled.value == AUTO and config.stack == "trainer":
+        argument = config.argument("fp16")
+        return argument is not None and argument.value is True
+    return is_on(config, FP16, "enabled")
+
+
+def _static_scale(config: Config) -> float:
+    """The loss scale that stays, or 0 where it moves."""
+    node = config.node(FP16, "loss_scale")
+    return (number_of(node) or 0) if node is not None and node.value != AUTO else 0

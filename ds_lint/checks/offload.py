@@ -1,0 +1,163 @@
+"""Rules about offload that does not take place where the config says: stage 0, NVMe, SuperOffload, ZenFlow (DS3xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, rejected
+from ds_lint.constructors import optimizer_constructor
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, is_truthy, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.checks.problem import Outcome
+    from ds_lint.config import Config
+    from ds_lint.tree import KeyPath, Member
+
+ZERO = "zero_optimization"
+DEVICE = (ZERO, "offload_optimizer", "device")
+
+
+@rule("DS315", "offload-optimizer-at-stage-0", severity="error", effects=("risk", "no-effect"), keys=(ZERO,))
+def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
+    """An optimizer that is chosen for the CPU by its device, and gets parameters that only ZeRO would move there."""
+    member = _offload(config)
+    if member is None or zero_stage(config) != 0:
+        return
+    constructor = optimizer_constructor(config)
+    if constructor is not None and "CPU" not in constructor.name:
+        yield Problem(
+            DEVICE,
+            member.value.span,
+            f"`offload_optimizer` needs ZeRO, and this is stage 0: the states of {constructor.name} stay on the GPU",
+            NO_EFFECT,
+            help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`.",
+            label="nothing is offloaded",
+            severity="warning",
+        )
+        return
+    yield Problem(
+        DEVICE,
+        member.value.span,
+        "`offload_optimizer` needs ZeRO, and this is stage 0: "
+        f"{constructor.name if constructor else 'an optimizer made for the CPU'} gets parameters that stay on the GPU, "
+        "and the first step raises",
+        RISK,
+        help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`.",
+        label="not at stage 0",
+    )
+
+
+@rule("DS316", "nvme-optimizer-below-stage-3", severity="error", effects=("wrong-result",), keys=(ZERO,))
+def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
+    """Optimizer states meant for NVMe at a stage that only knows host memory."""
+    member = _offload(config)
+    stage = zero_stage(config)
+    if member is None or member.value.value != "nvme" or stage not in (1, 2):
+        return
+    if config.knowledge.does("nvme-below-stage-3-is-host-memory"):
+        yield Problem(
+            DEVICE,
+            member.value.span,
+            f"only stage 3 writes optimizer states to NVMe, and this is stage {stage}: they stay in host memory, and "
+            "`nvme_path` is not used",
+            WRONG_RESULT,
+            help='Set `stage` to 3, or write "cpu" if host memory is large enough.',
+            label="is taken for cpu",
+            related=_beside(config, (ZERO, "stage")),
+        )
+
+
+_BOTH_ADAMS_TAKE = ("lr", "betas", "eps", "weight_decay", "amsgrad")
+
+
+@rule("DS322", "zenflow-without-its-needs", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
+def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
+    """ZenFlow without ZeRO, without offload, or with an optimizer that it cannot drive.
+
+    Source: ``ZenFlowZeroOptimizer.__init__`` hands ``optimizer.params`` to an AdamW of torch as well, and calls the
+    ``step`` of the optimizer with a ``step_id``.
+    """
+    member = config.member(ZERO, "zenflow")
+    if member is None or member.value.kind != "object" or optimizer_constructor(config) is None:
+        return
+    lack = _lack_of_zenflow(config)
+    if lack is not None:
+        what, outcome = lack
+        yield Problem(
+            (ZERO, "zenflow"),
+            member.key_span,
+            f"ZenFlow {what}",
+            outcome,
+            help='Set `stage` to 2, `offload_optimizer` to {"device": "cpu"}, and the optimizer to AdamW with no '
+            "parameters but `lr`, `betas`, `eps` and `weight_decay`; or delete `zenflow`.",
+            label="on",
+        )
+
+
+@rule("DS323", "super-offload-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
+    """SuperOffload, which only stage 3 has."""
+    path = (ZERO, "offload_optimizer", "super_offload")
+    member = config.member(*path)
+    stage = zero_stage(config)
+    if member is not None and is_on(config, *path) and stage in (1, 2):  # at stage 0 all of the section is in vain
+        yield Problem(
+            path,
+            member.value.span,
+            f"SuperOffload is for stage 3, and this is stage {stage}: the optimizer is offloaded as without it",
+            NO_EFFECT,
+            help="Set `stage` to 3, or delete `super_offload`.",
+            label="without effect",
+            related=_beside(config, (ZERO, "stage")),
+        )
+
+
+def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
+    """What ZenFlow does not find in a config, with what comes of it; of stage 3 nothing is known without a GPU."""
+    stage = zero_stage(config)
+    if stage in (None, 3) or (stage == 0 and _offload(config) is not None):  # offload-optimizer-at-stage-0
+        return None
+    if stage == 0:
+        return "needs ZeRO and offload, and this is stage 0: the run stops in its first steps", RISK
+    if _offload(config) is None:
+        return "needs `offload_optimizer` with a device: deepspeed.initialize raises", rejected("initialize")
+    if foreign := _foreign_to_zenflow(config):
+        what = (
+            f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: deepspeed.initialize raises"
+        )
+        return what, rejected("initialize")
+    if not _has_step_of_zenflow(config):
+        kind = config.value("optimizer", "type")
+        what = f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises"
+        return what, rejected("train")
+    return None
+
+
+def _foreign_to_zenflow(config: Config) -> str | None:
+    """A parameter of Adam that either of the two optimizers of ZenFlow refuses."""
+    params = config.section("optimizer", "params")
+    if params is None or str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
+        return None
+    taken_out = () if config.knowledge.does("optimizer-parameters-are-copied") else ("torch_adam", "adam_w_mode")
+    return next((one.key for one in params.members if one.key not in (*_BOTH_ADAMS_TAKE, *taken_out)), None)
+
+
+def _has_step_of_zenflow(config: Config) -> bool:
+    kind = str(config.value("optimizer", "type")).lower()
+    return kind == "muon" or (
+        kind in ("adam", "adamw") and not is_truthy(config.node("optimizer", "params", "torch_adam"))
+    )
+
+
+def _offload(config: Config) -> Member | None:
+    """The device that the optimizer is to be offloaded to, or None where it is not."""
+    member = config.member(*DEVICE)
+    return member if member is not None and member.value.value in ("cpu", "nvme") else None
+
+
+def _beside(config: Config, path: KeyPath) -> list[Related]:
+    member = config.member(*path)
+    return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []

@@ -1,0 +1,162 @@
+"""Advice and information about speed and memory; off by default (DS8xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import ADVICE, NO_EFFECT, Problem
+from ds_lint.constructors import offloads_optimizer
+from ds_lint.memory import gibibytes
+from ds_lint.rule import rule
+from ds_lint.switches import certain_dtype, is_on, is_truthy, number_of, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+
+ZERO = "zero_optimization"
+_GB = 10**9
+_WEIGHT, _GRADIENT, _OPTIMIZER = 4, 4, 12  # bytes of a parameter at the most: fp32, and of Adam a copy and two states
+_GRADIENTS = 2  # the stage from which gradients are partitioned
+_LEFT_FREE = 4  # of a GPU, three quarters stay for activations and buffers
+
+
+@rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
+def zero_on_one_rank(config: Config) -> Iterator[Problem]:
+    """Partitioning among ranks where there is one, and nothing is offloaded."""
+    stage = zero_stage(config)
+    member = config.member(ZERO)
+    if config.world_size != 1 or not stage or member is None or offloads_optimizer(config):
+        return
+    if config.value(ZERO, "offload_param", "device") in ("cpu", "nvme"):
+        return
+    yield Problem(
+        (ZERO,),
+        member.key_span,
+        f"the run has 1 rank, and ZeRO stage {stage} divides memory among ranks: it saves none here",
+        NO_EFFECT,
+        help="Add `offload_optimizer` to move memory to the host; if more ranks are to come, all is well.",
+        label="nothing to divide",
+    )
+
+
+@rule("DS840", "large-communication-buffers", severity="info", effects=("advice",), keys=(ZERO,), default=False)
+def large_communication_buffers(config: Config) -> Iterator[Problem]:
+    """Two reduce buckets, which communication that overlaps with the backward pass takes, of a gigabyte and more."""
+    member = config.member(ZERO, "overlap_comm")
+    if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) != 2:
+        return
+    node = config.node(ZERO, "reduce_bucket_size")
+    bucket = number_of(node) if node is not None else _default(config, "reduce_bucket_size")
+    if bucket is None:
+        return
+    width = 4 if certain_dtype(config) == "fp32" else 2
+    size = 2 * bucket * width
+    if size >= _GB:
+        yield Problem(
+            (ZERO, "overlap_comm"),
+            member.value.span,
+            f"`overlap_comm` keeps two reduce buckets of {bucket:g} gradients on the GPU, {size / _GB:.1f} GB at "
+            f"{width} bytes a gradient",
+            ADVICE,
+            help="Lower `reduce_bucket_size` if memory is short: 5e7 takes a tenth of the default.",
+            label=f"{size / _GB:.1f} GB",
+        )
+
+
+@rule("DS841", "extreme-size", severity="info", effects=("advice",), keys=(ZERO,), default=False)
+def extreme_size(config: Config) -> Iterator[Problem]:
+    """Limits of stage 3 that limit nothing, or let nothing stay."""
+    if zero_stage(config) != 3:
+        return
+    for name, meaning in (
+        ("max_live_parameters", "nothing is gathered ahead of its use, and every module waits for its parameters"),
+        ("sub_group_size", "every parameter is a group of its own, with a step of the optimizer each"),
+    ):
+        for spelling in (name, f"stage3_{name}"):
+            member = config.member(ZERO, spelling)
+            if member is not None and number_of(member.value) == 0:
+                yield Problem(
+                    (ZERO, spelling),
+                    member.value.span,
+                    f"`{spelling}` is 0: {meaning}",
+                    ADVICE,
+                    help="Write 1e9, the default, unless memory is short.",
+                    label="slow",
+                )
+
+
+@rule(
+    "DS842",
+    "profiler-left-on",
+    severity="info",
+    effects=("advice",),
+    keys=("flops_profiler", "wall_clock_breakdown"),
+    default=False,
+)
+def profiler_left_on(config: Config) -> Iterator[Problem]:
+    """Measurements that make the GPU wait."""
+    for path in (("flops_profiler", "enabled"), ("wall_clock_breakdown",)):
+        member = config.member(*path)
+        if member is None or not is_on(config, *path):
+            continue
+        yield Problem(
+            path,
+            member.value.span,
+            "the timers of every forward, backward and step wait for the GPU, so that the whole run is slower"
+            if path == ("wall_clock_breakdown",)
+            else "the profiler switches `wall_clock_breakdown` on, whose timers wait for the GPU in every step",
+            ADVICE,
+            help="Set it to false once the numbers are known.",
+            label="on",
+        )
+        return
+
+
+@rule("DS843", "torch-adam", severity="info", effects=("advice",), keys=("optimizer",), default=False)
+def torch_adam(config: Config) -> Iterator[Problem]:
+    """Adam of torch where DeepSpeed has a faster one."""
+    path = ("optimizer", "params", "torch_adam")
+    member = config.member(*path)
+    if member is None or not is_truthy(member.value):
+        return
+    if str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
+        return
+    ours = "DeepSpeedCPUAdam" if offloads_optimizer(config) else "FusedAdam"
+    yield Problem(
+        path,
+        member.value.span,
+        f"`torch_adam` takes the Adam of torch in place of {ours}, which is made for this",
+        ADVICE,
+        help="Delete `torch_adam`, unless DeepSpeed's own cannot be built on the machine.",
+        label="slower",
+    )
+
+
+@rule("DS844", "offload-while-it-fits", severity="info", effects=("advice",), keys=(ZERO,), default=False)
+def offload_while_it_fits(config: Config) -> Iterator[Problem]:
+    """An optimizer on the CPU, and a GPU that would hold all states several times over."""
+    model, gpu, ranks, stage = config.facts.model, config.facts.gpu, config.world_size, zero_stage(config)
+    member = config.member(ZERO, "offload_optimizer", "device")
+    if member is None or not offloads_optimizer(config) or not stage or not ranks:
+        return
+    if model is None or not model.parameter_count or gpu is None:
+        return
+    weights = _WEIGHT / (ranks if stage == 3 else 1) + _GRADIENT / (ranks if stage >= _GRADIENTS else 1)
+    needed = model.parameter_count * (weights + _OPTIMIZER / ranks)
+    if needed * _LEFT_FREE < gpu.memory:
+        yield Problem(
+            (ZERO, "offload_optimizer", "device"),
+            member.value.span,
+            f"all states of the model take at most {gibibytes(needed)} on each GPU, and {gpu.name} has "
+            f"{gibibytes(gpu.memory)}: without offload the steps are faster, if activations leave room",
+            ADVICE,
+            help="Delete `offload_optimizer`, and put it back if the run is out of memory.",
+            label="would fit",
+        )
+
+
+def _default(config: Config, name: str) -> float | None:
+    known = config.knowledge.find((ZERO, name))
+    default = known.facts.get("default") if known is not None else None
+    return default if isinstance(default, (int, float)) else None

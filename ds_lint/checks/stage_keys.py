@@ -1,0 +1,61 @@
+"""A rule about settings of ZeRO that only another stage reads; off by default (DS3xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import NO_EFFECT, Problem
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.tree import Member
+
+ZERO = "zero_optimization"
+# What _configure_zero_optimizer in deepspeed/runtime/engine.py hands to stage 3 alone, without the prefix that most
+# of the names may have. Gathering weights for saving is left out: below stage 3 they are whole, as it asks.
+_STAGE_3 = (
+    "sub_group_size",
+    "prefetch_bucket_size",
+    "param_persistence_threshold",
+    "model_persistence_threshold",
+    "max_live_parameters",
+    "max_reuse_distance",
+    "module_granularity_threshold",
+    "use_all_reduce_for_fetch_params",
+    "allgather_sequential",
+)
+
+
+@rule("DS340", "key-of-another-stage", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
+def key_of_another_stage(config: Config) -> Iterator[Problem]:
+    """Settings of stage 3 below it, and ``round_robin_gradients`` where no gradients are partitioned."""
+    section = config.section(ZERO)
+    stage = zero_stage(config)
+    if section is None or stage is None:
+        return
+    members = [member for member in section.members if _is_of_another_stage(config, member, stage)]
+    if not members:
+        return
+    first, *others = members
+    yield Problem(
+        (ZERO, first.key),
+        first.key_span,
+        f"this is stage {stage}, and only {'stages 1 and 2 read' if stage == 3 else 'another stage reads'} "
+        f"`{'`, `'.join(member.key for member in members)}`",
+        NO_EFFECT,
+        help="Delete what this stage does not read, or keep it for the day on which the stage changes.",
+        label="not read at this stage",
+        related=[Related(other.key_span, "nor this") for other in others],
+    )
+
+
+def _is_of_another_stage(config: Config, member: Member, stage: int) -> bool:
+    if config.member(ZERO, member.key) is not member:
+        return False
+    if member.key == "round_robin_gradients":
+        return stage in (0, 3) and is_on(config, ZERO, member.key)
+    return stage < 3 and member.key.removeprefix("stage3_") in _STAGE_3

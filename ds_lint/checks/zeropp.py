@@ -1,0 +1,123 @@
+"""Rules about ZeRO++: secondary partitions (hpZ) and quantized communication (DS3xx)."""
+
+from __future__ import annotations
+
+from ds_lint.checks.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
+from ds_lint.finding import Related
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, number_of, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.config import Config
+    from ds_lint.tree import Member
+
+ZERO = "zero_optimization"
+HPZ = "zero_hpz_partition_size"
+SWITCHES = ("zero_quantized_weights", "zero_quantized_nontrainable_weights", "zero_quantized_gradients")
+
+
+@rule("DS318", "hpz-does-not-divide", severity="error", effects=("rejected",), keys=(ZERO,))
+def hpz_does_not_divide(config: Config) -> Iterator[Problem]:
+    """Groups for secondary partitions that do not divide the ranks."""
+    member, size = _secondary_groups(config)
+    ranks = config.world_size
+    if member is not None and ranks and size < ranks and ranks % size and zero_stage(config) == 3:
+        yield Problem(
+            (ZERO, HPZ),
+            member.value.span,
+            f"{ranks} ranks do not make groups of {size}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=f"Write a number that divides {ranks}: the number of GPUs on a node.",
+            label=f"does not divide {ranks}",
+        )
+
+
+@rule("DS319", "hpz-as-large-as-the-run", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def hpz_as_large_as_the_run(config: Config) -> Iterator[Problem]:
+    """A secondary partition among all ranks, which is the primary one again."""
+    member, size = _secondary_groups(config)
+    ranks = config.world_size
+    if member is not None and ranks and size >= ranks and zero_stage(config) == 3:
+        yield Problem(
+            (ZERO, HPZ),
+            member.value.span,
+            f"the run has {_ranks(ranks)}, and a secondary partition among {size} is the first one once more: it takes "
+            "memory and saves no communication",
+            NO_EFFECT,
+            help=f"Delete `{HPZ}`, which is for runs on several nodes.",
+            label="all ranks are one group",
+        )
+
+
+@rule("DS320", "hpz-across-nodes", severity="warning", effects=("advice",), keys=(ZERO,))
+def hpz_across_nodes(config: Config) -> Iterator[Problem]:
+    """Groups for secondary partitions that reach over the border of a node."""
+    member, size = _secondary_groups(config)
+    ranks, on_a_node = config.world_size, config.facts.ranks_per_node
+    if member is None or not ranks or not on_a_node or zero_stage(config) != 3 or size >= ranks or ranks % size:
+        return
+    if on_a_node % size:
+        yield Problem(
+            (ZERO, HPZ),
+            member.value.span,
+            f"a node has {_ranks(on_a_node)}, and groups of {size} reach over its border: the parameters that hpZ is "
+            "to gather within a node still cross the network",
+            ADVICE,
+            help=f"Write {on_a_node}, the ranks of a node.",
+            label=f"does not divide {on_a_node}",
+        )
+
+
+@rule("DS321", "zeropp-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def zeropp_below_stage_3(config: Config) -> Iterator[Problem]:
+    """ZeRO++ at a stage that does not partition the parameters."""
+    stage = zero_stage(config)
+    if stage is None or stage == 3:
+        return
+    members = [member for name in SWITCHES if (member := config.member(ZERO, name)) and is_on(config, ZERO, name)]
+    secondary, _ = _secondary_groups(config)
+    if secondary is not None:
+        members.append(secondary)
+    if not members:
+        return
+    first, *others = members
+    yield Problem(
+        (ZERO, first.key),
+        first.value.span,
+        f"ZeRO++ is for stage 3, and this is stage {stage}: "
+        f"`{'`, `'.join(member.key for member in members)}` {'change' if others else 'changes'} nothing",
+        NO_EFFECT,
+        help="Set `stage` to 3, or delete the keys.",
+        label="without effect",
+        related=[Related(other.value.span, "and this") for other in others],
+    )
+
+
+@rule("DS325", "hpz-race", severity="warning", effects=("risk",), keys=(ZERO,))
+def hpz_race(config: Config) -> Iterator[Problem]:
+    """Secondary partitions that older releases gather before they are filled."""
+    member, _ = _secondary_groups(config)
+    if member is not None and zero_stage(config) == 3 and config.knowledge.does("secondary-partitions-race"):
+        yield Problem(
+            (ZERO, HPZ),
+            member.value.span,
+            f"DeepSpeed {config.knowledge.deepspeed} may gather secondary partitions while they are being copied, and "
+            "leaves out the end of parameters that do not divide: the loss is too high or NaN",
+            RISK,
+            help=f"Upgrade to DeepSpeed {config.knowledge.ended('secondary-partitions-race')}, or delete `{HPZ}`.",
+            label="a race",
+        )
+
+
+def _secondary_groups(config: Config) -> tuple[Member | None, int]:
+    """The ``zero_hpz_partition_size`` that is above 1, and what it is."""
+    member = config.member(ZERO, HPZ)
+    size = number_of(member.value) if member else None
+    return (member, int(size)) if size is not None and size > 1 else (None, 1)
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank" if count == 1 else f"{count} ranks"
