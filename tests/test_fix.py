@@ -67,7 +67,7 @@ def test_what_a_fix_brings_to_light_is_fixed_with_it():
 
 
 def test_a_misspelled_section_is_not_added_once_more():
-    text = '{"train_micro_batch_size_per_gpu": "auto", "zero-optimization": {"stage": 3}}'
+    text = '{"train_micro_batch_size_per_gpu": "auto", "zero-optimization": {"stage": 2}}'
     report = fixed(text, ALL, stack="trainer")
     assert report.document.text == text.replace("-", "_")
     assert report.findings == []

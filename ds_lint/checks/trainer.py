@@ -24,7 +24,9 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None:
         return
-    from ds_lint import edits
+    from ds_lint import edits, suggest
+
+    is_misspelled = any(suggest.is_typo(visit.member.key, "zero_optimization") for visit in config.unknown)
 
     yield Problem(
         None,
@@ -33,7 +35,7 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
         dict.fromkeys(concerned, rejected("initialize")),
         help='Add "zero_optimization": {"stage": 0}, or the stage that the run is meant to have.',
         label="no `zero_optimization`",
-        fix=edits.written(config, ("zero_optimization", "stage"), 0, "unsafe"),
+        fix=None if is_misspelled else edits.written(config, ("zero_optimization", "stage"), 0, "unsafe"),
     )
 
 
