@@ -23,7 +23,7 @@ NO_OPTIMIZER = "ZeRO, and neither the config nor the script has an optimizer"
 # Document, which of its configs, who loads it, the codes of its findings, and why it has them.
 VERDICTS = (
     (KOREAN, 0, "trainer", ["DS511"], NO_BATCH),
-    (KOREAN, 1, "trainer", ["DS102"], "NVMe: aio stands inside zero_optimization, which refuses it"),
+    (KOREAN, 1, "trainer", ["DS102", "DS702"], "NVMe: aio stands inside zero_optimization, which refuses it"),
     (KOREAN, 2, "trainer", ["DS511", "DS601"], NO_ZERO),
     (KOREAN, 3, "trainer", ["DS511", "DS601"], NO_ZERO),
     (KOREAN, 4, "trainer", ["DS511", "DS601"], NO_ZERO),

@@ -19,7 +19,7 @@ _HIGH = 20  # from here on at least a handful of steps is skipped
 _TOO_LARGE = 63  # initial-loss-scale-too-large
 
 
-@rule("DS411", "fp16-without-zero", severity="error", effects=("wrong-result",), keys=(FP16,))
+@rule("DS411", "fp16-without-zero", severity="warning", effects=("wrong-result",), keys=(FP16,))
 def fp16_without_zero(config: Config) -> Iterator[Problem]:
     """fp16 at stage 0, where the loss is not scaled, and the gradients are divided by the scale all the same.
 
