@@ -117,7 +117,7 @@ def lint_document(
         stacks=config.stacks,
         target=config.knowledge.target,
         facts=config.facts.origins,
-        missing=config.facts.missing(),
+        missing=config.facts.missing(config.stack),
         material=config.facts.training.documents if config.facts.training else None,
         findings=findings,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ds_lint import linting
 from ds_lint.config import Config
 from ds_lint.facts import Sources
 from ds_lint.facts.gathering import gather
@@ -145,6 +146,24 @@ def test_a_warm_up_that_is_asked_for_is_no_risk():
 
     assert found("--warmup_ratio 0.1") == []
     assert found("--learning_rate 1e-4") == ["DS504"]  # filled with 0, which DeepSpeed refuses
+
+
+def test_a_value_that_is_none_of_a_config_is_unknown(tmp_path):
+    path = tmp_path / "args.yaml"
+    path.write_text("learning_rate: 2026-11-21\n", encoding="utf-8")
+    config = {**AUTOS, "gradient_clipping": "auto", "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+    assert codes(config, str(path)) == []
+
+
+def test_a_config_may_nest_as_deep_as_it_likes():
+    deep = linting.read(b'{"zero_optimization": {}, "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep.json")
+    report = linting.lint_document(deep, facts=gather(Sources(trainer_args="--bf16")))
+    assert "DS617" in {finding.code for finding in report.findings}
+
+
+def test_what_is_no_config_agrees_with_everything():
+    report = linting.lint_document(linting.read(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
+    assert {finding.code for finding in report.findings} & {"DS610", "DS613", "DS615", "DS617", "DS620"} == set()
 
 
 def test_a_mismatch_points_into_the_file_of_the_arguments(tmp_path):

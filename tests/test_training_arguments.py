@@ -97,6 +97,11 @@ def test_yaml_keeps_what_yaml_takes_for_a_text(tmp_path):
     assert value(str(path), "learning_rate") == "5e-5"
 
 
+class OfNumpy(float):
+    def item(self):
+        return float(self)
+
+
 def test_an_object_is_read_by_its_fields():
     class Strategy(Enum):
         NO = "no"
@@ -105,10 +110,16 @@ def test_an_object_is_read_by_its_fields():
         def __init__(self):
             self.bf16 = True
             self.eval_strategy = Strategy.NO
+            self.learning_rate = OfNumpy(1e-4)
+            self.label_names = ("a", "b")
+            self.parallelism_config = object()
             self._n_gpu = 1
 
     assert value(TrainingArguments(), "bf16") is True
     assert value(TrainingArguments(), "eval_strategy") == "no"
+    assert type(value(TrainingArguments(), "learning_rate")) is float
+    assert value(TrainingArguments(), "label_names") == ["a", "b"]
+    assert value(TrainingArguments(), "parallelism_config") is None
     assert value({"bf16": True}, "bf16") is True
 
 

@@ -244,7 +244,7 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
 
 def _prepared(config: Config) -> Prepared | None:
     """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
-    if config.facts.training is None or config.stack != _TRAINER:
+    if config.facts.training is None or config.stack != _TRAINER or config.written.kind != "object":
         return None
     from ds_lint.prepared import prepare  # without training arguments nobody asks
 

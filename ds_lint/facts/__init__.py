@@ -92,6 +92,7 @@ class Facts:
         """Whether anything is known of the model, the GPU or the host."""
         return any(fact is not None for fact in (self.model, self.gpu, self.host_memory, self.async_io))
 
-    def missing(self) -> list[str]:
-        """The facts that would tell more, by name."""
-        return [] if self.world_size else ["world size"]
+    def missing(self, stack: str | None) -> list[str]:
+        """The facts that would tell more of a config that this stack loads, by name."""
+        unknown = [] if self.world_size else ["world size"]
+        return unknown + (["training arguments"] if stack == "trainer" and self.training is None else [])

@@ -93,9 +93,7 @@ def of_object(arguments: object) -> TrainingArguments:
     fields = arguments if isinstance(arguments, dict) else getattr(arguments, "__dict__", None)
     if fields is None:
         raise UnreadableFact(f"training arguments are a path, flags or an object, not {type(arguments).__name__}")
-    return TrainingArguments(
-        {name: Argument(getattr(value, "value", value), origin) for name, value in fields.items()}, origin
-    )
+    return TrainingArguments({name: Argument(_as_json_has_it(value), origin) for name, value in fields.items()}, origin)
 
 
 def of_flags(text: str, origin: str) -> TrainingArguments:
@@ -134,8 +132,23 @@ def of_file(path: str) -> TrainingArguments:
     given = {}
     for name, value, span in members:
         line, _ = document.position(span.start)
-        given[name] = Argument(value, f"{path}:{line}", document, span)
+        given[name] = Argument(_as_json_has_it(value), f"{path}:{line}", document, span)
     return TrainingArguments(given, path)
+
+
+def _as_json_has_it(value: Any) -> Any:
+    """A value as a config may have it: an enum by its value, a number of NumPy as Python's; others are unknown."""
+    if hasattr(value, "item") and callable(value.item):
+        value = value.item()
+    value = getattr(value, "value", value)
+    if isinstance(value, (list, tuple)):
+        return [_as_json_has_it(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _as_json_has_it(below) for name, below in value.items()}
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return None if value is None else UNKNOWN
 
 
 def _field(name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
 
 # The option that supplies a fact.
-OPTIONS = {"world size": "--world-size N"}
+OPTIONS = {"world size": "--world-size N", "training arguments": "--trainer-args FILE"}
 
 
 def summary(report: Report, terminal: Terminal) -> list[str]:

@@ -44,8 +44,17 @@ class Mismatch:
 
     @property
     def names(self) -> list[str]:
-        """What the wanted value follows from: training arguments, ``world_size``, ``num_training_steps``."""
-        return [name for name in names_in(self.expression) if name != "max"]
+        """The training arguments that the wanted value follows from, and ``world_size``."""
+        return [one for name in names_in(self.expression) for one in _BEHIND.get(name, (name,))]
+
+
+# Behind what is no training argument itself.
+_BEHIND = {
+    "max": (),
+    "get_warmup_steps": ("warmup_steps", "warmup_ratio"),
+    "num_training_steps": ("max_steps",),
+    "fp16_backend": ("fp16_backend", "fp16"),
+}
 
 
 class Refusal:

@@ -161,13 +161,16 @@ class Stages:
         return None if value is UNKNOWN else bool(value)
 
 
-def plain(node: Node) -> Any:
-    """The value that the libraries get for a node; a placeholder is filled in by nobody knows whom."""
+def plain(node: Node, deepest: int = 100) -> Any:
+    """The value that the libraries get for a node.
+
+    Nobody knows what a placeholder becomes, and nobody needs to know what nests deeper than ``deepest``.
+    """
+    if node.kind in ("template", "missing") or not deepest:
+        return UNKNOWN
     if node.kind == "object":
-        return {member.key: plain(member.value) for member in node.members}
-    if node.kind == "array":
-        return [plain(item) for item in node.items]
-    return UNKNOWN if node.kind in ("template", "missing") else node.value
+        return {member.key: plain(member.value, deepest - 1) for member in node.members}
+    return [plain(item, deepest - 1) for item in node.items] if node.kind == "array" else node.value
 
 
 def holds_unknown(value: object) -> bool:
