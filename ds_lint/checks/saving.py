@@ -58,8 +58,10 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
     """
     stage = _stage_without_gathering(config)
-    if "deepspeed" in config.stacks or stage is None or (config.stack == "trainer" and adapter_argument(config)):
-        return  # the latter: empty_adapter_on_save, and since transformers 5 no problem
+    if "deepspeed" in config.stacks or stage is None or not _is_for_training(config):
+        return
+    if config.stack == "trainer" and adapter_argument(config):
+        return  # empty_adapter_on_save, and since transformers 5 no problem
     name = _key_to_gather(config)
     member = config.member(ZERO, name)
     written = member.value if member is not None else None
@@ -110,6 +112,17 @@ def _stage_without_gathering(config: Config) -> Node | None:
 def _key_to_gather(config: Config) -> str:
     """What the key is called in the target."""
     return next(name for name in GATHER if config.knowledge.find((ZERO, name)))
+
+
+def _is_for_training(config: Config) -> bool:
+    """Whether something here is of use in training; stage 3 serves inference too, and that saves nothing."""
+    keys = ("optimizer", "scheduler", "gradient_accumulation_steps", "gradient_clipping")
+    batch_sizes = ("train_batch_size", "train_micro_batch_size_per_gpu")
+    return (
+        config.facts.training is not None
+        or any(config.node(key) is not None for key in keys)
+        or any(config.value(key) == AUTO for key in batch_sizes)
+    )
 
 
 def _gathers(config: Config) -> bool:
