@@ -198,18 +198,20 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS617", "precision-section-missing", severity="warning", effects=("risk",))
+@rule("DS617", "precision-section-missing", severity="info", effects=("risk",))
 def precision_section_missing(config: Config) -> Iterator[Problem]:
     """bf16 in the training arguments and no such section: Accelerate adds it, and the Trainer does not know."""
     prepared = _prepared(config)
     setting = prepared.settings.get(("bf16",)) if prepared else None
     if setting is None or setting.did != "inserted" or setting.value != {"enabled": True}:
         return
+    if _has_precision_conflict(config):
+        return
     yield Problem(
         ("bf16",),
         config.opening,
         "the training arguments switch on bf16, and the config has no `bf16`: Accelerate adds it, so that DeepSpeed "
-        "trains in bf16, but the Trainer casts floating-point inputs to another dtype",
+        "trains in bf16, but the Trainer casts pixels, audio and other floating-point inputs to another dtype",
         {_TRAINER: RISK},
         help='Add "bf16": {"enabled": "auto"}.',
         label="no `bf16`",
