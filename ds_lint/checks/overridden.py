@@ -41,6 +41,8 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     if not is_asked_for and scheduler.name != "WarmupLR":
         return  # nobody asked for the default, and this schedule comes down as well
     stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
+    from ds_lint import edits
+
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
@@ -50,6 +52,7 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
         help=f"Delete `scheduler` to get lr_scheduler_type {asked}"
         + (f', or write "{like}".' if (like := _deepspeeds(asked)) else "."),
         label=f"instead of {asked}",
+        fix=edits.deletion(config, ("scheduler",), "unsafe") if is_asked_for else None,
         severity=None if is_asked_for else "info",
         related=said_at(argument, f"lr_scheduler_type is {asked}"),
     )
@@ -68,6 +71,8 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
     name = str(asked.value)
     if _are_alike(str(member.value.value).lower(), name) or (name == "adafactor" and _refuses_adafactor(config)):
         return  # the latter: stack-refuses
+    from ds_lint import edits
+
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -75,6 +80,7 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
         {"trainer": OVERRIDDEN},
         help=f"Delete `optimizer` to train with {name}, or say --optim adamw_torch.",
         label=f"instead of {name}",
+        fix=edits.deletion(config, ("optimizer",), "unsafe"),
         related=said_at(asked, f"optim is {name}"),
     )
 
@@ -149,6 +155,8 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
         outcome, consequence = rejected("train"), f"the first step trips over the parameters of {name} and raises"
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
+    from ds_lint import edits
+
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.key_span,
@@ -158,6 +166,7 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
         help=('Set "zero_force_ds_cpu_optimizer": false to keep it, or say' if name in _OF_TORCH else "Say")
         + " --optim adamw_torch, which becomes DeepSpeed's AdamW on the CPU.",
         label=f"replaces {name}",
+        fix=edits.setting(config, ("zero_force_ds_cpu_optimizer",), False, "unsafe") if name in _OF_TORCH else None,
         related=said_at(asked, f"optim is {name}"),
     )
 

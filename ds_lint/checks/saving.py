@@ -65,6 +65,8 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     name = _key_to_gather(config)
     member = config.member(ZERO, name)
     written = member.value if member is not None else None
+    from ds_lint import edits
+
     yield Problem(
         (ZERO, name if written is not None else "stage"),
         written.span if written is not None else stage.span,
@@ -73,6 +75,7 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
         help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model while it is saved. Or leave it off, and get "
         "the weights out of the shards with zero_to_fp32.py.",
         label="not gathered",
+        fix=edits.written(config, (ZERO, name), True, "unsafe") if written is None else None,
         severity="info" if written is not None else None,  # somebody said so, or leaves it to the launch command
     )
 
@@ -88,6 +91,8 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
     if stage is None or adapter is None or "trainer" not in config.stacks:
         return
     if not config.knowledge.stack_does("adapters-are-gathered"):
+        from ds_lint import edits
+
         yield Problem(
             (ZERO, "stage"),
             stage.span,
@@ -96,6 +101,7 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
             {"trainer": RISK},
             help=f"Set `{ZERO}.{_key_to_gather(config)}` to true, or use transformers 5.",
             label="not gathered",
+            fix=edits.setting(config, (ZERO, _key_to_gather(config)), True, "unsafe"),
         )
 
 

@@ -82,6 +82,8 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
         consequences.append("the Trainer, which compares both with learning_rate, raises")
+    from ds_lint import edits
+
     yield Problem(
         LR if asked is not None else ("scheduler", "type"),
         asked.span if asked is not None else named.span,
@@ -92,6 +94,7 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
         if written is not None
         else 'Add `warmup_max_lr` to `scheduler.params`: the learning rate, or "auto" under the Trainer.',
         label=f"{peak:g} is used",
+        fix=edits.set_to_auto(config, PEAK, "unsafe") if written is None else None,
         related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else (),
     )
 
@@ -121,6 +124,8 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
     if scheduler is None or named is None or scheduler.is_torch or scheduler.default("warmup_type") != "log":
         return
     if config.node("scheduler", "params", "warmup_type") is None:
+        from ds_lint import edits
+
         yield Problem(
             ("scheduler", "type"),
             named.span,
@@ -129,6 +134,7 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
             ADVICE,
             help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to say that this is meant.',
             label="warms up logarithmically",
+            fix=edits.written(config, ("scheduler", "params", "warmup_type"), "linear", "unsafe"),
         )
 
 
@@ -144,6 +150,8 @@ def adam_is_adamw(config: Config) -> Iterator[Problem]:
     if optimizer_constructor(config) is None or not (number(decay.value) or decay.value == AUTO):
         return
     if config.node("optimizer", "params", "adam_w_mode") is None:
+        from ds_lint import edits
+
         yield Problem(
             ("optimizer", "type"),
             named.span,
@@ -151,4 +159,5 @@ def adam_is_adamw(config: Config) -> Iterator[Problem]:
             WRONG_RESULT,
             help='Write "AdamW", which does the same, or set "adam_w_mode": false in `optimizer.params`.',
             label="AdamW",
+            fix=edits.replacement(config, ("optimizer", "type"), '"AdamW"', "safe"),
         )
