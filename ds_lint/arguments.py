@@ -64,9 +64,9 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         if _is_on(config, one) and _is_on(config, other):
             yield (one, other), f"{one} and {other} are both switched on"
     for name in ("warmup_steps", "warmup_ratio"):
-        argument_ = argument(config, name)
-        if argument_ is not None and isinstance(argument_.value, (int, float)) and argument_.value < 0:
-            yield (name,), f"{name} is {argument_.value}, below 0"
+        asked = argument(config, name)
+        if asked is not None and isinstance(asked.value, (int, float)) and asked.value < 0:
+            yield (name,), f"{name} is {asked.value}, below 0"
 
 
 def _is_on(config: Config, name: str) -> bool:

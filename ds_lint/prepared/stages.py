@@ -96,7 +96,10 @@ class Stages:
                 self.prepared.refusals.append(Refusal(message, library, stage))
 
     def _fill(self, library: str, stage: str) -> None:
+        is_worked_out = stage == "prepare" and self._names.value("batch_size_per_device") is not None
         for path, source in self._of_stage(library, "fills", stage):
+            if is_worked_out:
+                evaluate(source["from"], self._names.value)  # Accelerate does so, "auto" or not, and may trip over it
             section = self._section(path[:-1])
             written = section.get(path[-1]) if section is not None else None
             if written == AUTO:

@@ -25,6 +25,17 @@ ARGUMENTS = {
     "save_on_each_node": [False, True],
     "auto_find_batch_size": [False, True],
 }
+ODD = [  # what a YAML file or a script may hold
+    {"learning_rate": "5e-5"},
+    {"max_grad_norm": None},
+    {"warmup_steps": 0.1},
+    {"warmup_steps": -1},
+    {"per_device_train_batch_size": "8"},
+    {"gradient_accumulation_steps": 2.0},
+    {"weight_decay": 0},
+    {"adam_beta1": "0.9"},
+    {"bf16": "false"},
+]
 RARELY = ("fp16_full_eval", "bf16_full_eval", "save_on_each_node", "auto_find_batch_size")
 MODELS = [
     {"hidden_size": 64},
@@ -55,6 +66,8 @@ def pair(seed: int) -> Pair:
         for name, values in ARGUMENTS.items()
         if dice.random() < (0.08 if name in RARELY else 0.4)
     }
+    if dice.random() < 0.06:
+        fields.update(dice.choice(ODD))
     if dice.random() < 0.9:
         fields["max_steps"] = dice.choice([10, 100])
     if fields.get("fp16") and dice.random() < 0.9:
