@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ds_lint import stacks
+from ds_lint.checks import batch, optimizer, values
 from ds_lint.checks.problem import RISK, Problem, rejected
+from ds_lint.checks.values import shown
 from ds_lint.config import AUTO
 from ds_lint.constructors import scheduler_constructor
 from ds_lint.rule import rule
 from ds_lint.switches import zero_stage
+from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.config import Config
-    from ds_lint.tree import KeyPath
+    from ds_lint.finding import Fix
+    from ds_lint.tree import KeyPath, Node
 
 
 @rule("DS601", "zero-section-missing", severity="error", effects=("rejected",))
@@ -112,6 +116,65 @@ def _warms_up(config: Config) -> bool:
     """Whether the training arguments ask for a warm-up, however many steps it comes to."""
     asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
     return any(isinstance(one.value, (int, float)) and one.value > 0 for one in asked if one is not None)
+
+
+@rule("DS621", "value-never-matches", severity="error", effects=("rejected",))
+def value_never_matches(config: Config) -> Iterator[Problem]:
+    """A text or a list where the Trainer compares with a number of the training arguments: they are never the same."""
+    if config.stack != "trainer" or config.facts.training is not None:
+        return  # with the arguments known, trainer_mismatch says what they are
+    compared = (path.split(".") for path, filled in config.knowledge.trainer["fills"].items() if filled["matched"])
+    odd = [(*path,) for path in compared if (node := config.node(*path)) is not None and _never_matches((*path,), node)]
+    refused = _reported(config) if odd else set()
+    for path in odd:
+        node = config.node(*path)
+        if node is not None and path not in refused:
+            yield Problem(
+                path,
+                node.span,
+                f"the Trainer compares `{dotted(path)}` with {_written_as(config, path)} of the training arguments, "
+                f"and {shown(config, node)} is never the same: trainer.train() raises",
+                rejected("initialize"),
+                help=f'Write {_without_quotes(node)}"auto".',
+                label="never the same",
+                fix=_as_number(config, path, node),
+            )
+
+
+_PAIR = ("optimizer", "params", "betas")  # the only one that is not compared with a single value
+
+
+def _never_matches(path: KeyPath, node: Node) -> bool:
+    if path == _PAIR and node.kind == "array":
+        return len(node.items) != 2
+    return node.kind in ("object", "array") or (node.kind == "string" and node.value != AUTO)
+
+
+def _reported(config: Config) -> set[KeyPath | None]:
+    """The keys whose values DeepSpeed itself refuses, which other rules say."""
+    found = (*values.refused_value(config), *optimizer.refused_parameter(config), *batch.batch_arithmetic(config))
+    return {problem.key for problem in found}
+
+
+def _written_as(config: Config, path: KeyPath) -> str:
+    return "true or false" if path[-1] == "enabled" else str(config.knowledge.trainer["fills"][dotted(path)]["with"])
+
+
+def _without_quotes(node: Node) -> str:
+    bare = _bare(node)
+    return f"{bare} without quotes, or " if bare else ""
+
+
+def _bare(node: Node) -> str | None:
+    """The number, true or false in a text, as JSON has it."""
+    return values.unquoted(str(node.value), "a number, true or false") if node.kind == "string" else None
+
+
+def _as_number(config: Config, path: KeyPath, node: Node) -> Fix | None:
+    from ds_lint import edits
+
+    bare = _bare(node)
+    return edits.replacement(config, path, bare, "safe") if bare else edits.set_to_auto(config, path, "unsafe")
 
 
 def _filled(config: Config, path: KeyPath) -> dict[str, Any] | None:

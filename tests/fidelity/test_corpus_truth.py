@@ -16,7 +16,9 @@ from agreement import JUDGED, compare_all
 from generate import mutate
 from installed import knowledge
 from oracle import Oracle
+from pairs import Pair
 from test_agreement import assert_agreement
+from test_trainer_agreement import disagreement
 
 from ds_lint import linting
 
@@ -43,6 +45,33 @@ def test_real_configs_as_files():
     ]
     # A template is judged as what it will be once it is filled in.
     assert_agreement(compare_all(one for one in judged if not any(finding.name == "template" for finding in one[1])))
+
+
+TRAINING_ARGUMENTS = [  # the defaults, what the guides show, and values that few configs repeat
+    {"max_steps": 100},
+    {"bf16": True, "learning_rate": 2e-5, "gradient_accumulation_steps": 4, "max_steps": 100},
+    {"max_grad_norm": 0.5, "warmup_steps": 10, "weight_decay": 0.1, "adam_beta2": 0.95, "max_steps": 100},
+]
+
+
+@pytest.mark.parametrize("arguments", TRAINING_ARGUMENTS)
+def test_real_configs_with_training_arguments(arguments):
+    """Each newest version: the Trainer's verdict, the keys that mismatch, and the config that DeepSpeed gets."""
+    wrong = []
+    for path in newest():
+        config = parsed(path)
+        if config is not None and "tensor_parallel" not in config:  # which needs a process group
+            pair = Pair(config, arguments, 2, {"hidden_size": 64}, frozenset({"world size", "model"}))
+            if found := disagreement(pair):
+                wrong.append(f"{path.name}: {found}")
+    assert wrong == []
+
+
+def newest() -> list[Path]:
+    lines = (CORPUS / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line) for line in lines]
+    files = [CORPUS / entry["file"] for entry in entries if entry["where"] == "head"]
+    return sorted(path for path in files if path.parent.name == "configs")
 
 
 def test_real_configs_mutated():

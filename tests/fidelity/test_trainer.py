@@ -101,6 +101,21 @@ def test_what_the_trainer_reads(tmp_path, text, is_read):
     assert any(finding.stage == "load" for finding in findings) == (not is_read)
 
 
+@pytest.mark.parametrize("value", ["8", "true", "5e-5", [8], {"a": 8}])
+def test_what_is_no_number_matches_no_argument(value):
+    """Neither the arguments that it spells nor any other: the Trainer stops at every key that it compares."""
+    wrong = []
+    for path, filled in knowledge().trainer["fills"].items():
+        if filled["matched"]:
+            config = nested(tuple(path.split(".")), value)
+            with pytest.raises(ValueError, match="mismatch TrainingArguments values"):
+                prepare(config)
+            findings = linting.lint_dict(config, stack="trainer", target=INSTALLED).findings
+            if not any(finding.effect == "rejected" for finding in findings):
+                wrong.append(path)
+    assert wrong == []
+
+
 @pytest.mark.parametrize("zero", [None, True, False, "auto", 1, []])
 def test_a_zero_section_that_is_none(zero):
     config = {"train_micro_batch_size_per_gpu": 1}
