@@ -12,15 +12,18 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import JUDGED, compare_all
+from agreeing import agreeing_arguments
+from agreement import JUDGED, compare_all, is_judged
 from generate import mutate
 from installed import knowledge
 from oracle import Oracle
 from pairs import Pair
 from test_agreement import assert_agreement
 from test_trainer_agreement import disagreement
+from trainer import prepare
 
 from ds_lint import linting
+from ds_lint.facts import Facts
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
@@ -64,6 +67,30 @@ def test_real_configs_with_training_arguments(arguments):
             pair = Pair(config, arguments, 2, {"hidden_size": 64}, frozenset({"world size", "model"}))
             if found := disagreement(pair):
                 wrong.append(f"{path.name}: {found}")
+    assert wrong == []
+
+
+def test_real_configs_with_the_trainer():
+    """Each newest version, with arguments that agree with it: it is refused where ds-lint says so, and only there."""
+    wrong, prepared = [], []
+    for path in newest():
+        findings = linting.lint_file(str(path), stack="trainer", facts=Facts(world_size=1)).findings
+        config = parsed(path)
+        if config is None or any(finding.name == "template" for finding in findings):
+            continue
+        rejecting = [finding.code for finding in findings if finding.effect == "rejected"]
+        try:
+            final = prepare(config, agreeing_arguments(config))
+        except Exception as error:
+            if not rejecting:
+                wrong.append(f"{path.name}: {error}, and ds-lint says nothing")
+        else:
+            prepared.append((path, rejecting, {key: final[key] for key in final if key != "steps_per_print"}))
+    with Oracle() as oracle:
+        verdicts = oracle.verdicts([final for _, _, final in prepared], level="train")
+    for (path, rejecting, _), verdict in zip(prepared, verdicts, strict=True):
+        if bool(rejecting) != bool(verdict.rejected_at) and (rejecting or is_judged(verdict)):
+            wrong.append(f"{path.name}: {verdict.rejected_at} {verdict.error}, ds-lint: {rejecting}")
     assert wrong == []
 
 
