@@ -148,18 +148,33 @@ def _of_flag(library: str, wanted: str, known: list[str], choice: Choice, who: s
             return patches[-1:]
         wanted = f"=={wanted}"
     elif wanted[:1] not in ("=", "!", "<", ">", "~"):
-        raise UnknownRelease(f'{wanted!r} is no version of {NAMES[library]}; write 0.16.9, 0.16 or ">=0.14"')
+        raise _no_version(library, wanted)
     from ds_lint.targets.releases import allowed
 
     found = allowed(wanted, known)
     if found:
         return _from_oldest_unasked(library, found, known)
+    _demand_a_version(library, wanted)
     if _is_newer(wanted, known):
         choice.notes.append(_newer(who, library, wanted, known))
         return known[-1:]
     raise UnknownRelease(
         f"ds-lint knows no {NAMES[library]} {wanted.removeprefix('==')}; it knows {known[0]} to {known[-1]}"
     )
+
+
+def _demand_a_version(library: str, wanted: str) -> None:
+    """Raise UnknownRelease for what is no specifier, such as ``==0.16.x``."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(wanted)
+    except InvalidSpecifier:
+        raise _no_version(library, wanted.removeprefix("==")) from None
+
+
+def _no_version(library: str, wanted: str) -> UnknownRelease:
+    return UnknownRelease(f'{wanted!r} is no version of {NAMES[library]}; write 0.16.9, 0.16 or ">=0.14"')
 
 
 def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:

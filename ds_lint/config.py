@@ -163,6 +163,11 @@ class Config:
         node = self.node(*path)
         return node if node is not None and node.kind == "object" else None
 
+    def is_written(self, path: KeyPath) -> bool:
+        """Whether the file itself says what stands at a key path: no stack filled or added it."""
+        node = self.written.at(path)
+        return node is not None and node.span not in self.filled
+
     def readings(self, node: Node) -> list[Reading]:
         """The value as the possible stacks read it: one reading unless hjson and json differ on it."""
         if node.kind == "float" and self.from_file and "deepspeed" in self.stacks and not self.knowledge.reads_json:

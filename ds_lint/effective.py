@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # DeepSpeed computes the one that is missing from the other two and the world size.
 _BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_PARAMETERS = {("optimizer", "params"): optimizer_constructor, ("scheduler", "params"): scheduler_constructor}
 
 
 class Value:
@@ -81,6 +82,8 @@ def _defaults(config: Config, section: Key, given: set[KeyPath], *, everything: 
         key = section.child(name)
         if key is None or "removed" in key.facts or "deprecated" in key.facts or "no_effect" in key.facts:
             continue
+        if key.path in _PARAMETERS:  # as each constructor has them
+            continue
         if key.is_section:
             if everything or key.path in given:
                 yield from _defaults(config, key, given, everything=everything)
@@ -95,13 +98,11 @@ def _spellings(key: Key) -> set[KeyPath]:
 
 def _parameters(config: Config, given: set[KeyPath]) -> Iterator[Value]:
     """The defaults of the optimizer and the scheduler for the parameters that the config leaves out."""
-    for section, constructor in (
-        ("optimizer", optimizer_constructor(config)),
-        ("scheduler", scheduler_constructor(config)),
-    ):
-        for name in constructor.names() if constructor is not None else ():
+    for section, constructor_of in _PARAMETERS.items():
+        constructor = constructor_of(config)
+        for name in dict.fromkeys(constructor.names()) if constructor is not None else ():
             default = constructor.default(name) if constructor is not None else None
-            path = (section, "params", name)
+            path = (*section, name)
             if constructor is not None and path not in given and default not in (None, "$required"):
                 yield Value(path, default, "default", f"default of {constructor.name}")
 

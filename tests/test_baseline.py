@@ -116,7 +116,9 @@ def test_a_baseline_that_is_not_there_is_2(run, write):
     write({"old.json": OLD})
     result = run("check", "--baseline", "nowhere.json")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "ds-lint: nowhere.json: No such file or directory\n"
+    assert (
+        result.stderr == "ds-lint: nowhere.json: No such file or directory; ds-lint check --write-baseline writes one\n"
+    )
 
 
 @pytest.mark.parametrize(

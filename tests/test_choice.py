@@ -53,13 +53,13 @@ def test_a_flag_names_a_release_a_line_or_a_range(project, flag, judged):
     assert choice.origins["deepspeed"] == "--deepspeed-version"
 
 
-@pytest.mark.parametrize("flag", ["0.16.77", "0.1.0", "=0.16", ">0.17,<0.16"])
+@pytest.mark.parametrize("flag", ["0.16.77", "0.1.0", ">0.17,<0.16"])
 def test_a_flag_that_names_no_release(project, flag):
     with pytest.raises(UnknownRelease, match=r"it knows 0\.3\.1 to "):
         choose(project(), {"deepspeed": flag})
 
 
-@pytest.mark.parametrize("flag", ["latest", "", "*", "deepspeed>=0.14", "^0.16"])
+@pytest.mark.parametrize("flag", ["latest", "", "*", "deepspeed>=0.14", "^0.16", "=0.16", "0.16.x", ">=next"])
 def test_a_flag_that_is_no_version(project, flag):
     with pytest.raises(UnknownRelease, match=r"is no version of DeepSpeed; write 0\.16\.9, 0\.16 or"):
         choose(project(), {"deepspeed": flag})

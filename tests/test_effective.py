@@ -54,6 +54,24 @@ def test_parameters_have_the_defaults_of_their_constructor(run, ds):
     assert lines(run("effective", "ds.json", *ARGUMENTS))["optimizer.params.lr"] == "0.001 default of FusedAdam"
 
 
+def test_parameters_of_other_constructors_are_not_shown(run, ds):
+    ds.write_text(json.dumps({**CONFIG, "scheduler": {"type": "WarmupLR"}}), encoding="utf-8")
+    found = [
+        line.split(" = ")[0] for line in run("effective", "ds.json", "--all", *ARGUMENTS, *VERSIONS).stdout.split("\n")
+    ]
+    assert "scheduler.params.warmup_type" in found
+    assert "scheduler.params.warmup_max_lr" not in found  # the optimizer's learning rate, whichever that is
+    assert "scheduler.params.cycle_max_mom" not in found
+
+
+def test_no_key_is_shown_twice(run, ds):
+    offload = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+    ds.write_text(json.dumps({"optimizer": {"type": "AdamW"}, "zero_optimization": offload}), encoding="utf-8")
+    found = [line.split(" = ")[0] for line in run("effective", "ds.json", "--stack", "deepspeed").stdout.splitlines()]
+    assert "optimizer.params.fp32_optimizer_states" in found
+    assert len(found) == len(set(found))
+
+
 def test_plain_deepspeed_gets_what_is_written(run, ds):
     ds.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 1}}', encoding="utf-8")
     found = lines(run("effective", "ds.json", "--stack", "deepspeed", *VERSIONS))

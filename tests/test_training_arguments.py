@@ -142,6 +142,8 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, text, com
     ("source", "complaint"),
     [
         ("missing.json", "missing.json: No such file or directory"),
+        ("train.py --bf16", "train.py --bf16: No such file or directory; flags begin with --"),
+        ("", "--trainer-args is empty; it takes a file, or flags such as --bf16"),
         ('--run_name "a', '--trainer-args: no closing quotation: --run_name "a'),
         ("--rank 8", "--trainer-args names no field of TrainingArguments"),
         (8, "training arguments are a path, flags or an object, not int"),

@@ -33,6 +33,19 @@ def severities(config, arguments):
     return [(finding.code, finding.severity) for finding in findings(config, arguments)]
 
 
+@pytest.mark.parametrize(
+    ("on", "arguments", "codes"),
+    [
+        (["bf16"], "--fp16", ["DS612"]),
+        (["bf16"], "--bf16 --fp16", ["DS611"]),
+        (["fp16", "bf16"], "--bf16", ["DS401"]),
+    ],
+)
+def test_two_16_bit_modes_are_one_finding(on, arguments, codes):
+    config = {**AUTOS, **{mode: {"enabled": True} for mode in on}}
+    assert [finding.code for finding in findings(config, arguments)] == codes
+
+
 def test_a_schedule_that_was_written_is_asked_for():
     assert severities(WARMUP, "--lr_scheduler_type linear") == [("DS517", "error")]
 

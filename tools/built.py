@@ -14,14 +14,8 @@ from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HEADER = '"""Made from schemas/ when ds-lint was built; tools/built.py says why."""\n\n'
-# File and the tables of it that a check looks at; None is the whole file.
-FILES: dict[str, tuple[str, ...] | None] = {
-    "deepspeed": None,
-    "overlay": None,
-    "transformers": ("releases", "fills", "overwrites", "requires"),
-    "accelerate": ("releases", "fills", "overwrites", "requires"),
-    "trainer_overlay": None,
-}
+# Whole files: a table that is left out would be one that an installed ds-lint does not know, and it is 0.2 ms for all.
+FILES = ("deepspeed", "overlay", "transformers", "accelerate", "trainer_overlay")
 
 
 class BuiltHook(BuildHookInterface[BuilderConfig]):
@@ -40,12 +34,11 @@ class BuiltHook(BuildHookInterface[BuilderConfig]):
 def source(schemas: Path) -> str:
     """The text of the module."""
     return HEADER + "".join(
-        f"{name.upper()} = {pprint.pformat(_tables(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
+        f"{name.upper()} = {pprint.pformat(_content(schemas, name), width=10000, compact=True, sort_dicts=False)}\n"
         for name in FILES
     )
 
 
-def _tables(schemas: Path, name: str) -> dict[str, Any]:
+def _content(schemas: Path, name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
-    tables = FILES[name]
-    return content if tables is None else {table: content[table] for table in tables}
+    return content

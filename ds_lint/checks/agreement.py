@@ -7,6 +7,7 @@ from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json
+from ds_lint.switches import is_on
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -74,8 +75,10 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
 @rule("DS612", "mixed-precision-conflict", severity="error", effects=("rejected",), keys=("fp16", "bf16"))
 def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
     """A 16-bit mode in the config, and the other one in the training arguments: the Accelerator does not start."""
-    if not _has_precision_conflict(config):
-        return
+    if not _has_precision_conflict(config) or (_is_on(config, "fp16") and _is_on(config, "bf16")):
+        return  # both in the training arguments are training_arguments_refused
+    if all(is_on(config, *path) and config.is_written(path) for path in _PRECISIONS):
+        return  # both in the config are fp16_and_bf16
     wanted = "fp16" if _is_on(config, "fp16") else "bf16"
     written = "bf16" if wanted == "fp16" else "fp16"
     member = config.member(written, "enabled")

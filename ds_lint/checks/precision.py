@@ -32,11 +32,7 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
     if is_on(config, "fp16", "enabled") and is_on(config, bf16, "enabled"):
         one, other = config.member("fp16", "enabled"), config.member(bf16, "enabled")
         assert one is not None and other is not None  # noqa: S101, PT018 - both are on
-        if (
-            config.written.at((bf16, "enabled")) is None
-            or one.value.span in config.filled
-            or (other.value.span in config.filled)
-        ):
+        if not all(config.is_written((section, "enabled")) for section in ("fp16", bf16)):
             return  # the training arguments switch one on, and it is they that are refused: mixed_precision_conflict
         yield Problem(
             (bf16, "enabled"),

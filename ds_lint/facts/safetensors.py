@@ -58,16 +58,17 @@ def _header(path: str) -> dict[str, Any]:
             if start == _LFS_POINTER:
                 raise NotFetched(path)
             length = int.from_bytes(start[:8], "little")
-            if len(start) < 8 or length > min(_LONGEST_HEADER, os.path.getsize(path) - 8):
-                raise UnreadableFact(f"{path} is no safetensors file, or only a part of one")
+            is_whole = len(start) >= 8 and length <= min(_LONGEST_HEADER, os.path.getsize(path) - 8)
             file.seek(8)
-            header = json.loads(file.read(length))
+            header = json.loads(file.read(length)) if is_whole else None
     except FileNotFoundError:
         raise NotFetched(path) from None
     except OSError as error:
         raise UnreadableFact(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UnreadableFact(f"{path} is no safetensors file: its header is not JSON ({error})") from None
+    if not is_whole:
+        raise UnreadableFact(f"{path} is no safetensors file, or only a part of one")
     if not isinstance(header, dict):
         raise UnreadableFact(f"{path} is no safetensors file: its header is no JSON object")
     return header

@@ -80,8 +80,10 @@ def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
         found = of_object(source)
     elif (text := str(source)).lstrip().startswith("--"):
         found = of_flags(text, said_by)
-    else:
+    elif text.strip():
         found = of_file(text)
+    else:
+        raise UnreadableFact(f"{said_by} is empty; it takes a file, or flags such as --bf16")
     if not found.given:
         raise UnreadableFact(f"{found.origin} names no field of TrainingArguments")
     return found
@@ -123,7 +125,8 @@ def of_file(path: str) -> TrainingArguments:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8")
     except OSError as error:
-        raise UnreadableFact(f"{path}: {error.strerror or error}") from None
+        hint = "; flags begin with --" if "--" in path else ""
+        raise UnreadableFact(f"{path}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError:
         raise UnreadableFact(f"{path}: training arguments are read as UTF-8, and this is not") from None
     document = Document(path, text, None, [])

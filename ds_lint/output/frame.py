@@ -212,7 +212,7 @@ def _laid_out(line: Line, first: int, column: int, limit: int) -> Stretch:
 def _underlined(stretch: Stretch, line: Line, mark: Mark, sheet: Sheet, *, labelled: bool) -> list[str]:
     """The carets below a stretch, with the label beside them, or below them where there is no room."""
     begin, stop = line.part(mark.span)
-    column = stretch.column(begin)
+    column = min(stretch.column(begin), sheet.room - 1)  # the place behind a line that fills the room
     length = max(1, stretch.column(stop) - column)
     carets = " " * column + sheet.terminal.paint(("^" if mark.primary else "-") * length, mark.style)
     if not mark.label or not labelled:

@@ -83,8 +83,11 @@ def write(path: str, judged: list[tuple[FileReport, list[str]]]) -> None:
 
 def _counts(path: str) -> Counts:
     """The numbers in a file; one that is no baseline is never taken for one, nor overwritten."""
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError as error:
+        raise SettingsError(f"{shown(path)}: {error.strerror}; ds-lint check --write-baseline writes one") from None
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):

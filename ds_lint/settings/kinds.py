@@ -52,7 +52,7 @@ class RuleWord:
         from ds_lint.rule import unknown
         from ds_lint.selection import UnknownRule, find, rules_of
 
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not value:  # every code begins with nothing
             yield f"{place} is {self.words}, not {shown_value(value)}"
         elif self.several:
             try:

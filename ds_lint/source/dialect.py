@@ -56,7 +56,8 @@ _REFUSALS = {
     "template": Refusal(DEPENDS, DEPENDS),  # json reads one in quotes; the issue is at the first without
     "trailing-comma": Refusal(ALWAYS, NEVER),
     "triple-quotes": Refusal(ALWAYS, DEPENDS),  # hjson wants a line feed somewhere in the text
-    "unclosed": Refusal(ALWAYS, ALWAYS),  # ``found`` is the missing brackets, ``related`` where they belong; or "/*"
+    # ``found`` is the missing brackets, ``related`` where they belong; or "/*", which hjson takes inside a key.
+    "unclosed": Refusal(ALWAYS, DEPENDS),
     "unopened": Refusal(ALWAYS, ALWAYS),  # the root lacks its first brace
     "unquoted-key": Refusal(ALWAYS, DEPENDS),
     "unquoted-value": Refusal(ALWAYS, DEPENDS),

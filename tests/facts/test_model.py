@@ -137,6 +137,7 @@ def test_broken_weights_are_one_line(folder, content):
     with pytest.raises(UnreadableFact, match="is no safetensors file") as caught:
         read(str(folder(model__safetensors=content)))
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count("model.safetensors") == 1
 
 
 @pytest.mark.parametrize(

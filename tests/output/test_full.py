@@ -212,6 +212,13 @@ def test_a_long_line_is_cut_around_each_span(story, finding, span):
     """)
 
 
+def test_the_place_behind_a_line_that_fills_the_terminal_is_marked_under_its_last_character(story, finding):
+    assert frame_of(story("x" * 20, finding(Span(20, 20)), width=24)) == expected("""
+        1 | xxxxxxxxxxxxxxxxxxxx
+          |                    ^
+    """)
+
+
 def test_a_label_without_room_beside_its_span_goes_below(story, finding, span):
     text = '{"zero_optimization": {"stage": "3"}}'
     found = finding(span(text, '"3"'), label="a string, not an integer")
