@@ -109,6 +109,15 @@ def scheduler_constructor(config: Config) -> Constructor | None:
     return _torch(config, "schedulers", name)
 
 
+def builds_optimizer(config: Config) -> bool:
+    """Whether there will be an optimizer: without one DeepSpeed does not look at the scheduler either.
+
+    The Trainer and Accelerate always bring one.
+    """
+    node = config.node("optimizer", "type")
+    return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
+
+
 @once
 def offloads_optimizer(config: Config) -> bool:
     """Whether DeepSpeed takes its CPU optimizers: it looks at the device, not at the stage."""

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.checks import (  # noqa: F401 - importing a family registers its rules
-    agreement,
-    batch,
-    dtypes,
-    incompatible,
-    keys,
-    launch,
-    loss_scale,
-    offload,
-    optimizer,
-    overridden,
-    precision,
-    releases,
-    saving,
-    schedule,
-    trainer,
-    values,
-    zero,
-    zeropp,
-)
+from ds_lint import families
 from ds_lint.finding import EFFECTS, NONE, Finding
 from ds_lint.rule import RULES
 from ds_lint.tree import dotted
@@ -34,19 +15,12 @@ if TYPE_CHECKING:
     from ds_lint.config import Config
     from ds_lint.rule import Rule
 
+_registered: set[str] = set()  # families
+
 
 def every_rule() -> list[Rule]:
-    """All rules by code; a clean file of which nothing else is known does without those that are imported here."""
-    from ds_lint.checks import (  # noqa: F401 - registers them
-        hardware,
-        model,
-        performance,
-        policy,
-        stage_keys,
-        suppressions,
-        syntax,
-    )
-
+    """All rules by code."""
+    _register(families.every_family())
     return sorted(RULES, key=lambda rule: rule.code)
 
 
@@ -57,13 +31,13 @@ def default_rules(*, preview: bool = False) -> list[Rule]:
 
 def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything that these rules find, or the default ones, in the order of the text."""
+    keys = {member.key for member in config.root.members}
     if rules is None:
-        is_all_needed = config.document.issues or config.policies or config.facts.has_model_or_machine
-        rules = default_rules() if is_all_needed else [rule for rule in RULES if rule.is_on]
-    chosen = _that_can_fire(config, rules)
+        _register(families.needed(config, keys))
+        rules = [rule for rule in RULES if rule.is_on]
     findings = [
         finding
-        for rule in chosen
+        for rule in _that_can_fire(config, rules, keys)
         for problem in rule.check(config)
         if (finding := _finding(rule, problem, config)) is not None
     ]
@@ -71,22 +45,25 @@ def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     return findings
 
 
-def _that_can_fire(config: Config, rules: Iterable[Rule]) -> Iterable[Rule]:
+def _register(names: Iterable[str]) -> None:
+    """Import families of rules, each once."""
+    for name in names:
+        if name not in _registered:
+            _registered.add(name)
+            __import__(f"ds_lint.checks.{name}")
+
+
+def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
     """The rules that have something to look at: those about syntax a file with issues, the others an object."""
     if config.is_yaml:
-        yield from (rule for rule in rules if rule.name == "yaml")
-        return
-    present = {member.key for member in config.root.members}
-    for rule in rules:
-        if rule.is_about_syntax:
-            if config.document.issues:
-                yield rule
-        elif (
-            config.root.kind == "object"
-            and not config.is_empty
-            and (not rule.keys or not rule.keys.isdisjoint(present))
-        ):
-            yield rule
+        return [rule for rule in rules if rule.name == "yaml"]
+    has_issues = bool(config.document.issues)
+    has_keys = config.root.kind == "object" and not config.is_empty
+    return [
+        rule
+        for rule in rules
+        if (has_issues if rule.is_about_syntax else has_keys and (not rule.keys or not rule.keys.isdisjoint(keys)))
+    ]
 
 
 def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:

@@ -22,7 +22,18 @@ class Rule:
     where it is off unless somebody wants previews; None for a rule that is stable.
     """
 
-    __slots__ = ("check", "code", "effects", "is_about_syntax", "is_default", "keys", "name", "preview", "severity")
+    __slots__ = (
+        "check",
+        "code",
+        "effects",
+        "is_about_syntax",
+        "is_default",
+        "is_on",
+        "keys",
+        "name",
+        "preview",
+        "severity",
+    )
 
     def __init__(
         self,
@@ -45,11 +56,7 @@ class Rule:
         self.preview = preview
         self.check = check
         self.is_default = is_default
-
-    @property
-    def is_on(self) -> bool:
-        """Whether it runs where nobody says anything about rules."""
-        return self.is_default and self.preview is None
+        self.is_on = is_default and preview is None  # runs where nobody says anything about rules
 
 
 def rule(

@@ -18,8 +18,8 @@ def advice():
     def check(config):
         yield Problem(None, config.opening, "one could do better", ADVICE, help="Do better.")
 
-    yield RULES[-1]
-    RULES.pop()
+    yield (registered := RULES[-1])
+    RULES.remove(registered)
 
 
 CLEAN = b'{"train_micro_batch_size_per_gpu": 1}'
@@ -45,8 +45,8 @@ def preview():
     def check(config):
         yield Problem(None, config.opening, "one might do better", ADVICE, help="Do better.")
 
-    yield RULES[-1]
-    RULES.pop()
+    yield (registered := RULES[-1])
+    RULES.remove(registered)
 
 
 @pytest.mark.parametrize(

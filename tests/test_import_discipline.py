@@ -21,7 +21,7 @@ SLOW = {
 } | ({"json"} if IS_BUILT else set())  # fmt: skip
 # Only files with findings, other commands and folders need these.
 OURS = {
-    "ds_lint.commands.fixing", "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.edits", "ds_lint.fix",
+    "ds_lint.commands.fixing", "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.editing", "ds_lint.fix",
     "ds_lint.layout", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages", "ds_lint.selection",
     "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest", "ds_lint.suppression",
 }  # fmt: skip
@@ -35,13 +35,15 @@ LAYERS = (
     ("judging", "ranges", "fix"),
     ("settings",),
     ("selection",),
-    ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),
+    (
+        "linting", "engine", "families", "output", "discover", "pages", "published", "choice", "effective", "composing",
+        "fitting",
+    ),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
-        "resources", "stacks", "stores", "edits", "layout", "facts", "memory", "models", "arguments", "prepared",
-        "suppression",
-        "_built",
+        "resources", "stacks", "stores", "edits", "editing", "layout", "facts", "memory", "models", "arguments",
+        "prepared", "suppression", "_built",
     ),
     ("source",),
     ("tree",),

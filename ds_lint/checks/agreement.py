@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.finding import Related
@@ -26,8 +27,6 @@ _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
 
 def _filled_in(config: Config, path: KeyPath, safety: str) -> Fix | None:
     """Leave a key to the training arguments."""
-    from ds_lint import edits
-
     return edits.set_to_auto(config, path, safety)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import Outcome, Problem, rejected
 from ds_lint.config import AUTO
 from ds_lint.finding import Related
@@ -23,8 +24,6 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
     """Neither of the two keys of which DeepSpeed needs one."""
     if _given(config, TRAIN) is None and _given(config, MICRO) is None:
         steps = config.member(STEPS)
-        from ds_lint import edits
-
         yield Problem(
             (STEPS,) if steps else None,
             steps.key_span if steps else config.opening,
@@ -66,8 +65,6 @@ def batch_arithmetic(config: Config) -> Iterator[Problem]:
 
 def _without_total(config: Config) -> Fix | None:
     """Leave the product to DeepSpeed, where the factors are numbers."""
-    from ds_lint import edits
-
     if _given(config, MICRO) is None or not all(_usable(_given(config, name)) for name in (MICRO, STEPS)):
         return None
     return edits.deletion(config, (TRAIN,), "unsafe")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem
+from ds_lint import edits
+from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.config import AUTO
+from ds_lint.constructors import optimizer_constructor
 from ds_lint.rule import rule
 from ds_lint.switches import bf16_section, is_on, number_of, zero_stage
 
@@ -16,7 +18,87 @@ if TYPE_CHECKING:
 FP16 = "fp16"
 _FITS = 16  # 2^16 is the power from which on fp16 itself has no number for a gradient of 1
 _HIGH = 20  # from here on at least a handful of steps is skipped
-_TOO_LARGE = 63  # initial-loss-scale-too-large
+_TOO_LARGE = 63  # torch multiplies by whole numbers of 64 bits
+
+
+@rule("DS405", "dynamic-loss-scale", severity="error", effects=("rejected",), keys=(FP16,))
+def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
+    """A window or a floor of 0 or less for a loss scale that moves."""
+    scale = config.node(FP16, "loss_scale")
+    if not is_on(config, FP16, "enabled") or (scale is not None and scale.value != "auto" and number_of(scale)):
+        return
+    is_checked = config.knowledge.does("dynamic-loss-scale-is-checked")
+    for name in ("loss_scale_window", "min_loss_scale") if is_checked else ("loss_scale_window",):
+        member = config.member(FP16, name)
+        value = number_of(member.value) if member else None
+        if member is None or value is None or value > 0 or (value and not is_checked):
+            continue
+        yield Problem(
+            (FP16, name),
+            member.value.span,
+            f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: "
+            + ("DeepSpeed refuses the config" if is_checked else "the first step divides by it and raises"),
+            rejected("parse" if is_checked else "train"),
+            help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
+            label="not above 0",
+            fix=edits.deletion(config, (FP16, name), "unsafe"),
+        )
+
+
+_MOST_POWER_IN_PRINT = 14284  # of 2: Python writes no number of more than 4300 digits, and older releases print it
+
+
+@rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=(FP16,))
+def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
+    """A first loss scale that torch cannot multiply the loss by, or that is more than a float holds."""
+    member = config.member(FP16, "initial_scale_power")
+    power = number_of(member.value) if member else None
+    scale = config.node(FP16, "loss_scale")
+    stage = zero_stage(config)
+    if member is None or power is None or stage is None or not is_on(config, FP16, "enabled"):
+        return
+    if scale is not None and scale.value != "auto" and number_of(scale):
+        return  # a static loss scale: nobody looks at the power
+    section = config.knowledge.find((FP16,))
+    if member.value.kind == "float" and section is not None and not section.strict:
+        return  # no pydantic makes it a whole number, and by a float torch multiplies
+    is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
+    largest = _TOO_LARGE if is_scaled else 1023
+    if power > largest and config.node("optimizer", "type") is not None:
+        is_printed = section is not None and not section.strict and power > _MOST_POWER_IN_PRINT
+        yield Problem(
+            (FP16, "initial_scale_power"),
+            member.value.span,
+            f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
+            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises",
+            rejected("initialize" if is_printed else "train"),
+            help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
+            label=f"at most {largest}",
+            fix=edits.replacement(config, (FP16, "initial_scale_power"), "16", "unsafe"),
+        )
+
+
+@rule("DS409", "static-loss-scale-at-stage-0", severity="error", effects=("rejected",), keys=(FP16,))
+def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
+    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper gets no timers."""
+    member = config.member(FP16, "loss_scale")
+    if member is None or not config.knowledge.does("static-loss-scale-trips-fused-fp16") or zero_stage(config) != 0:
+        return
+    constructor = optimizer_constructor(config)
+    if constructor is None or constructor.name != "FusedAdam" or not is_on(config, FP16, "enabled"):
+        return
+    if member.value.value != "auto" and number_of(member.value):
+        yield Problem(
+            (FP16, "loss_scale"),
+            member.value.span,
+            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
+            "it did not make: the first step raises",
+            rejected("train"),
+            help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
+            f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
+            label="static",
+            fix=edits.replacement(config, (FP16, "loss_scale"), "0", "unsafe"),
+        )
 
 
 @rule("DS411", "fp16-without-zero", severity="warning", effects=("wrong-result",), keys=(FP16,))

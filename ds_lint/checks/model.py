@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, Problem
 from ds_lint.config import AUTO
 from ds_lint.finding import Related
@@ -34,8 +35,6 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     blocks = experts_that_are_chosen(model, config.knowledge)
     if not blocks or _are_leaves(config, blocks):
         return
-    from ds_lint import edits
-
     names = [block.rpartition(".")[2] for block in blocks]
     release = config.knowledge.target["transformers"]
     yield Problem(
@@ -113,8 +112,6 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
         return  # code that comes with a model may use it
     on = [one.key for one in member.value.members if is_truthy(one.value)]
     if on:
-        from ds_lint import edits
-
         yield Problem(
             ("activation_checkpointing",),
             member.key_span,

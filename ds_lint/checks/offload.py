@@ -1,12 +1,12 @@
-"""Rules about offload that does not take place where the config says: stage 0, NVMe, SuperOffload, ZenFlow (DS3xx)."""
+"""Rules about offload: where it goes, and what keeps it from taking place (DS3xx)."""
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, rejected
+from ds_lint import edits
+from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
 from ds_lint.constructors import optimizer_constructor
-from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, zero_stage
+from ds_lint.switches import is_on, is_truthy, number, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +14,90 @@ if TYPE_CHECKING:
 
     from ds_lint.checks.problem import Outcome
     from ds_lint.config import Config
-    from ds_lint.tree import KeyPath, Member
+    from ds_lint.tree import Member
 
 ZERO = "zero_optimization"
 DEVICE = (ZERO, "offload_optimizer", "device")
+
+
+@rule("DS303", "partial-offload-below-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
+def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
+    """``offload_optimizer.ratio`` below 1 without stage 3."""
+    member = config.member(ZERO, "offload_optimizer", "ratio")
+    ratio = number(member.value.value) if member else None
+    stage = zero_stage(config)
+    if not config.knowledge.does("partial-offload-is-checked"):
+        return
+    if member is not None and ratio is not None and 0 <= ratio < 1 and stage in (0, 1, 2):
+        yield Problem(
+            (ZERO, "offload_optimizer", "ratio"),
+            member.value.span,
+            f"only stage 3 offloads a part of the optimizer, and this is stage {stage}: DeepSpeed refuses the config",
+            rejected("parse"),
+            help="Write 1.0, or set `stage` to 3.",
+            label="needs stage 3",
+            related=beside(config, ZERO, "stage"),
+            fix=edits.replacement(config, (ZERO, "offload_optimizer", "ratio"), "1.0", "unsafe"),
+        )
+
+
+@rule("DS311", "nvme-path-missing", severity="error", effects=("rejected",), keys=(ZERO,))
+def nvme_path_missing(config: Config) -> Iterator[Problem]:
+    """Offload to NVMe at stage 3 without saying where; below stage 3 it is offload to the CPU."""
+    if zero_stage(config) != 3:
+        return
+    for name in ("offload_param", "offload_optimizer"):
+        section = config.section(ZERO, name)
+        device = section.member("device") if section else None
+        path = section.get("nvme_path") if section else None
+        if device is None or device.value.value != "nvme" or (path is not None and path.kind != "null"):
+            continue
+        if name == "offload_optimizer" and optimizer_constructor(config) is None:
+            continue  # looked up only once there is an optimizer
+        yield Problem(
+            (ZERO, name, "device"),
+            device.value.span,
+            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises",
+            rejected("initialize"),
+            help='Add "nvme_path", a folder on the NVMe drive of every node.',
+            label="where to?",
+        )
+
+
+@rule("DS312", "offload-param-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
+    """Parameters to be offloaded that are not partitioned."""
+    member = config.member(ZERO, "offload_param", "device")
+    stage = zero_stage(config)
+    if member is None or member.value.value not in ("cpu", "nvme") or stage is None or stage == 3:
+        return
+    yield Problem(
+        (ZERO, "offload_param"),
+        member.value.span,
+        f"`offload_param` is for stage 3, and this is stage {stage}: the parameters stay on the GPU",
+        NO_EFFECT,
+        help="Set `stage` to 3, or delete `offload_param`.",
+        label="nothing is offloaded",
+        related=beside(config, ZERO, "stage"),
+        fix=edits.deletion(config, (ZERO, "offload_param"), "unsafe"),
+    )
+
+
+@rule("DS313", "offload-without-device", severity="warning", effects=("no-effect",), keys=(ZERO,))
+def offload_without_device(config: Config) -> Iterator[Problem]:
+    """An offload section that does not say where to."""
+    for name in ("offload_param", "offload_optimizer"):
+        member = config.member(ZERO, name)
+        if member is not None and member.value.members and member.value.get("device") is None:
+            yield Problem(
+                (ZERO, name),
+                member.key_span,
+                f"`{name}` has no `device`, and its default is none: nothing is offloaded",
+                NO_EFFECT,
+                help='Add "device": "cpu".',
+                label="no device",
+                fix=edits.written(config, (ZERO, name, "device"), "cpu", "unsafe"),
+            )
 
 
 @rule("DS315", "offload-optimizer-at-stage-0", severity="error", effects=("risk", "no-effect"), keys=(ZERO,))
@@ -66,7 +146,7 @@ def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
             WRONG_RESULT,
             help='Set `stage` to 3, or write "cpu" if host memory is large enough.',
             label="is taken for cpu",
-            related=_beside(config, (ZERO, "stage")),
+            related=beside(config, ZERO, "stage"),
         )
 
 
@@ -111,7 +191,7 @@ def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
             NO_EFFECT,
             help="Set `stage` to 3, or delete `super_offload`.",
             label="without effect",
-            related=_beside(config, (ZERO, "stage")),
+            related=beside(config, ZERO, "stage"),
         )
 
 
@@ -156,8 +236,3 @@ def _offload(config: Config) -> Member | None:
     """The device that the optimizer is to be offloaded to, or None where it is not."""
     member = config.member(*DEVICE)
     return member if member is not None and member.value.value in ("cpu", "nvme") else None
-
-
-def _beside(config: Config, path: KeyPath) -> list[Related]:
-    member = config.member(*path)
-    return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []

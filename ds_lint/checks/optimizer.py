@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.checks.values import as_wanted, nearest, shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
-from ds_lint.constructors import Constructor, optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import Constructor, builds_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.switches import is_on, is_truthy, model_dtype, number, number_of, zero_stage
@@ -64,7 +65,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     member = config.member("scheduler", "type")
     if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
         return
-    if not _builds_optimizer(config):
+    if not builds_optimizer(config):
         return
     name = str(member.value.value)
     known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
@@ -153,8 +154,6 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
             missing = [name for name in constructor.required() if name not in given]
             message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
         if missing:
-            from ds_lint import edits
-
             yield Problem(
                 (section, "type"),
                 kind.value.span,
@@ -170,12 +169,10 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
 def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     """``max_grad_norm`` among the optimizer's parameters, which DeepSpeed refuses by name."""
     member = config.member("optimizer", "params", "max_grad_norm")
-    if member is None or not _builds_optimizer(config):
+    if member is None or not builds_optimizer(config):
         return
     path = ("optimizer", "params", "max_grad_norm")
     broken = member.value.kind not in ("integer", "float", "boolean")
-    from ds_lint import edits
-
     yield Problem(
         path,
         member.key_span,
@@ -223,8 +220,6 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         return
     if str(member.value.value).lower() in _ONEBIT:
         return  # onebit-with-zero
-    from ds_lint import edits
-
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -234,27 +229,6 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         label="untested under ZeRO",
         fix=edits.setting(config, ("zero_allow_untested_optimizer",), True, "unsafe"),
     )
-
-
-@rule("DS508", "torch-scheduler-on-wrapped-optimizer", severity="error", effects=("rejected",), keys=("scheduler",))
-def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
-    """A scheduler of torch, which refuses the optimizers that DeepSpeed wraps for ZeRO, fp16 and bf16."""
-    constructor = scheduler_constructor(config)
-    member = config.member("scheduler", "type")
-    if constructor is None or member is None or not constructor.is_torch or not _builds_optimizer(config):
-        return
-    wrapped = zero_stage(config) or model_dtype(config) != "fp32"
-    if wrapped:
-        yield Problem(
-            ("scheduler", "type"),
-            member.value.span,
-            f"{constructor.name} is torch's, which refuses the optimizer that DeepSpeed wraps for "
-            f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises",
-            rejected("initialize"),
-            help="Use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest, "
-            "or build the scheduler in the script.",
-            label="torch's scheduler",
-        )
 
 
 @rule("DS509", "nesterov-without-momentum", severity="error", effects=("rejected",), keys=("optimizer",))
@@ -287,8 +261,6 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
     if model_dtype(config) == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32"):
         return  # another wrapper, which does not look at it
     if zero_stage(config) == 0 and model_dtype(config) != "fp32":
-        from ds_lint import edits
-
         yield Problem(
             ("optimizer", "legacy_fusion"),
             member.value.span,
@@ -301,39 +273,12 @@ def legacy_fusion(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS513", "unknown-warmup-type", severity="warning", effects=("wrong-result",), keys=("scheduler",))
-def unknown_warmup_type(config: Config) -> Iterator[Problem]:
-    """A ``warmup_type`` that DeepSpeed does not know, for which it takes ``log``."""
-    constructor = scheduler_constructor(config)
-    member = config.member("scheduler", "params", "warmup_type")
-    if constructor is None or constructor.is_torch or member is None or not constructor.knows("warmup_type"):
-        return
-    facts = constructor.facts("warmup_type")
-    if facts and refusal(facts, False, member.value, member.value.kind, member.value.value):
-        return  # refused-parameter
-    if member.value.kind == "string" and member.value.value not in ("log", "linear", AUTO):
-        from ds_lint import edits
-
-        yield Problem(
-            ("scheduler", "params", "warmup_type"),
-            member.value.span,
-            f"{constructor.name} knows no warm-up {shown(config, member.value)}: it warns and warms up logarithmically",
-            WRONG_RESULT,
-            help='Write "linear" or "log".',
-            label="taken for log",
-            fix=nearest(config, ("scheduler", "params", "warmup_type"), str(member.value.value), ["log", "linear"])
-            or edits.replacement(config, ("scheduler", "params", "warmup_type"), '"log"', "unsafe"),
-        )
-
-
 @rule("DS514", "negative-clipping", severity="warning", effects=("wrong-result",), keys=("gradient_clipping",))
 def negative_clipping(config: Config) -> Iterator[Problem]:
     """A limit below 0, which clips nothing."""
     member = config.member("gradient_clipping")
     limit = number(member.value.value) if member else None
     if member is not None and limit is not None and limit < 0:
-        from ds_lint import edits
-
         yield Problem(
             ("gradient_clipping",),
             member.value.span,
@@ -366,8 +311,6 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
         instead = f"Use fp16, upgrade to DeepSpeed {config.knowledge.ended('bf16-has-a-static-loss-scale')}"
     else:
         return
-    from ds_lint import edits
-
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -424,17 +367,8 @@ def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:
     if optimizer is not None:
         yield "optimizer", optimizer
     scheduler = scheduler_constructor(config)
-    if scheduler is not None and _builds_optimizer(config):
+    if scheduler is not None and builds_optimizer(config):
         yield "scheduler", scheduler
-
-
-def _builds_optimizer(config: Config) -> bool:
-    """Whether there will be an optimizer: without one DeepSpeed does not look at the scheduler either.
-
-    The Trainer and Accelerate always bring one.
-    """
-    node = config.node("optimizer", "type")
-    return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
 
 
 def _parameters(config: Config, section: str) -> list[Member]:
@@ -480,7 +414,7 @@ def _instead_of(name: str, meant: str | None) -> str:
 
 
 def _as_meant(config: Config, path: KeyPath, meant: str | None) -> Fix | None:
-    from ds_lint import edits, suggest
+    from ds_lint import suggest
 
     if meant is None:
         return edits.deletion(config, path, "unsafe")

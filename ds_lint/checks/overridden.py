@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import OVERRIDDEN, Problem, rejected, said_at
 from ds_lint.config import AUTO
 from ds_lint.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
@@ -41,8 +42,6 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     if not is_asked_for and scheduler.name != "WarmupLR":
         return  # nobody asked for the default, and this schedule comes down as well
     stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
-    from ds_lint import edits
-
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
@@ -71,8 +70,6 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
     name = str(asked.value)
     if _are_alike(str(member.value.value).lower(), name) or (name == "adafactor" and _refuses_adafactor(config)):
         return  # the latter: stack-refuses
-    from ds_lint import edits
-
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -155,8 +152,6 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
         outcome, consequence = rejected("train"), f"the first step trips over the parameters of {name} and raises"
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
-    from ds_lint import edits
-
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.key_span,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import RISK, Problem, rejected
-from ds_lint.constructors import optimizer_constructor
-from ds_lint.finding import Related
+from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, number_of, zero_stage
+from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config
-    from ds_lint.finding import Fix
     from ds_lint.tree import KeyPath
 
 DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
@@ -48,9 +47,6 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
 
 def _left_to_the_arguments(config: Config, *paths: KeyPath) -> Fix | None:
     """Both switches as "auto", where the arguments of the run then decide."""
-    from ds_lint import edits
-    from ds_lint.finding import Fix
-
     fixes = [fix for path in paths if (fix := edits.set_to_auto(config, path, "unsafe"))]
     if len(fixes) < len(paths):
         return None
@@ -64,8 +60,6 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
     wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
     if member is not None and wanted is not None and wanted != dtype:
-        from ds_lint import edits
-
         yield Problem(
             ("data_types", "param_dtype"),
             member.value.span,
@@ -89,8 +83,6 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
     if member is not None and wanted is not None and wanted != accumulated and zero_stage(config) == 0:
         if config.node("optimizer", "type") is None:
             return  # checked only where the config brings an optimizer
-        from ds_lint import edits
-
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
@@ -123,32 +115,6 @@ def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS405", "dynamic-loss-scale", severity="error", effects=("rejected",), keys=("fp16",))
-def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
-    """A window or a floor of 0 or less for a loss scale that moves."""
-    scale = config.node("fp16", "loss_scale")
-    if not is_on(config, "fp16", "enabled") or (scale is not None and scale.value != "auto" and number_of(scale)):
-        return
-    is_checked = config.knowledge.does("dynamic-loss-scale-is-checked")
-    for name in ("loss_scale_window", "min_loss_scale") if is_checked else ("loss_scale_window",):
-        member = config.member("fp16", name)
-        value = number_of(member.value) if member else None
-        if member is None or value is None or value > 0 or (value and not is_checked):
-            continue
-        from ds_lint import edits
-
-        yield Problem(
-            ("fp16", name),
-            member.value.span,
-            f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: "
-            + ("DeepSpeed refuses the config" if is_checked else "the first step divides by it and raises"),
-            rejected("parse" if is_checked else "train"),
-            help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
-            label="not above 0",
-            fix=edits.deletion(config, ("fp16", name), "unsafe"),
-        )
-
-
 @rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected",), keys=("fp16",))
 def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
     """Inputs cast to fp16 for a model that is not."""
@@ -161,8 +127,6 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
     if enabled is not None and enabled.value == "auto" and config.stack != "deepspeed":
         return
     dtype = model_dtype(config)
-    from ds_lint import edits
-
     yield Problem(
         ("fp16", "auto_cast"),
         member.value.span,
@@ -181,8 +145,6 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
     key = config.knowledge.find(("amp", "enabled"))
     if member is None or key is None or not is_on(config, "amp", "enabled") or not zero_stage(config):
         return
-    from ds_lint import edits
-
     yield Problem(
         ("amp", "enabled"),
         member.value.span,
@@ -192,66 +154,6 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
         label="not with ZeRO",
         fix=edits.deletion(config, ("amp",), "unsafe"),
     )
-
-
-_MOST_POWER_IN_PRINT = 14284  # of 2: Python writes no number of more than 4300 digits, and older releases print it
-
-
-@rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=("fp16",))
-def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
-    """A first loss scale that torch cannot multiply the loss by, or that is more than a float holds."""
-    member = config.member("fp16", "initial_scale_power")
-    power = number_of(member.value) if member else None
-    scale = config.node("fp16", "loss_scale")
-    stage = zero_stage(config)
-    if member is None or power is None or stage is None or not is_on(config, "fp16", "enabled"):
-        return
-    if scale is not None and scale.value != "auto" and number_of(scale):
-        return  # a static loss scale: nobody looks at the power
-    section = config.knowledge.find(("fp16",))
-    if member.value.kind == "float" and section is not None and not section.strict:
-        return  # no pydantic makes it a whole number, and by a float torch multiplies
-    is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
-    largest = 63 if is_scaled else 1023  # torch takes whole numbers of 64 bits
-    if power > largest and config.node("optimizer", "type") is not None:
-        is_printed = section is not None and not section.strict and power > _MOST_POWER_IN_PRINT
-        from ds_lint import edits
-
-        yield Problem(
-            ("fp16", "initial_scale_power"),
-            member.value.span,
-            f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
-            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises",
-            rejected("initialize" if is_printed else "train"),
-            help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
-            label=f"at most {largest}",
-            fix=edits.replacement(config, ("fp16", "initial_scale_power"), "16", "unsafe"),
-        )
-
-
-@rule("DS409", "static-loss-scale-at-stage-0", severity="error", effects=("rejected",), keys=("fp16",))
-def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
-    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper gets no timers."""
-    member = config.member("fp16", "loss_scale")
-    if member is None or not config.knowledge.does("static-loss-scale-trips-fused-fp16") or zero_stage(config) != 0:
-        return
-    constructor = optimizer_constructor(config)
-    if constructor is None or constructor.name != "FusedAdam" or not is_on(config, "fp16", "enabled"):
-        return
-    if member.value.value != "auto" and number_of(member.value):
-        from ds_lint import edits
-
-        yield Problem(
-            ("fp16", "loss_scale"),
-            member.value.span,
-            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
-            "it did not make: the first step raises",
-            rejected("train"),
-            help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
-            f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
-            label="static",
-            fix=edits.replacement(config, ("fp16", "loss_scale"), "0", "unsafe"),
-        )
 
 
 @rule("DS410", "autocast-with-quantized-weights", severity="error", effects=("rejected",), keys=("torch_autocast",))
@@ -309,8 +211,6 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         return
     if any(is_on(config, section, "enabled") for section in ("amp", "torch_autocast")):
         return
-    from ds_lint import edits
-
     yield Problem(
         None,
         config.opening,

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ds_lint.config import Config
     from ds_lint.facts.training import Argument
     from ds_lint.finding import Fix
     from ds_lint.tree import KeyPath, Span
@@ -67,6 +68,12 @@ class Problem:
         self.severity = severity  # None: the rule's own
         self.related = list(related)
         self.fix = fix
+
+
+def beside(config: Config, *path: str) -> list[Related]:
+    """The value under a key path as another place that takes part, with what it says; none where there is none."""
+    member = config.member(*path)
+    return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []
 
 
 def said_at(argument: Argument, label: str) -> list[Related]:

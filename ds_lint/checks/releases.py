@@ -5,6 +5,7 @@ They compare the target with an older release: the one that is upgraded from, or
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import ADVICE, Problem
 from ds_lint.config import AUTO
 from ds_lint.constructors import optimizer_constructor, scheduler_constructor
@@ -152,8 +153,6 @@ def _defaults(knowledge: Knowledge, section: str, kind: str, constructor: Constr
 
 def _as_before(config: Config, path: KeyPath, default: Scalar) -> Fix | None:
     """The older default, written where the key is missing; null may not be taken."""
-    from ds_lint import edits
-
     return None if default is None else edits.written(config, path, default, "unsafe")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import RISK, Problem, rejected, said_at
 from ds_lint.config import AUTO
 from ds_lint.rule import rule
@@ -36,8 +37,6 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
         return
     choice = member.value.get("data_parallel")
     if choice is None or choice.kind == "null":
-        from ds_lint import edits
-
         yield Problem(
             ("checkpoint", "writer"),
             member.key_span,
@@ -65,8 +64,6 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     name = _key_to_gather(config)
     member = config.member(ZERO, name)
     written = member.value if member is not None else None
-    from ds_lint import edits
-
     yield Problem(
         (ZERO, name if written is not None else "stage"),
         written.span if written is not None else stage.span,
@@ -91,8 +88,6 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
     if stage is None or adapter is None or "trainer" not in config.stacks:
         return
     if not config.knowledge.stack_does("adapters-are-gathered"):
-        from ds_lint import edits
-
         yield Problem(
             (ZERO, "stage"),
             stage.span,

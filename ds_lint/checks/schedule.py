@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import ADVICE, OVERRIDDEN, WRONG_RESULT, Problem, rejected
+from ds_lint.checks.values import nearest, shown
+from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import builds_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import number
+from ds_lint.switches import model_dtype, number, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +24,50 @@ LR = ("optimizer", "params", "lr")
 PEAK = ("scheduler", "params", "warmup_max_lr")
 WARM_UP = ("scheduler", "params", "warmup_num_steps")
 TOTAL = ("scheduler", "params", "total_num_steps")
+
+
+@rule("DS508", "torch-scheduler-on-wrapped-optimizer", severity="error", effects=("rejected",), keys=("scheduler",))
+def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
+    """A scheduler of torch, which refuses the optimizers that DeepSpeed wraps for ZeRO, fp16 and bf16."""
+    constructor = scheduler_constructor(config)
+    member = config.member("scheduler", "type")
+    if constructor is None or member is None or not constructor.is_torch or not builds_optimizer(config):
+        return
+    wrapped = zero_stage(config) or model_dtype(config) != "fp32"
+    if wrapped:
+        yield Problem(
+            ("scheduler", "type"),
+            member.value.span,
+            f"{constructor.name} is torch's, which refuses the optimizer that DeepSpeed wraps for "
+            f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest, "
+            "or build the scheduler in the script.",
+            label="torch's scheduler",
+        )
+
+
+@rule("DS513", "unknown-warmup-type", severity="warning", effects=("wrong-result",), keys=("scheduler",))
+def unknown_warmup_type(config: Config) -> Iterator[Problem]:
+    """A ``warmup_type`` that DeepSpeed does not know, for which it takes ``log``."""
+    constructor = scheduler_constructor(config)
+    member = config.member("scheduler", "params", "warmup_type")
+    if constructor is None or constructor.is_torch or member is None or not constructor.knows("warmup_type"):
+        return
+    facts = constructor.facts("warmup_type")
+    if facts and refusal(facts, False, member.value, member.value.kind, member.value.value):
+        return  # refused-parameter
+    if member.value.kind == "string" and member.value.value not in ("log", "linear", AUTO):
+        yield Problem(
+            ("scheduler", "params", "warmup_type"),
+            member.value.span,
+            f"{constructor.name} knows no warm-up {shown(config, member.value)}: it warns and warms up logarithmically",
+            WRONG_RESULT,
+            help='Write "linear" or "log".',
+            label="taken for log",
+            fix=nearest(config, ("scheduler", "params", "warmup_type"), str(member.value.value), ["log", "linear"])
+            or edits.replacement(config, ("scheduler", "params", "warmup_type"), '"log"', "unsafe"),
+        )
 
 
 @rule("DS518", "schedule-is-all-warm-up", severity="warning", effects=("wrong-result",), keys=("scheduler",))
@@ -82,8 +129,6 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
         consequences.append("the Trainer, which compares both with learning_rate, raises")
-    from ds_lint import edits
-
     yield Problem(
         LR if asked is not None else ("scheduler", "type"),
         asked.span if asked is not None else named.span,
@@ -124,8 +169,6 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
     if scheduler is None or named is None or scheduler.is_torch or scheduler.default("warmup_type") != "log":
         return
     if config.node("scheduler", "params", "warmup_type") is None:
-        from ds_lint import edits
-
         yield Problem(
             ("scheduler", "type"),
             named.span,
@@ -150,8 +193,6 @@ def adam_is_adamw(config: Config) -> Iterator[Problem]:
     if optimizer_constructor(config) is None or not (number(decay.value) or decay.value == AUTO):
         return
     if config.node("optimizer", "params", "adam_w_mode") is None:
-        from ds_lint import edits
-
         yield Problem(
             ("optimizer", "type"),
             named.span,

@@ -6,6 +6,7 @@ construct; what hjson does with a construct depends on the text around it, so hj
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.finding import Edit, Fix, Related
 from ds_lint.rule import rule
@@ -274,7 +275,7 @@ def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None:
     """Leave the one of two duplicates that json takes; where they say different things, that is a decision."""
-    from ds_lint import edits, layout
+    from ds_lint import layout
 
     section = config.written.at(path[:-1])
     member = layout.member_at(section, first.start) if section is not None else None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ds_lint import stacks
-from ds_lint.checks import batch, optimizer, values
+from ds_lint import edits, stacks
 from ds_lint.checks.problem import RISK, Problem, rejected
-from ds_lint.checks.values import shown
+from ds_lint.checks.values import shown, unquoted
 from ds_lint.config import AUTO
 from ds_lint.constructors import scheduler_constructor
 from ds_lint.rule import rule
@@ -28,7 +27,7 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None:
         return
-    from ds_lint import edits, suggest
+    from ds_lint import suggest
 
     is_misspelled = any(suggest.is_typo(visit.member.key, "zero_optimization") for visit in config.unknown)
 
@@ -50,8 +49,6 @@ def offload_null(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not concerned:
         return
-    from ds_lint import edits
-
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.value.span,
@@ -152,6 +149,8 @@ def _never_matches(path: KeyPath, node: Node) -> bool:
 
 def _reported(config: Config) -> set[KeyPath | None]:
     """The keys whose values DeepSpeed itself refuses, which other rules say."""
+    from ds_lint.checks import batch, optimizer, values  # few configs need all of them
+
     found = (*values.refused_value(config), *optimizer.refused_parameter(config), *batch.batch_arithmetic(config))
     return {problem.key for problem in found}
 
@@ -167,12 +166,10 @@ def _without_quotes(node: Node) -> str:
 
 def _bare(node: Node) -> str | None:
     """The number, true or false in a text, as JSON has it."""
-    return values.unquoted(str(node.value), "a number, true or false") if node.kind == "string" else None
+    return unquoted(str(node.value), "a number, true or false") if node.kind == "string" else None
 
 
 def _as_number(config: Config, path: KeyPath, node: Node) -> Fix | None:
-    from ds_lint import edits
-
     bare = _bare(node)
     return edits.replacement(config, path, bare, "safe") if bare else edits.set_to_auto(config, path, "unsafe")
 

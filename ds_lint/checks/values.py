@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
@@ -59,8 +60,6 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
         return
     if refusal(known.facts, True, stage, stage.kind, stage.value):
         return  # refused-value
-    from ds_lint import edits
-
     number = int(float(str(stage.value)))
     empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
     consequence = (
@@ -90,8 +89,6 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
         if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
         if outcomes:
-            from ds_lint import edits
-
             others = [_NAMES[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
             stops = f"{' and '.join(others)} {'stop' if len(others) > 1 else 'stops'} at it" if others else ""
             yield Problem(
@@ -113,8 +110,6 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
     outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
     for visit in config.unknown:
         if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
-            from ds_lint import edits
-
             yield Problem(
                 visit.path,
                 visit.member.key_span,
@@ -135,8 +130,6 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
     for path, member, visit in _autos(config):
         if visit is None or not config.filled_by(path):
             continue
-        from ds_lint import edits
-
         outcome, plain = _what_deepspeed_does(config, visit)
         yield Problem(
             path,
@@ -292,8 +285,6 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
 
 def _mended(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
     """The value that ``_instead`` names; safe where it is the same one, written in another way."""
-    from ds_lint import edits
-
     value = visit.value
     if value.kind == "null":
         return edits.deletion(config, visit.path, "safe")
@@ -312,8 +303,6 @@ def _mended(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
 
 def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | None:
     """The number or boolean that a quoted one stands for, and a whole number where one is wanted."""
-    from ds_lint import edits
-
     if value.kind == "string":
         plain = unquoted(str(value.value), wanted)
         return edits.replacement(config, path, plain, "safe") if plain else None
@@ -325,7 +314,7 @@ def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | 
 
 def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix | None:
     """The choice that was most likely meant; in another case or with other spaces around it, it is the same word."""
-    from ds_lint import edits, suggest
+    from ds_lint import suggest
 
     meant = suggest.choice(text, choices)
     if meant is None or meant == text:

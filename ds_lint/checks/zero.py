@@ -1,10 +1,10 @@
-"""Rules about ZeRO and offload: what one setting demands of another (DS3xx)."""
+"""Rules about ZeRO: what one setting demands of another (DS3xx)."""
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
+from ds_lint import edits
+from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, beside, rejected
 from ds_lint.constructors import offloads_optimizer, optimizer_constructor
-from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.switches import is_looked_at, is_on, is_truthy, number, zero_stage
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config
-    from ds_lint.finding import Related as RelatedPlace
 
 ZERO = "zero_optimization"
 
@@ -26,8 +25,6 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
         return
     stage = 1 if member.value.value else 0
     outcomes = {stack: NO_EFFECT if stack == "deepspeed" else rejected("initialize") for stack in config.stacks}
-    from ds_lint import edits
-
     yield Problem(
         (ZERO,),
         member.value.span,
@@ -65,29 +62,6 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS303", "partial-offload-below-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
-def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
-    """``offload_optimizer.ratio`` below 1 without stage 3."""
-    member = config.member(ZERO, "offload_optimizer", "ratio")
-    ratio = number(member.value.value) if member else None
-    stage = zero_stage(config)
-    if not config.knowledge.does("partial-offload-is-checked"):
-        return
-    if member is not None and ratio is not None and 0 <= ratio < 1 and stage in (0, 1, 2):
-        from ds_lint import edits
-
-        yield Problem(
-            (ZERO, "offload_optimizer", "ratio"),
-            member.value.span,
-            f"only stage 3 offloads a part of the optimizer, and this is stage {stage}: DeepSpeed refuses the config",
-            rejected("parse"),
-            help="Write 1.0, or set `stage` to 3.",
-            label="needs stage 3",
-            related=_related(config, "stage"),
-            fix=edits.replacement(config, (ZERO, "offload_optimizer", "ratio"), "1.0", "unsafe"),
-        )
-
-
 @rule("DS304", "grad-norm-off", severity="error", effects=("rejected",), keys=(ZERO,))
 def grad_norm_off(config: Config) -> Iterator[Problem]:
     """``compute_grad_norm: false`` with something that needs the norm."""
@@ -108,8 +82,6 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
         elif offloads_optimizer(config):
             reason = "does not go with optimizer offload"
     if reason:
-        from ds_lint import edits
-
         yield Problem(
             (ZERO, "compute_grad_norm"),
             member.value.span,
@@ -127,8 +99,6 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
     """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9."""
     member = config.member(ZERO, "legacy_stage1")
     if member is not None and is_on(config, ZERO, "legacy_stage1") and zero_stage(config):
-        from ds_lint import edits
-
         yield Problem(
             (ZERO, "legacy_stage1"),
             member.value.span,
@@ -155,8 +125,6 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             continue
         wrong = is_truthy(member.value) if name == "prescale_gradients" else member.value.value != 1
         if wrong:
-            from ds_lint import edits
-
             yield Problem(
                 (name,),
                 member.value.span,
@@ -165,7 +133,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
                 rejected("initialize"),
                 help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
                 label="not under reduce-scatter",
-                related=_related(config, "stage"),
+                related=beside(config, ZERO, "stage"),
                 fix=edits.deletion(config, (name,), "unsafe"),
             )
             return
@@ -185,8 +153,6 @@ def sum_reduction(config: Config) -> Iterator[Problem]:
     elif is_on(config, "compile", "deepcompile"):
         other = "DeepCompile"
     if other:
-        from ds_lint import edits
-
         yield Problem(
             ("gradient_allreduce_op",),
             member.value.span,
@@ -220,8 +186,6 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
         elif name.endswith("master_weights_and_grads") and _needs_cpu_adam(config, section):
             reason, when = "needs the optimizer offloaded to the CPU, with Adam or AdamW", "initialize"
         if reason:
-            from ds_lint import edits
-
             yield Problem(
                 (section, name),
                 member.value.span,
@@ -248,8 +212,6 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
     if member is None or is_truthy(member.value) or stage is None or stage >= 2:
         return
     if is_on(config, ZERO, "overlap_comm"):
-        from ds_lint import edits
-
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
@@ -258,7 +220,7 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help="Set `zero_optimization.overlap_comm` to false.",
             label="off",
-            related=_related(config, "overlap_comm"),
+            related=beside(config, ZERO, "overlap_comm"),
             fix=edits.setting(config, (ZERO, "overlap_comm"), False, "unsafe"),
         )
 
@@ -270,8 +232,6 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
         return
     if _reduces_with_scatter(config):
-        from ds_lint import edits
-
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
@@ -280,72 +240,9 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
             rejected("initialize"),
             help='Set "reduce_scatter": false in `zero_optimization`, or use stage 2.',
             label="not with reduce-scatter",
-            related=_related(config, "stage"),
+            related=beside(config, ZERO, "stage"),
             fix=edits.setting(config, (ZERO, "reduce_scatter"), False, "unsafe"),
         )
-
-
-@rule("DS311", "nvme-path-missing", severity="error", effects=("rejected",), keys=(ZERO,))
-def nvme_path_missing(config: Config) -> Iterator[Problem]:
-    """Offload to NVMe at stage 3 without saying where; below stage 3 it is offload to the CPU."""
-    if zero_stage(config) != 3:
-        return
-    for name in ("offload_param", "offload_optimizer"):
-        section = config.section(ZERO, name)
-        device = section.member("device") if section else None
-        path = section.get("nvme_path") if section else None
-        if device is None or device.value.value != "nvme" or (path is not None and path.kind != "null"):
-            continue
-        if name == "offload_optimizer" and optimizer_constructor(config) is None:
-            continue  # looked up only once there is an optimizer
-        yield Problem(
-            (ZERO, name, "device"),
-            device.value.span,
-            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises",
-            rejected("initialize"),
-            help='Add "nvme_path", a folder on the NVMe drive of every node.',
-            label="where to?",
-        )
-
-
-@rule("DS312", "offload-param-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
-def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
-    """Parameters to be offloaded that are not partitioned."""
-    member = config.member(ZERO, "offload_param", "device")
-    stage = zero_stage(config)
-    if member is None or member.value.value not in ("cpu", "nvme") or stage is None or stage == 3:
-        return
-    from ds_lint import edits
-
-    yield Problem(
-        (ZERO, "offload_param"),
-        member.value.span,
-        f"`offload_param` is for stage 3, and this is stage {stage}: the parameters stay on the GPU",
-        NO_EFFECT,
-        help="Set `stage` to 3, or delete `offload_param`.",
-        label="nothing is offloaded",
-        related=_related(config, "stage"),
-        fix=edits.deletion(config, (ZERO, "offload_param"), "unsafe"),
-    )
-
-
-@rule("DS313", "offload-without-device", severity="warning", effects=("no-effect",), keys=(ZERO,))
-def offload_without_device(config: Config) -> Iterator[Problem]:
-    """An offload section that does not say where to."""
-    for name in ("offload_param", "offload_optimizer"):
-        member = config.member(ZERO, name)
-        if member is not None and member.value.members and member.value.get("device") is None:
-            from ds_lint import edits
-
-            yield Problem(
-                (ZERO, name),
-                member.key_span,
-                f"`{name}` has no `device`, and its default is none: nothing is offloaded",
-                NO_EFFECT,
-                help='Add "device": "cpu".',
-                label="no device",
-                fix=edits.written(config, (ZERO, name, "device"), "cpu", "unsafe"),
-            )
 
 
 @rule("DS314", "elastic-checkpoint-at-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
@@ -353,8 +250,6 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
     """``elastic_checkpoint``, which stage 3 no longer supports."""
     member = config.member(ZERO, "elastic_checkpoint")
     if member is not None and is_on(config, ZERO, "elastic_checkpoint") and zero_stage(config) == 3:
-        from ds_lint import edits
-
         yield Problem(
             (ZERO, "elastic_checkpoint"),
             member.value.span,
@@ -363,7 +258,7 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
             NO_EFFECT,
             help="Delete the key, and convert with ds_to_universal to change the world size.",
             label="without effect",
-            related=_related(config, "stage"),
+            related=beside(config, ZERO, "stage"),
             fix=edits.deletion(config, (ZERO, "elastic_checkpoint"), "safe"),
         )
 
@@ -416,8 +311,3 @@ def _needs_cpu_adam(config: Config, section: str) -> bool:
         return False
     constructor = optimizer_constructor(config)
     return constructor is not None and constructor.name != "DeepSpeedCPUAdam"
-
-
-def _related(config: Config, name: str) -> list[RelatedPlace]:
-    member = config.member(ZERO, name)
-    return [Related(member.value.span, f"{name} {member.value.value}")] if member else []

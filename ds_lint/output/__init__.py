@@ -21,7 +21,6 @@ FORMATS = {
 
 def renderer(name: str) -> Callable[[Report, Terminal], str]:
     """The ``render`` function of the format with this name."""
-    from importlib import import_module
-
-    render: Callable[[Report, Terminal], str] = import_module(FORMATS[name]).render
+    module = __import__(FORMATS[name], fromlist=["render"])  # importlib costs more than the whole of ``full``
+    render: Callable[[Report, Terminal], str] = module.render
     return render
