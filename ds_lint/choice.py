@@ -76,7 +76,7 @@ def choose(
     """
     choice = Choice()
     if pins is None and any(library not in flags for library in LIBRARIES):
-        from ds_lint.targets.usage import used
+        from ds_lint.targets.project import used
 
         pins = used(directory)
     pins = pins or {}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ds_lint.facts import Facts
 from ds_lint.finding import STACKS
-from ds_lint.source.rounding import as_read
-from ds_lint.tree import Node, Span, dotted
+from ds_lint.tree import Node, Span, as_read, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint import families
+from ds_lint import checks
 from ds_lint.finding import EFFECTS, NONE, Finding
 from ds_lint.rule import RULES
 from ds_lint.tree import dotted
@@ -20,7 +20,7 @@ _registered: set[str] = set()  # families
 
 def every_rule() -> list[Rule]:
     """All rules by code."""
-    _register(families.every_family())
+    _register(checks.every_family())
     return sorted(RULES, key=lambda rule: rule.code)
 
 
@@ -33,7 +33,7 @@ def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
     """Everything that these rules find, or the default ones, in the order of the text."""
     keys = {member.key for member in config.root.members}
     if rules is None:
-        _register(families.needed(config, keys))
+        _register(checks.needed(config, keys))
         rules = [rule for rule in RULES if rule.is_on]
     findings = [
         finding

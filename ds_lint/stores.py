@@ -6,8 +6,6 @@ which needs no ``json``.
 
 from __future__ import annotations
 
-from ds_lint import resources
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,7 +32,9 @@ def _built() -> ModuleType | None:
 
 
 def _from_json(name: str) -> Facts:
-    import json  # an installed ds-lint does without on the clean path
+    import json  # an installed ds-lint does without these on the clean path
+
+    from ds_lint import resources
 
     with open(resources.path("schemas", f"{name}.json"), encoding="utf-8") as file:
         data: Facts = json.load(file)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     Scalar = str | int | float | bool | None
     KeyPath = tuple[str, ...]  # ("zero_optimization", "stage"); an array index is an element too: ("a", "0", "b")
 
+MOST_INTEGRAL = 1e10  # from here on hjson leaves a float a float
+
 
 class Span:
     """A half-open range of offsets in one text."""
@@ -116,6 +118,14 @@ def plain(node: Node) -> object:
     if node.kind == "array":
         return [plain(item) for item in node.items]
     return node.value
+
+
+def as_read(node: Node) -> Scalar:
+    """The scalar that DeepSpeed gets from a file for a node of strict JSON: hjson makes integral floats integers."""
+    value = node.value
+    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_INTEGRAL:
+        return int(value)
+    return value
 
 
 def dotted(path: KeyPath) -> str:

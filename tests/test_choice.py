@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint import stores
 from ds_lint.choice import UnknownRelease, between, choose
-from ds_lint.targets import usage
+from ds_lint.targets import project as project_files
 
 NEWEST = {library: stores.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
 
@@ -117,7 +117,7 @@ def test_what_is_installed_where_nobody_pins(project, monkeypatch):
 
     pin = Pin("deepspeed", "==0.18.9", "installed in .venv/lib/python3.12/site-packages")
     monkeypatch.setattr("ds_lint.targets.distributions.installed", lambda directory: {"deepspeed": pin})
-    assert usage.used(project()) == {"deepspeed": pin}
+    assert project_files.used(project()) == {"deepspeed": pin}
     choice = choose(project(), {})
     assert (choice.newest.deepspeed, choice.origins["deepspeed"]) == ("0.18.9", pin.source)
 

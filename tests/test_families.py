@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from ds_lint import engine, families, linting
+from ds_lint import checks, engine, linting
 from ds_lint.rule import RULES
 
-CHECKS = os.path.join(os.path.dirname(engine.__file__), "checks")
+CHECKS = os.path.dirname(checks.__file__)
 NO_FAMILIES = {"__init__", "problem"}
 ALL_RULES = engine.every_rule()
 
@@ -20,26 +20,26 @@ def rules_of(family):
 
 def needed(text, **known):
     config = linting.config_of(linting.read(text, "a.json"), **known)
-    return set(families.needed(config, {member.key for member in config.root.members}))
+    return set(checks.needed(config, {member.key for member in config.root.members}))
 
 
 def test_every_module_with_rules_is_a_family_once():
     modules = {name.removesuffix(".py") for name in os.listdir(CHECKS) if name.endswith(".py")}
-    assert sorted(families.every_family()) == sorted(modules - NO_FAMILIES)
+    assert sorted(checks.every_family()) == sorted(modules - NO_FAMILIES)
 
 
 def test_every_rule_is_in_a_family():
-    assert sum(len(rules_of(family)) for family in families.every_family()) == len(RULES)
+    assert sum(len(rules_of(family)) for family in checks.every_family()) == len(RULES)
 
 
-@pytest.mark.parametrize("family", families.FOR_KEYS)
+@pytest.mark.parametrize("family", checks.FOR_KEYS)
 def test_a_family_for_keys_has_rules_for_them_alone(family):
     keys = [rule.keys for rule in rules_of(family)]
     assert all(keys)
-    assert frozenset().union(*keys) == families.FOR_KEYS[family]
+    assert frozenset().union(*keys) == checks.FOR_KEYS[family]
 
 
-@pytest.mark.parametrize("family", families.FOR_SELECTION)
+@pytest.mark.parametrize("family", checks.FOR_SELECTION)
 def test_no_rule_of_a_family_for_selection_is_on(family):
     assert not any(rule.is_on for rule in rules_of(family))
 

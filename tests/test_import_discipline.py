@@ -35,10 +35,7 @@ LAYERS = (
     ("judging", "ranges", "fix"),
     ("settings",),
     ("selection",),
-    (
-        "linting", "engine", "families", "output", "discover", "pages", "published", "choice", "effective", "composing",
-        "fitting",
-    ),
+    ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",

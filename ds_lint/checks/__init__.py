@@ -1,1 +1,85 @@
-"""The rules, one file a family."""
+"""The rules: a module for each family, and which families a config needs.
+
+A family is imported, which registers its rules, with the first config that has what it needs: a clean file of which
+nothing else is known needs half of them. Add a family where it belongs, and whatever is said here of one stays true.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.config import Config
+
+FOR_ANY_CONFIG = ("batch", "keys", "saving", "trainer", "values", "zero")
+
+# Those whose rules all name some of these top-level keys.
+FOR_KEYS: dict[str, frozenset[str]] = {
+    "dtypes": frozenset({"communication_data_type", "data_types", "torch_autocast"}),
+    "launch": frozenset({"tensor_parallel"}),
+    "loss_scale": frozenset({"fp16"}),
+    "offload": frozenset({"zero_optimization"}),
+    "optimizer": frozenset({"gradient_clipping", "optimizer", "scheduler"}),
+    "precision": frozenset({"amp", "data_types", "fp16", "torch_autocast"}),
+    "schedule": frozenset({"optimizer", "scheduler"}),
+    "zeropp": frozenset({"zero_optimization"}),
+}
+
+
+def _has_training_arguments(config: Config) -> bool:
+    return config.facts.training is not None
+
+
+def _has_model_or_machine(config: Config) -> bool:
+    return config.facts.has_model_or_machine
+
+
+def _has_unknown_keys(config: Config) -> bool:
+    return bool(config.unknown)
+
+
+def _has_older_release(config: Config) -> bool:
+    return config.before is not None
+
+
+def _has_policies(config: Config) -> bool:
+    return bool(config.policies)
+
+
+def _has_issues(config: Config) -> bool:
+    return bool(config.document.issues)
+
+
+# Those whose rules have nothing to say about a config without this.
+FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
+    (_has_training_arguments, ("agreement", "incompatible", "overridden")),
+    (_has_model_or_machine, ("hardware", "model")),
+    (_has_unknown_keys, ("unknown",)),
+    (_has_older_release, ("releases",)),
+    (_has_policies, ("policy",)),
+    (_has_issues, ("suppressions", "syntax")),
+)
+
+# Those whose rules are all off unless somebody selects them.
+FOR_SELECTION = ("performance", "stage_keys")
+
+
+def needed(config: Config, keys: set[str]) -> Iterator[str]:
+    """The families that may have something to say about a config with these top-level keys, by their default rules."""
+    yield from FOR_ANY_CONFIG
+    for family, any_of in FOR_KEYS.items():
+        if not any_of.isdisjoint(keys):
+            yield family
+    for has_what_it_takes, families in FOR_FACTS:
+        if has_what_it_takes(config):
+            yield from families
+
+
+def every_family() -> Iterator[str]:
+    """All families."""
+    yield from FOR_ANY_CONFIG
+    yield from FOR_KEYS
+    for _, families in FOR_FACTS:
+        yield from families
+    yield from FOR_SELECTION

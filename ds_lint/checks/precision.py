@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint import edits
-from ds_lint.checks.problem import RISK, Problem, rejected
+from ds_lint.checks.problem import Problem, rejected
 from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
 from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, zero_stage
@@ -21,7 +21,6 @@ DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
     **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
     **dict.fromkeys(("int8", "torch.int8"), "int8"),
 }
-_LARGE = 1_000_000_000  # parameters
 
 
 @rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))
@@ -173,60 +172,3 @@ def autocast_with_quantized_weights(config: Config) -> Iterator[Problem]:
             label="on",
             related=[Related(quantized.value.span, "and the weights are quantized")],
         )
-
-
-@rule("DS450", "fp16-on-bf16-model", severity="warning", effects=("risk",), keys=("fp16",))
-def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
-    """fp16 for a model that was trained in bf16, whose numbers may be larger than fp16 holds."""
-    member, model, gpu = config.member("fp16", "enabled"), config.facts.model, config.facts.gpu
-    if member is None or model is None or not is_on(config, "fp16", "enabled"):
-        return
-    from ds_lint.models import overflowing_family, trained_in  # without a model nobody asks
-
-    family = overflowing_family(model)
-    if family is not None:
-        reason = f"models of the family {family} were trained in {trained_in(family)} and overflow in fp16"
-    elif model.dtype == "bfloat16":
-        reason = "the model was saved in bfloat16, and numbers above 65504 overflow in fp16"
-    else:
-        return
-    yield Problem(
-        ("fp16", "enabled"),
-        member.value.span,
-        f"{reason}: steps are skipped until the loss scale is at its minimum and DeepSpeed raises, or the loss is NaN",
-        RISK,
-        help=f"{gpu.name} has no bf16: train in fp32."
-        if gpu is not None and not gpu.supports_bf16
-        else 'Use "bf16", on a GPU since Ampere; on older ones train in fp32.',
-        label="may overflow",
-    )
-
-
-@rule("DS451", "no-precision-section", severity="info", effects=("risk",))
-def no_precision_section(config: Config) -> Iterator[Problem]:
-    """A large model that neither fp16 nor bf16 is switched on for."""
-    model = config.facts.model
-    count = model.parameter_count if model is not None else None
-    if count is None or count < _LARGE or model_dtype(config) != "fp32" or not _script_asks_for_nothing(config):
-        return
-    if any(is_on(config, section, "enabled") for section in ("amp", "torch_autocast")):
-        return
-    yield Problem(
-        None,
-        config.opening,
-        f"neither fp16 nor bf16 is on, and the model has {count / 1e9:.3g} billion parameters: DeepSpeed trains it in "
-        "the dtype that the script loads it in, and fp32 takes twice the memory for activations and no 16-bit tensor "
-        "cores",
-        RISK,
-        help='Add "bf16": {"enabled": true}, on a GPU since Ampere.',
-        label="no 16-bit section",
-        fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
-    )
-
-
-def _script_asks_for_nothing(config: Config) -> bool:
-    """Whether nobody beside the config asks for 16 bit: DeepSpeed has nothing else, the Trainer has its arguments."""
-    if config.stack == "trainer":
-        known = (config.argument("fp16"), config.argument("bf16"))
-        return all(argument is not None and argument.value is False for argument in known)
-    return config.stack == "deepspeed"

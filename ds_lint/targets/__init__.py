@@ -1,7 +1,7 @@
 """Which releases of deepspeed, transformers and accelerate a project uses, and who says so.
 
-``project.pins`` asks the files of a project, ``distributions.installed`` the environments, and ``usage.used`` both: the
-project decides, and what is installed counts for a library that no file names a version of, or where it lies within
+``project.pins`` asks the files of a project, ``distributions.installed`` the environments, and ``project.used`` both:
+the project decides, and what is installed counts for a library that no file names a version of, or where it lies within
 the range that a file gives. ``releases.allowed`` turns a pin into known releases. Flags come before all this and the
 newest known release after it; both are the caller's business.
 

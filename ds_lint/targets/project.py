@@ -1,4 +1,4 @@
-"""What the files of a project say; the order among them stands in the docstring of the package."""
+"""What the files of a project and its environment say; their order stands in the docstring of the package."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ds_lint.targets.pin import Pin
+
+
+def used(directory: str) -> dict[str, Pin]:
+    """The pin of each library that anything is known about, for the project around a directory."""
+    found = pins(directory)
+    if len(found) == len(LIBRARIES) and not any(pin.is_range for pin in found.values()):
+        return found
+    from ds_lint.targets.distributions import installed
+
+    for library, pin in installed(directory).items():
+        if library in found:
+            from ds_lint.targets.combining import narrowed
+
+            found[library] = narrowed(found[library], pin)
+        else:
+            found[library] = pin
+    return found
 
 
 def pins(directory: str) -> dict[str, Pin]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
-from ds_lint.source import hjson, json, rounding
+from ds_lint import tree
+from ds_lint.source import hjson, json
 from ds_lint.source.json import MOST_NESTING_HJSON
 from ds_lint.tree import Node, Span, plain, walk
 
@@ -129,7 +130,7 @@ def test_a_clean_text_need_not_be_read_again(text):
 def as_read(node: Node) -> object:
     if node.kind == "object":
         return {member.key: as_read(member.value) for member in node.members}
-    return [as_read(item) for item in node.items] if node.kind == "array" else rounding.as_read(node)
+    return [as_read(item) for item in node.items] if node.kind == "array" else tree.as_read(node)
 
 
 @pytest.mark.skipif(not os.path.isdir(CONFIGS), reason="no collected configs here")

@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LOOK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ds_lint.targets.usage import used
+from ds_lint.targets.project import used
 for pin in used(".").values():
     from ds_lint.targets.releases import allowed
     assert allowed(pin.specifier, ["0.16.9", "0.17.0"]) == ["0.16.9"]

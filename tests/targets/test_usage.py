@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint.targets.usage import used
+from ds_lint.targets.project import used
 
 
 def test_what_is_installed_fills_in_what_the_project_leaves_open(project, said, monkeypatch):
