@@ -64,8 +64,9 @@ def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str 
         return None
     if kind in ("integer", "float", "boolean") and value in facts.get("numbers", ()):
         return None
-    if any(_is_of(word, node, kind, value) for word in takes):
-        return _out_of_range(facts, kind, value, "a number" if "float" in takes else "a whole number")
+    for word in takes:
+        if _is_of(word, node, kind, value):
+            return _out_of_range(facts, kind, value, "a number" if "float" in takes else "a whole number")
     return _wanted(facts, takes)
 
 

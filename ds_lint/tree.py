@@ -63,9 +63,10 @@ class Node:
 
     def member(self, key: str) -> Member | None:
         """The member with this key; of duplicates the last, the one Python's json keeps."""
-        if self._by_key is None:
-            self._by_key = {member.key: member for member in self.members}
-        return self._by_key.get(key)
+        by_key = self._by_key
+        if by_key is None:
+            by_key = self._by_key = {member.key: member for member in self.members}
+        return by_key.get(key)
 
     def get(self, key: str) -> Node | None:
         """The value under ``key``, or None if there is no such key."""
@@ -74,14 +75,17 @@ class Node:
 
     def at(self, path: KeyPath) -> Node | None:
         """The node at a key path below this one, or None."""
-        node: Node | None = self
+        node = self
         for element in path:
-            if node is None:
-                return None
             if node.kind == "array":
-                node = node.items[int(element)] if element.isdigit() and int(element) < len(node.items) else None
+                if not element.isdigit() or int(element) >= len(node.items):
+                    return None
+                node = node.items[int(element)]
             else:
-                node = node.get(element)
+                member = node.member(element)
+                if member is None:
+                    return None
+                node = member.value
         return node
 
     def __repr__(self) -> str:

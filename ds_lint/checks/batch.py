@@ -38,12 +38,15 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
 @rule("DS512", "batch-arithmetic", severity="error", effects=("rejected",))
 def batch_arithmetic(config: Config) -> Iterator[Problem]:
     """Batch sizes that do not multiply up, or that are nothing to multiply."""
-    if _given(config, TRAIN) is None and _given(config, MICRO) is None:
+    given = [_given(config, name) for name in (TRAIN, MICRO, STEPS)]
+    if given[0] is None and given[1] is None:
         return  # batch-size-missing
+    if AUTO in given or any(_is_template(config, name) for name in (TRAIN, MICRO, STEPS)):
+        return  # filled from the TrainingArguments, or auto-without-trainer
     outcomes: dict[str, Outcome] = {}
     complaint = ""
     for stack in config.stacks:
-        found = _complaint(config, stack)
+        found = _complaint(config, stack, given)
         if found:
             outcomes[stack] = rejected("parse")
             complaint = found
@@ -85,17 +88,12 @@ def _usable(size: object) -> bool:
     return size is None or (_is_number(size) and size != 0)
 
 
-def _complaint(config: Config, stack: str) -> str | None:
+def _complaint(config: Config, stack: str, given: list[object]) -> str | None:
     """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
-    given = [_given(config, name) for name in (TRAIN, MICRO, STEPS)]
-    if any(value == AUTO for value in given):
-        return None  # filled from the TrainingArguments, or auto-without-trainer
-    if any(_is_template(config, name) for name in (TRAIN, MICRO, STEPS)):
-        return None
-    if stack != "deepspeed" and given[2] is None:
-        given[2] = 1  # Accelerate inserts it
-    worlds = [config.world_size] if config.world_size else _worlds_to_try(given)
     train, micro, steps = given
+    if stack != "deepspeed" and steps is None:
+        steps = 1  # Accelerate inserts it
+    worlds = [config.world_size] if config.world_size else _worlds_to_try(train, micro, steps)
     ranks = _sequence_parallel_ranks(config)
     complaints = [multiply(train, micro, steps, world / ranks if ranks else world) for world in worlds]
     return None if None in complaints else complaints[0]
@@ -114,9 +112,8 @@ def _sequence_parallel_ranks(config: Config) -> float | None:
     return size if isinstance(size, (int, float)) and size else None
 
 
-def _worlds_to_try(given: list[object]) -> list[int]:
+def _worlds_to_try(train: object, micro: object, steps: object) -> list[int]:
     """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
-    train, micro, steps = given
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
         world = train / (micro * steps)  # type: ignore[operator]
         if world >= 1 and world == int(world):

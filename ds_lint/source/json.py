@@ -23,8 +23,8 @@ MOST_NESTING_JSON = 991
 MOST_DIGITS = 4300  # of an integer: with more, int() raises, in json and in hjson
 
 _SPACE = " \t\n\r"
-_AT_ONCE = 80  # code points that are looked at for space: an indented line has less
-_AFTER_NUMBER = ",}] \t\n\r"
+_OF_NUMBERS = "+-.0123456789eE"
+_AT_ONCE = 80  # code points that are looked at for space or digits: an indented line has less of either
 _LITERALS = (("true", True), ("false", False), ("null", None))
 _INFINITE = (float("inf"), float("-inf"))
 _WIDE_ENCODINGS: dict[tuple[bool, ...], str] = {  # by which of the first four bytes are zero
@@ -149,14 +149,14 @@ def _element(text: str, pos: int, container: Node) -> Node:
         value = _value(text, pos)
         container.items.append(value)
         return value
-    name = _string(text, pos)
-    pos = name.span.end
-    if text[pos] != ":":
-        pos = _after_space(text, pos)
-        if text[pos] != ":":
+    key, end = _string(text, pos)
+    colon = end
+    if text[colon] != ":":
+        colon = _after_space(text, colon)
+        if text[colon] != ":":
             raise _NotCleanError
-    value = _value(text, _after_space(text, pos + 1))
-    container.members.append(Member(str(name.value), name.span, value))
+    value = _value(text, _after_space(text, colon + 1))
+    container.members.append(Member(key, Span(pos, end), value))
     return value
 
 
@@ -166,8 +166,13 @@ def _after_space(text: str, pos: int) -> int:
         return pos
     if text[pos] == " " and text[pos + 1 : pos + 2] > " ":
         return pos + 1
+    return _after(text, pos, _SPACE)
+
+
+def _after(text: str, pos: int, passed_over: str) -> int:
+    """The place of the next code point that is none of these; the end of the text if there is none."""
     while ahead := text[pos : pos + _AT_ONCE]:
-        rest = len(ahead.lstrip(_SPACE))
+        rest = len(ahead.lstrip(passed_over))
         pos += len(ahead) - rest
         if rest:
             break
@@ -187,7 +192,8 @@ def _value(text: str, pos: int) -> Node:
     """The scalar or the opened container at a place."""
     first = text[pos]
     if first == '"':
-        return _string(text, pos)
+        string, end = _string(text, pos)
+        return Node("string", Span(pos, end), string)
     if first in "{[":
         return Node("object" if first == "{" else "array", Span(pos, pos + 1))
     if first in "tfn":
@@ -198,18 +204,18 @@ def _value(text: str, pos: int) -> Node:
     return _number(text, pos)
 
 
-def _string(text: str, pos: int) -> Node:
-    """The string that begins at a place."""
+def _string(text: str, pos: int) -> tuple[str, int]:
+    """The string that begins at a place, and where it ends."""
     end = text.find('"', pos + 1)
     if text[pos] != '"' or end < 0:
         raise _NotCleanError
     raw = text[pos + 1 : end]
     if "\\" in raw:
         raw = _with_escapes(text, pos)
-        return Node("string", Span(pos, pos + len(raw) + 2), unescape(raw))
+        return unescape(raw), pos + len(raw) + 2
     if not raw.isprintable() and min(raw) < " ":
         raise _NotCleanError
-    return Node("string", Span(pos, end + 1), raw)
+    return raw, end + 1
 
 
 def _with_escapes(text: str, pos: int) -> str:
@@ -225,13 +231,9 @@ def _with_escapes(text: str, pos: int) -> str:
 
 def _number(text: str, pos: int) -> Node:
     """The number that begins at a place."""
-    end = pos
-    while text[end] not in _AFTER_NUMBER:
-        end += 1
+    end = _after(text, pos, _OF_NUMBERS)
     written = text[pos:end]
     digits = written.removeprefix("-")
-    if not digits.isascii():
-        raise _NotCleanError
     if digits.isdecimal():
         if len(written) > MOST_DIGITS or (digits[0] == "0" and digits != "0"):
             raise _NotCleanError
