@@ -111,9 +111,15 @@ def test_values_that_json_does_not_have_are_judged_too():
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"stack": "horovod"}, {"world_size": 0}])
-def test_a_stack_or_world_size_that_does_not_exist_raises(wrong):
+@pytest.mark.parametrize("wrong", [{"stack": "horovod"}, {"world_size": 0}, {"nodes": 0}])
+def test_a_stack_or_number_that_does_not_exist_raises(wrong):
     with pytest.raises(ValueError):
+        ds_lint.check(CONFIG, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"world_size": "8"}, {"nodes": 1.5}, {"gpu": 4090}, {"host_memory": 512}])
+def test_a_fact_of_another_type_raises(wrong):
+    with pytest.raises(TypeError, match=r"is an? (int|str), not "):
         ds_lint.check(CONFIG, **wrong)
 
 
