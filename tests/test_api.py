@@ -92,6 +92,17 @@ def test_the_world_size_decides():
     assert brief(ds_lint.check(config, world_size=3)) == [("DS512", "train_batch_size", "rejected", "parse")]
 
 
+def test_ranks_that_share_a_sequence_count_as_one():
+    config = {**CONFIG, "train_batch_size": 1, "gradient_accumulation_steps": 1, "sequence_parallel_size": 2}
+    assert ds_lint.check(config, deepspeed_version="0.19.8") == []
+    assert ds_lint.check(config, deepspeed_version="0.19.8", world_size=2) == []
+    (finding,) = ds_lint.check(config, deepspeed_version="0.19.8", world_size=4)
+    assert finding.message == (
+        "train_batch_size 1 is not 1 micro batch x 1 accumulation steps x 2 ranks: "
+        "2 ranks share a sequence and count as one"
+    )
+
+
 def test_a_path_that_cannot_be_read_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         ds_lint.check(tmp_path / "nowhere.json")
