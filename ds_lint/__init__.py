@@ -62,8 +62,14 @@ def check(
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
-    if world_size is not None and world_size < 1:
-        raise ValueError(f"a run has at least one rank, not {world_size}")
+    for fact, number in (("rank", world_size), ("node", nodes)):
+        if number is not None and not isinstance(number, int):
+            raise TypeError(f"the number of {fact}s is an int, not {type(number).__name__}")
+        if number is not None and number < 1:
+            raise ValueError(f"a run has at least one {fact}, not {number}")
+    for fact, words in (("gpu", gpu), ("host_memory", host_memory)):
+        if words is not None and not isinstance(words, str):
+            raise TypeError(f"{fact} is a str, not {type(words).__name__}")
     sources = Sources(
         world_size=world_size,
         nodes=nodes,

@@ -92,6 +92,17 @@ def test_the_world_size_decides():
     assert brief(ds_lint.check(config, world_size=3)) == [("DS512", "train_batch_size", "rejected", "parse")]
 
 
+def test_ranks_that_share_a_sequence_count_as_one():
+    config = {**CONFIG, "train_batch_size": 1, "gradient_accumulation_steps": 1, "sequence_parallel_size": 2}
+    assert ds_lint.check(config, deepspeed_version="0.19.8") == []
+    assert ds_lint.check(config, deepspeed_version="0.19.8", world_size=2) == []
+    (finding,) = ds_lint.check(config, deepspeed_version="0.19.8", world_size=4)
+    assert finding.message == (
+        "train_batch_size 1 is not 1 micro batch x 1 accumulation steps x 2 ranks: "
+        "2 ranks share a sequence and count as one"
+    )
+
+
 def test_a_path_that_cannot_be_read_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         ds_lint.check(tmp_path / "nowhere.json")
@@ -111,9 +122,15 @@ def test_values_that_json_does_not_have_are_judged_too():
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"stack": "horovod"}, {"world_size": 0}])
-def test_a_stack_or_world_size_that_does_not_exist_raises(wrong):
+@pytest.mark.parametrize("wrong", [{"stack": "horovod"}, {"world_size": 0}, {"nodes": 0}])
+def test_a_stack_or_number_that_does_not_exist_raises(wrong):
     with pytest.raises(ValueError):
+        ds_lint.check(CONFIG, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"world_size": "8"}, {"nodes": 1.5}, {"gpu": 4090}, {"host_memory": 512}])
+def test_a_fact_of_another_type_raises(wrong):
+    with pytest.raises(TypeError, match=r"is an? (int|str), not "):
         ds_lint.check(CONFIG, **wrong)
 
 

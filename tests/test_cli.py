@@ -400,6 +400,12 @@ def test_help_names_the_commands(run):
         assert f"\n    {command} " in result.stdout
 
 
+@pytest.mark.parametrize("command", ["", "check", "upgrade", "effective", "explain", "rules", "schema", "init"])
+def test_help_fits_a_terminal(run, command):
+    lines = run(*command.split(), "--help", COLUMNS="80").stdout.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+
+
 def test_help_of_check_names_options_and_exit_status(run):
     result = run("check", "--help")
     assert (result.returncode, result.stderr) == (0, "")

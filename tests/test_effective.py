@@ -8,6 +8,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from ds_lint import resources
+from ds_lint.commands import effective
+from ds_lint.effective import Value
+from ds_lint.output.terminal import Terminal
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -142,3 +145,14 @@ def test_the_settings_of_the_project_tell_the_facts(run, ds, tmp_path):
 def test_standard_input_can_be_shown(run):
     result = run("effective", "-", "--stack", "deepspeed", stdin='{"train_batch_size": 8}')
     assert lines(result)["train_batch_size"] == "8 written, <stdin>:1"
+
+
+def test_in_a_narrow_terminal_sources_are_not_pushed_out_by_the_longest_value():
+    values = [
+        Value(("fp16", "enabled"), value=True, by="written", source="written, ds.json:3"),
+        Value(("zero_optimization", "stage3_prefetch_bucket_size"), value=5, by="written", source="written, ds.json:4"),
+    ]
+    assert effective._lines(values, Terminal(60)) == [
+        "fp16.enabled = true   written, ds.json:3",
+        "zero_optimization.stage3_prefetch_bucket_size = 5   written, ds.json:4",
+    ]

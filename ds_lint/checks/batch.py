@@ -93,10 +93,10 @@ def _complaint(config: Config, stack: str, given: list[object]) -> str | None:
     train, micro, steps = given
     if stack != "deepspeed" and steps is None:
         steps = 1  # Accelerate inserts it
-    worlds = [config.world_size] if config.world_size else _worlds_to_try(train, micro, steps)
     ranks = _sequence_parallel_ranks(config)
-    complaints = [multiply(train, micro, steps, world / ranks if ranks else world) for world in worlds]
-    return None if None in complaints else complaints[0]
+    world = config.world_size or _world_to_try(train, micro, steps, ranks or 1)
+    complaint = multiply(train, micro, steps, world / ranks if ranks else world)
+    return f"{complaint}: {ranks} ranks share a sequence and count as one" if complaint and ranks else complaint
 
 
 def _is_template(config: Config, name: str) -> bool:
@@ -112,13 +112,13 @@ def _sequence_parallel_ranks(config: Config) -> float | None:
     return size if isinstance(size, (int, float)) and size else None
 
 
-def _worlds_to_try(train: object, micro: object, steps: object) -> list[int]:
+def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> int:
     """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
-        world = train / (micro * steps)  # type: ignore[operator]
+        world = train * ranks / (micro * steps)  # type: ignore[operator]
         if world >= 1 and world == int(world):
-            return [int(world)]
-    return [1]
+            return int(world)
+    return 1
 
 
 def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
@@ -145,7 +145,7 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
             if not size > 0:
                 return f"`{name}` comes out as {size}, and DeepSpeed needs more than 0"
         if train != micro * steps * world:
-            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {world} ranks"
+            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {world:g} ranks"
     except (TypeError, ZeroDivisionError, ValueError):
         wrong = [name for name, size in ((TRAIN, given[0]), (MICRO, given[1]), (STEPS, given[2])) if not _usable(size)]
         return f"DeepSpeed computes with `{'` and `'.join(wrong)}`, and it is no number that it can compute with"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Json = dict[str, object]
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
-WIDEST = 60  # columns of a value, beyond which its source is not aligned
+WIDEST = 60  # columns of a value, beyond which its source is not aligned; half of a terminal that has fewer
 
 
 class _Outcome:
@@ -77,7 +77,8 @@ def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
 
 def _lines(values: list[Value], terminal: Terminal) -> list[str]:
     texts = [visible(f"{value.key} = {_shown(value)}") for value in values]
-    width = max((len(text) for text in texts if len(text) <= WIDEST), default=0)
+    widest = WIDEST if terminal.width is None else min(WIDEST, terminal.width // 2)
+    width = max((len(text) for text in texts if len(text) <= widest), default=0)
     return [
         f"{text.ljust(width)}   {terminal.paint(visible(value.source), QUIET)}"
         for text, value in zip(texts, values, strict=True)

@@ -19,10 +19,10 @@ from ds_lint.targets.pin import LIBRARIES
 _EPILOG = """\
 examples:
   ds-lint check ds_config.json                  judge one file
-  ds-lint check                                 find the configs below this directory and judge them
-  ds-lint check ds_config.json --stack trainer  say what the Hugging Face Trainer makes of it
+  ds-lint check                                 judge the configs below here
+  ds-lint check ds_config.json --stack trainer  judge it for the Trainer alone
   ds-lint check - < ds_config.json              judge standard input
-  ds-lint explain zero_optimization.stage       what a key means and what fills it
+  ds-lint explain zero_optimization.stage       what a key means, what fills it
   ds-lint init --stage 3 --offload cpu          write a config to start from
 """
 
@@ -59,8 +59,8 @@ def _with_flags_as_values(arguments: list[str]) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ds-lint",
-        description="Says what DeepSpeed, the Hugging Face Trainer and Accelerate really do with a config, "
-        "before the job starts.",
+        description="Says what DeepSpeed, the Hugging Face Trainer and Accelerate really do with a\n"
+        "config, before the job starts.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -80,8 +80,9 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     check = commands.add_parser(
         "check",
         help="judge configs",
-        description="Judge DeepSpeed configs. A named file is judged as a config whatever it is called; a\n"
-        "directory is searched for JSON files that hold one; no PATH means this directory,\n- standard input.",
+        description="Judge DeepSpeed configs. A named file is judged as a config whatever it is\n"
+        "called; a directory is searched for JSON files that hold one; no PATH means this\n"
+        "directory, - standard input.",
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -100,7 +101,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_fixing(check: argparse.ArgumentParser) -> None:
     fixing = check.add_argument_group(
-        "fixes", "With --fix the exit status counts what is left; with --diff it is 1 if there is a difference."
+        "fixes", "With --fix the exit status counts what is left, with --diff 1 is a difference."
     )
     how = fixing.add_mutually_exclusive_group()
     how.add_argument(
@@ -118,8 +119,9 @@ def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     upgrade = commands.add_parser(
         "upgrade",
         help="say what changes for configs from one release to another",
-        description="Say what changes for configs from one release of DeepSpeed, transformers or accelerate to\n"
-        "another: keys that are refused, passed over or read from then on, other defaults, deprecations.",
+        description="Say what changes for configs from one release of DeepSpeed, transformers or\n"
+        "accelerate to another: keys that are refused, ignored or read from then on,\n"
+        "other defaults, deprecations.",
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -136,8 +138,8 @@ def _add_effective(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     effective = commands.add_parser(
         "effective",
         help="print a config as it will be used",
-        description="Print a config as the stack will use it: every value, and who says so: written, default of the\n"
-        "release, filled or added by the Trainer or Accelerate.",
+        description="Print a config as the stack will use it: every value, and who says so: written,\n"
+        "default of the release, filled or added by the Trainer or Accelerate.",
         epilog="exit status:\n  0  printed, or the same\n  1  two configs differ\n  2  wrong usage, unreadable file",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -271,8 +273,8 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     init = commands.add_parser(
         "init",
         help="write a config to start from",
-        description="Write a config with what the guides recommend and nothing that has no effect; for Accelerate\n"
-        "the file for `accelerate launch --config_file` too.",
+        description="Write a config with what the guides recommend and nothing that has no effect;\n"
+        "for Accelerate the file for `accelerate launch --config_file` too.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     init.add_argument("--stack", choices=STACKS, default="trainer", help="who loads the config (default: trainer)")
