@@ -27,6 +27,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "syntax": range(100),
     "suppressions": range(100),
     "keys": range(100, 200),
+    "unknown": range(100, 200),
     "releases": range(100, 200),
     "values": range(200, 300),
     "policy": range(200, 300),
@@ -47,7 +48,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "incompatible": range(600, 700),
     "saving": range(700, 800),
     "launch": range(800, 900),
-    "model": range(300, 400),
+    "model": range(300, 500),
     "hardware": range(800, 900),
     "performance": range(800, 900),
 }
