@@ -92,6 +92,15 @@ def test_the_world_size_decides():
     assert brief(ds_lint.check(config, world_size=3)) == [("DS512", "train_batch_size", "rejected", "parse")]
 
 
+def test_a_text_without_quotes_is_shown_with_them(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text(
+        '{\n  "train_batch_size": 1,\n  "wall_clock_breakdown": True,\n  "steps_per_print": 1\n}', encoding="utf-8"
+    )
+    messages = [finding.message for finding in ds_lint.check(path, stack="deepspeed", deepspeed_version="0.19.8")]
+    assert '`wall_clock_breakdown` takes true or false, not "True,"; DeepSpeed refuses the config' in messages
+
+
 def test_ranks_that_share_a_sequence_count_as_one():
     config = {**CONFIG, "train_batch_size": 1, "gradient_accumulation_steps": 1, "sequence_parallel_size": 2}
     assert ds_lint.check(config, deepspeed_version="0.19.8") == []

@@ -145,7 +145,8 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
             if not size > 0:
                 return f"`{name}` comes out as {size}, and DeepSpeed needs more than 0"
         if train != micro * steps * world:
-            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {world:g} ranks"
+            ranks = f"{world:g} rank{'' if world == 1 else 's'}"
+            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {ranks}"
     except (TypeError, ZeroDivisionError, ValueError):
         wrong = [name for name, size in ((TRAIN, given[0]), (MICRO, given[1]), (STEPS, given[2])) if not _usable(size)]
         return f"DeepSpeed computes with `{'` and `'.join(wrong)}`, and it is no number that it can compute with"

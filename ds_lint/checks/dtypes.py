@@ -65,7 +65,7 @@ def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"the gradients of a {dtype} model are added up in {wanted}: {loss}",
+            f"the gradients of a model in {dtype} are added up in {wanted}: {loss}",
             RISK,
             help='Write "fp32", or delete `grad_accum_dtype`.',
             label=f"the model is {dtype}",
@@ -84,7 +84,7 @@ def narrow_communication(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("communication_data_type",),
             member.value.span,
-            f"the gradients of a {dtype} model are summed over the ranks in fp16: {loss}",
+            f"the gradients of a model in {dtype} are summed over the ranks in fp16: {loss}",
             RISK,
             help='Write "fp32", or delete the key: gradients then travel in the dtype of the model.',
             label=f"the model is {dtype}",

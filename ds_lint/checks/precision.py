@@ -85,7 +85,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"without ZeRO, a {dtype} model accumulates its gradients in {accumulated}: "
+            f"without ZeRO, a model in {dtype} accumulates its gradients in {accumulated}: "
             f"deepspeed.initialize refuses {wanted}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",

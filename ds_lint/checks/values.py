@@ -198,6 +198,8 @@ def shown(config: Config, node: Node) -> str:
     if node.span in config.filled:
         return as_json(plain(node))  # nobody has written it
     text = config.document.text[node.span.start : node.span.end]
+    if node.kind == "string" and not text.startswith(('"', "'")):
+        text = as_json(node.value)  # hjson needs no quotes, and takes a comma into the text
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:37] + "..."
 
