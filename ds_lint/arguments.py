@@ -5,7 +5,8 @@ A flag is text, and becomes what HfArgumentParser makes of it for the type of th
 
 from __future__ import annotations
 
-from ds_lint.facts.training import UNKNOWN, Argument
+from ds_lint import stores
+from ds_lint.facts.training import UNKNOWN, Argument, field_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     Source: ``_validate_args`` in ``transformers/training_args.py``, up to transformers 4 ``__post_init__``.
     """
     known = fields(config)
+    strangers = list(_strangers(config))
+    yield from strangers
     for name, given in config.facts.training.given.items() if config.facts.training else ():
         if given.is_flag and name in known and given.value is not UNKNOWN and _typed(given, known[name]) is None:
             written = f", not {given.value!r}" if given.value is not None else ""
@@ -67,6 +70,60 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         asked = argument(config, name)
         if asked is not None and isinstance(asked.value, (int, float)) and asked.value < 0:
             yield (name,), f"{name} is {asked.value}, below 0"
+    if not strangers:
+        yield from _strategies(config)
+
+
+def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Fields of other releases, and why the target has none of them; an object that has one was given it by its class.
+
+    Source: ``HfArgumentParser.parse_dict`` and ``parse_args_into_dataclasses`` in ``transformers/hf_argparser.py``.
+    """
+    training, known = config.facts.training, fields(config)
+    if training is None or training.are_taken:
+        return
+    store, target = stores.read("transformers"), config.knowledge.target["transformers"]
+    releases: list[str] = store["releases"]
+    for name in training.given:
+        if name in known or (field := field_of(name)) in known:
+            continue
+        runs = store["training_arguments"][field]["runs"]
+        if releases.index(target) < releases.index(runs[0]["since"]):
+            yield (name,), f"{name} comes with transformers {runs[0]['since']}, and the target is {target}"
+        else:
+            gone = releases[releases.index(runs[-1]["until"]) + 1]
+            yield (name,), f"{name} is gone since transformers {gone}, and the target is {target}"
+
+
+def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    """When to evaluate, save and log: what is no word, and what does not go together."""
+    evaluation = _evaluation_strategy(config)
+    for name in (evaluation, "save_strategy", "logging_strategy"):
+        found = argument(config, name)
+        if found is not None and isinstance(found.value, bool):
+            yield (name,), f"{name} is {str(found.value).lower()}, which YAML makes of an unquoted no or yes"
+            return
+    evaluates, saves = _word(config, evaluation), _word(config, "save_strategy")
+    if _is_on(config, "load_best_model_at_end") and None not in (evaluates, saves) and saves not in (evaluates, "best"):
+        yield (
+            ("load_best_model_at_end", evaluation, "save_strategy"),
+            f"load_best_model_at_end needs {evaluation} and save_strategy to agree, and finds {evaluates} and {saves}",
+        )
+    if _word(config, "lr_scheduler_type") == "reduce_lr_on_plateau" and evaluates == "no":
+        yield ("lr_scheduler_type", evaluation), f"reduce_lr_on_plateau needs an evaluation, and {evaluation} is no"
+
+
+def _evaluation_strategy(config: Config) -> str:
+    """The field that says when to evaluate: the old one counts where it is set."""
+    old = argument(config, "evaluation_strategy")
+    is_old = "eval_strategy" not in fields(config) or (old is not None and old.value is not None)
+    return "evaluation_strategy" if is_old else "eval_strategy"
+
+
+def _word(config: Config, name: str) -> str | None:
+    """One of the words that a field takes; None where it is not known."""
+    found = argument(config, name)
+    return str(found.value) if found is not None and isinstance(found.value, str) else None
 
 
 def _is_on(config: Config, name: str) -> bool:

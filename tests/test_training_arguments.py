@@ -8,6 +8,7 @@ from enum import Enum
 import pytest
 
 import ds_lint
+from ds_lint.arguments import refusals
 from ds_lint.config import Config
 from ds_lint.facts import Facts, Sources, UnreadableFact
 from ds_lint.facts.gathering import gather
@@ -95,6 +96,35 @@ def test_yaml_keeps_what_yaml_takes_for_a_text(tmp_path):
     path = tmp_path / "args.yaml"
     path.write_text("learning_rate: 5e-5\n", encoding="utf-8")
     assert value(str(path), "learning_rate") == "5e-5"
+
+
+@pytest.mark.parametrize(
+    ("source", "release", "said"),
+    [
+        ("--warmup_ratio 0.1", "5.15.0", ["warmup_ratio is gone since transformers 5.15.0, and the target is 5.15.0"]),
+        ({"warmup_ratio": 0.1}, "5.23.0", ["warmup_ratio is gone since transformers 5.15.0, and the target is 5.23.0"]),
+        ("--warmup_ratio 0.1", "5.14.1", []),
+        ("--no_save_safetensors", "4.57.6", []),
+        (
+            "--no_save_safetensors",
+            "5.0.0",
+            ["no_save_safetensors is gone since transformers 5.0.0, and the target is 5.0.0"],
+        ),
+        ("--eval_strategy no", "4.40.2", ["eval_strategy comes with transformers 4.41.0, and the target is 4.40.2"]),
+        ("--bf16 --lora_rank 8", "5.23.0", []),
+    ],
+)
+def test_fields_of_other_releases_are_refused(source, release, said):
+    assert [message for _, message in refusals(config_with(source, transformers=release))] == said
+
+
+def test_an_object_has_what_its_class_gives_it():
+    class Arguments:
+        def __init__(self):
+            self.bf16 = True
+            self.warmup_ratio = 0.1  # declared by the script
+
+    assert list(refusals(config_with(Arguments()))) == []
 
 
 class OfNumpy(float):

@@ -106,7 +106,7 @@ def test_what_is_refused_depends_on_the_release():
     config = {**AUTOS, "zero_optimization": stage_3}
     assert [one.code for one in findings(config, "--auto_find_batch_size", transformers="4.45.0")] == ["DS640"]
     assert findings(config, "--auto_find_batch_size", transformers="4.44.2") == []
-    both = "--save_only_model --load_best_model_at_end"
+    both = "--save_only_model --load_best_model_at_end --evaluation_strategy steps"
     assert [one.code for one in findings(AUTOS, both, transformers="4.38.0")] == ["DS704"]
     assert findings(AUTOS, both, transformers="4.37.2") == []
 

@@ -119,6 +119,8 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
 def unread_key(config: Config) -> Iterator[Problem]:
     """Known keys that nothing reads because of what stands, or does not stand, beside them."""
     for section in ("optimizer", "scheduler"):
+        if "deepspeed" not in config.stacks and (section == "optimizer" or config.stack == "trainer"):
+            continue  # optimizer_without_type, scheduler_without_type
         node = config.section(section)
         params = node.member("params") if node else None
         if node is not None and params is not None and _is_missing(node.get("type")):

@@ -121,7 +121,9 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                 wanted = refusal(facts, False, member.value, reading.kind, reading.value)
                 if wanted:
                     stacks = [stack for stack in reading.stacks if stack == "deepspeed" or reading.value != AUTO]
-                    stage = _stage(config, section, facts)
+                    stage = (
+                        "initialize" if _meets_schedule(config, path, reading.kind) else _stage(config, section, facts)
+                    )
                     outcomes.update((stack, rejected(stage)) for stack in stacks)
                     words = wanted
             if outcomes:
@@ -344,6 +346,17 @@ def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
         return "initialize"
     stage: str = facts["stage"]
     return stage
+
+
+def _meets_schedule(config: Config, path: KeyPath, kind: str) -> bool:
+    """Whether the Trainer's own schedule multiplies this learning rate while DeepSpeed is set up.
+
+    The constant one multiplies with the whole number 1, which Python does with a text too.
+    """
+    if path != ("optimizer", "params", "lr") or config.stack != "trainer" or config.node("scheduler") is not None:
+        return False
+    schedule = config.argument("lr_scheduler_type")
+    return kind != "string" or schedule is None or schedule.value != "constant"
 
 
 _SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")

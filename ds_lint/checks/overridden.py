@@ -1,4 +1,4 @@
-"""Rules about training arguments that the optimizer, the scheduler or the offload of the config overrides (DS5xx)."""
+"""Rules about training arguments that optimizer, scheduler or offload override, or that stop at them (DS5xx)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ds_lint.checks.problem import OVERRIDDEN, Problem, rejected, said_at
 from ds_lint.config import AUTO
 from ds_lint.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.rule import rule
-from ds_lint.switches import is_truthy, number
+from ds_lint.switches import is_truthy, model_dtype, number, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,6 +164,78 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
         fix=edits.setting(config, ("zero_force_ds_cpu_optimizer",), False, "unsafe") if name in _OF_TORCH else None,
         related=said_at(asked, f"optim is {name}"),
     )
+
+
+@rule("DS525", "adagrad-at-zero", severity="error", effects=("rejected",), keys=("zero_optimization",))
+def adagrad_at_zero(config: Config) -> Iterator[Problem]:
+    """``optim`` adagrad, of whose two groups of parameters ZeRO makes one.
+
+    Sources: ``initialize_optimizer_states`` in ``deepspeed/runtime/zero/stage_1_and_2.py`` and ``stage3.py`` make
+    torch's Adagrad anew; ``Trainer.create_optimizer`` in ``transformers/trainer.py`` makes the groups.
+    """
+    optim, stage = config.argument("optim"), zero_stage(config)
+    member = config.member("zero_optimization")
+    if optim is None or member is None or not stage or optim.value != "adagrad" or config.stack != "trainer":
+        return
+    if config.node("optimizer") is not None or offloads_optimizer(config) or config.node("data_types") is not None:
+        return  # optim-overridden, optim-replaced-by-offload; a wider gradient accumulation has an optimizer of its own
+    yield Problem(
+        ("zero_optimization",),
+        member.key_span,
+        f"at stage {stage} DeepSpeed makes Adagrad anew with one group of parameters, and the Trainer has two, with "
+        "and without weight decay: the first step raises an IndexError",
+        {"trainer": rejected("train")},
+        help="Train with another optimizer, or at stage 0.",
+        label="makes Adagrad anew",
+        related=said_at(optim, "optim is adagrad"),
+    )
+
+
+@rule("DS526", "schedule-of-wrapped-optimizer", severity="error", effects=("rejected",))
+def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
+    """A schedule that asks the optimizer for its defaults, which the wrapper of DeepSpeed does not have.
+
+    Source: ``get_polynomial_decay_schedule_with_warmup``, and the two with a minimum, in
+    ``transformers/optimization.py``.
+    """
+    schedule = config.argument("lr_scheduler_type")
+    if schedule is None or config.stack != "trainer" or not _asks_for_defaults(config, str(schedule.value)):
+        return
+    if config.node("optimizer") is not None or config.node("scheduler") is not None:
+        return  # the schedule is built on the optimizer of the config, or not at all
+    wraps = f"ZeRO stage {zero_stage(config)}" if zero_stage(config) else model_dtype(config)
+    if wraps == "fp32" or not config.knowledge.stack_does("schedules-are-built-on-the-wrapped-optimizer"):
+        return
+    yield Problem(
+        None,
+        config.opening,
+        f"transformers {config.knowledge.target['transformers']} builds the {schedule.value} schedule on the optimizer "
+        f"that DeepSpeed has wrapped for {wraps}, which has no `defaults`: trainer.train() raises an AttributeError",
+        {"trainer": rejected("initialize")},
+        help='Add an `optimizer` with "auto" values to the config, on which the schedule is built before it is '
+        "wrapped, or choose another lr_scheduler_type"
+        + ("." if schedule.value == "polynomial" else ", or give min_lr_rate instead of min_lr."),
+        label=f"no {schedule.value} schedule without `optimizer`",
+        related=said_at(schedule, f"lr_scheduler_type is {schedule.value}"),
+    )
+
+
+def _asks_for_defaults(config: Config, schedule: str) -> bool:
+    """Whether a schedule divides by the learning rate that the optimizer was made with, or begins with it."""
+    if schedule == "polynomial":
+        return True
+    if schedule not in ("cosine_with_min_lr", "cosine_warmup_with_min_lr"):
+        return False
+    found = config.argument("lr_scheduler_kwargs")
+    given = found.value if found is not None else None
+    if isinstance(given, str):
+        from json import JSONDecodeError, loads
+
+        try:
+            given = loads(given)
+        except JSONDecodeError:
+            return False
+    return isinstance(given, dict) and given.get("min_lr") is not None
 
 
 _ADAMW = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint import edits
-from ds_lint.checks.problem import Problem, rejected
+from ds_lint.checks.problem import RISK, Problem, rejected
 from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
 from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, zero_stage
@@ -114,23 +114,26 @@ def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected",), keys=("fp16",))
+@rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected", "risk"), keys=("fp16",))
 def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
-    """Inputs cast to fp16 for a model that is not."""
+    """Inputs cast to fp16 for a model that is not.
+
+    Source: ``_forward_prologue`` in ``deepspeed/runtime/engine.py``, which looks at inputs without a name only.
+    """
     member = config.member("fp16", "auto_cast")
     if member is None or not is_on(config, "fp16", "auto_cast") or model_dtype(config) == "fp16":
         return
     if not is_looked_at(config, "fp16"):
         return
     enabled = config.node("fp16", "enabled")
-    if enabled is not None and enabled.value == "auto" and config.stack != "deepspeed":
-        return
+    if config.stack == "trainer" or (enabled is not None and enabled.value == "auto" and config.stack != "deepspeed"):
+        return  # the Trainer names every input, and what is named is not cast
     dtype = model_dtype(config)
     yield Problem(
         ("fp16", "auto_cast"),
         member.value.span,
         f"`auto_cast` casts the inputs to fp16, and the model is {dtype}: the first step raises",
-        rejected("train"),
+        {"deepspeed": rejected("train"), "accelerate": RISK},
         help="Set `fp16.enabled` to true, or delete `auto_cast`.",
         label=f"the model is {dtype}",
         fix=edits.deletion(config, ("fp16", "auto_cast"), "unsafe"),

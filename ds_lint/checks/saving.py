@@ -100,6 +100,34 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
         )
 
 
+@rule("DS708", "stage-missing-on-save", severity="error", effects=("risk",), keys=(ZERO,))
+def stage_missing_on_save(config: Config) -> Iterator[Problem]:
+    """A ``zero_optimization`` without ``stage``, which Accelerate asks for only when the model is saved.
+
+    Source: ``Accelerator.get_state_dict`` in ``accelerate/accelerator.py``.
+    """
+    member = config.member(ZERO)
+    if member is None or member.value.kind != "object" or "deepspeed" in config.stacks:
+        return
+    from ds_lint import suggest
+
+    is_misspelled = any(suggest.is_typo(visit.member.key, "stage") for visit in config.unknown if visit.path[0] == ZERO)
+    if member.value.get("stage") is not None or is_misspelled:
+        return
+    saves = {"trainer": "trainer.save_model and every checkpoint raise", "accelerate": "get_state_dict raises"}
+    yield Problem(
+        (ZERO, "stage"),
+        member.key_span,
+        "without `stage` the run trains at stage 0, and Accelerate trips over it when the model is saved: "
+        + ", and ".join(saves[stack] for stack in config.stacks)
+        + " a KeyError",
+        RISK,
+        help='Add "stage": 0, or the stage that the run is meant to have.',
+        label="no `stage`",
+        fix=edits.written(config, (ZERO, "stage"), 0, "unsafe"),
+    )
+
+
 def _stage_without_gathering(config: Config) -> Node | None:
     """The stage, if it is 3 and the weights are not gathered when they are saved.
 

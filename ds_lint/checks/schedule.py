@@ -1,9 +1,9 @@
-"""Rules about the learning rate and its schedule (DS51x, DS52x)."""
+"""Rules about the learning rate and its schedule, and sections that name no optimizer or scheduler (DS51x, DS52x)."""
 
 from __future__ import annotations
 
 from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, OVERRIDDEN, WRONG_RESULT, Problem, rejected
+from ds_lint.checks.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.checks.values import nearest, shown
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
@@ -201,4 +201,49 @@ def adam_is_adamw(config: Config) -> Iterator[Problem]:
             help='Write "AdamW", which does the same, or set "adam_w_mode": false in `optimizer.params`.',
             label="AdamW",
             fix=edits.replacement(config, ("optimizer", "type"), '"AdamW"', "safe"),
+        )
+
+
+@rule("DS527", "optimizer-without-type", severity="error", effects=("rejected",), keys=("optimizer",))
+def optimizer_without_type(config: Config) -> Iterator[Problem]:
+    """An ``optimizer`` section that names none, for which the Trainer and Accelerate leave the optimizer to DeepSpeed.
+
+    Sources: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``, ``_prepare_deepspeed`` in
+    ``accelerate/accelerator.py``.
+    """
+    section, named, stage = config.member("optimizer"), config.node("optimizer", "type"), zero_stage(config)
+    if section is None or section.value.kind != "object" or stage is None or "deepspeed" in config.stacks:
+        return
+    if named is None or named.kind == "null":
+        yield Problem(
+            ("optimizer",),
+            section.key_span,
+            "beside an `optimizer` in the config the Trainer and Accelerate bring none, and this one has no `type`, so "
+            "that DeepSpeed has no optimizer: "
+            + ("it refuses to run ZeRO" if stage in (1, 2) else "the first backward pass raises"),
+            rejected("initialize" if stage in (1, 2) else "train"),
+            help='Add "type": "AdamW", or delete `optimizer` to train with the one of the script.',
+            label="no `type`",
+        )
+
+
+@rule("DS528", "scheduler-without-type", severity="error", effects=("risk",), keys=("scheduler",))
+def scheduler_without_type(config: Config) -> Iterator[Problem]:
+    """A ``scheduler`` section that names none, for which the Trainer leaves the schedule to DeepSpeed.
+
+    Sources: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``, ``_get_learning_rate`` in
+    ``transformers/trainer.py``, which asks the schedule for every log.
+    """
+    section, named = config.member("scheduler"), config.node("scheduler", "type")
+    if section is None or section.value.kind != "object" or config.stack != "trainer":
+        return
+    if named is None or named.kind == "null":
+        yield Problem(
+            ("scheduler",),
+            section.key_span,
+            "beside a `scheduler` in the config the Trainer builds none, and this one has no `type`, so that there is "
+            "none: the learning rate stays as it is, and the first log of the training raises an AttributeError",
+            RISK,
+            help="Add the `type`, or delete `scheduler` to get the schedule of lr_scheduler_type.",
+            label="no `type`",
         )

@@ -8,7 +8,7 @@ from ds_lint.checks.values import shown, unquoted
 from ds_lint.config import AUTO
 from ds_lint.constructors import scheduler_constructor
 from ds_lint.rule import rule
-from ds_lint.switches import zero_stage
+from ds_lint.switches import is_truthy, zero_stage
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -107,6 +107,33 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
         help=f"Write the number{_or_upgrade(config, concerned, path)}.",
         label="a fraction",
     )
+
+
+@rule("DS605", "precision-null", severity="error", effects=("rejected",), keys=("fp16", "bf16"))
+def precision_null(config: Config) -> Iterator[Problem]:
+    """``fp16: null`` or ``bf16: null``, into which Accelerate looks without asking whether it is there.
+
+    Source: ``AcceleratorState.mixed_precision`` in ``accelerate/state.py``, which looks at bf16 where fp16 is off.
+    """
+    concerned = [stack for stack in config.stacks if stack != "deepspeed"]
+    if not config.knowledge.table("transformers", "requires")["accelerate"]["prepares"]:
+        concerned = [stack for stack in concerned if stack != "trainer"]
+    for name in ("fp16", "bf16"):
+        member = config.member(name)
+        if member is None or member.value.kind != "null" or not concerned:
+            continue
+        if name == "bf16" and is_truthy(config.node("fp16", "enabled")):
+            return
+        yield Problem(
+            (name,),
+            member.value.span,
+            f"Accelerate looks for `enabled` in `{name}` to find out the precision, and raises at null",
+            dict.fromkeys(concerned, rejected("initialize")),
+            help=f"Delete `{name}`.",
+            label="null",
+            fix=edits.deletion(config, (name,), "safe"),
+        )
+        return
 
 
 def _warms_up(config: Config) -> bool:

@@ -6,7 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, beside, rejected
 from ds_lint.constructors import offloads_optimizer, optimizer_constructor
 from ds_lint.rule import rule
-from ds_lint.switches import is_looked_at, is_on, is_truthy, number, zero_stage
+from ds_lint.switches import is_looked_at, is_on, is_truthy, number, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,27 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
         help=_how_to_bring_an_optimizer(config),
         label=f"stage {stage}, no optimizer",
     )
+
+
+@rule("DS326", "odd-allgather-bucket", severity="error", effects=("rejected",), keys=(ZERO,))
+def odd_allgather_bucket(config: Config) -> Iterator[Problem]:
+    """A number of elements that does not fill 4 bytes in 16 bit.
+
+    Source: ``DeepSpeedZeroOptimizer.__init__`` in ``deepspeed/runtime/zero/stage_1_and_2.py``.
+    """
+    member = config.member(ZERO, "allgather_bucket_size")
+    size = number_of(member.value) if member is not None else None
+    if member is None or size is None or size % 2 != 1 or zero_stage(config) not in (1, 2):
+        return
+    if config.node("data_types") is None:  # with a wider gradient accumulation, stage 1 may have another optimizer
+        yield Problem(
+            (ZERO, "allgather_bucket_size"),
+            member.value.span,
+            f"`allgather_bucket_size` is {size:.0f}, and DeepSpeed wants a multiple of 2: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=f"Write {size + 1:.0f}.",
+            label="odd",
+        )
 
 
 @rule("DS304", "grad-norm-off", severity="error", effects=("rejected",), keys=(ZERO,))

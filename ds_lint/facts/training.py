@@ -58,15 +58,19 @@ class Argument:
 
 
 class TrainingArguments:
-    """What was given of the fields; ``others`` are names that no release of TrainingArguments has: the script's own."""
+    """What was given of the fields; ``others`` are names that no release of TrainingArguments has: the script's own.
 
-    __slots__ = ("given", "origin", "others")
+    ``are_taken`` says that an object of TrainingArguments, or of a class of the script below it, has these fields.
+    """
 
-    def __init__(self, given: Mapping[str, Argument], origin: str) -> None:
+    __slots__ = ("are_taken", "given", "origin", "others")
+
+    def __init__(self, given: Mapping[str, Argument], origin: str, *, are_taken: bool = False) -> None:
         fields = stores.read("transformers")["training_arguments"]
-        self.given = {name: argument for name, argument in given.items() if _field(name) in fields}
+        self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
         self.others = [name for name in given if name not in self.given]
         self.origin = origin
+        self.are_taken = are_taken
 
     @property
     def documents(self) -> list[Document]:
@@ -95,7 +99,8 @@ def of_object(arguments: object) -> TrainingArguments:
     fields = arguments if isinstance(arguments, dict) else getattr(arguments, "__dict__", None)
     if fields is None:
         raise UnreadableFact(f"training arguments are a path, flags or an object, not {type(arguments).__name__}")
-    return TrainingArguments({name: Argument(_as_json_has_it(value), origin) for name, value in fields.items()}, origin)
+    given = {name: Argument(_as_json_has_it(value), origin) for name, value in fields.items()}
+    return TrainingArguments(given, origin, are_taken=not isinstance(arguments, dict))
 
 
 def of_flags(text: str, origin: str) -> TrainingArguments:
@@ -154,7 +159,7 @@ def _as_json_has_it(value: Any) -> Any:
     return None if value is None else UNKNOWN
 
 
-def _field(name: str) -> str:
+def field_of(name: str) -> str:
     """The field that a flag sets: ``no_x`` sets ``x`` where no release has a field ``no_x``."""
     fields = stores.read("transformers")["training_arguments"]
     return name if name in fields else name.removeprefix("no_")

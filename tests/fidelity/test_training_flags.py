@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from installed import knowledge
 from transformers import HfArgumentParser, TrainingArguments
 
-from ds_lint import arguments
+from ds_lint import arguments, stores
 from ds_lint.config import Config
 from ds_lint.facts import Sources
 from ds_lint.facts.gathering import gather
@@ -68,3 +68,45 @@ def test_a_flag_is_read_as_the_parser_reads_it(seed):
     assert bool(refused) == (expected is None), flags
     if expected is not None:
         assert {name: config.argument(name).value for name in FIELDS} == expected, flags
+
+
+OTHERS = sorted(
+    set(stores.read("transformers")["training_arguments"])
+    - set(knowledge().table("transformers", "training_arguments"))
+)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_field_of_another_release_is_refused(name):
+    for source in ({name: None}, f"--{name} 1"):
+        config = Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=source)))
+        (names, message), *_ = arguments.refusals(config)
+        assert names == (name,)
+        assert "transformers" in message
+    with pytest.raises(ValueError, match="not used by the HfArgumentParser"):
+        HfArgumentParser(TrainingArguments).parse_args_into_dataclasses([f"--{name}", "1"], look_for_args_file=False)
+    with pytest.raises(ValueError, match="not used by the HfArgumentParser"):
+        HfArgumentParser(TrainingArguments).parse_dict({name: None})
+
+
+REFUSED = [
+    {"load_best_model_at_end": True},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "epoch"},
+    {"lr_scheduler_type": "reduce_lr_on_plateau"},
+    {"eval_strategy": False},
+    {"save_strategy": False},
+    {"logging_strategy": True},
+]
+TAKEN = [
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps"},
+    {"load_best_model_at_end": True, "save_strategy": "best"},
+    {"lr_scheduler_type": "reduce_lr_on_plateau", "eval_strategy": "epoch"},
+]
+
+
+@pytest.mark.parametrize(("fields", "is_taken"), [(one, False) for one in REFUSED] + [(one, True) for one in TAKEN])
+def test_strategies_that_do_not_go_together(fields, is_taken):
+    config = Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=fields)))
+    assert (list(arguments.refusals(config)) == []) == is_taken
+    with contextlib.nullcontext() if is_taken else pytest.raises(ValueError):
+        TrainingArguments(output_dir="out", use_cpu=True, report_to="none", **fields)

@@ -78,6 +78,55 @@ def test_what_the_trainer_refuses(name):
     assert (finding.effect, finding.stage) == ("rejected", "initialize")
 
 
+AS_SAID = {  # config, arguments, where it stops, a part of the error, the stage that the finding names
+    "adagrad-at-zero": (STAGE_2, {"optim": "adagrad"}, "train", "index out of range", "train"),
+    "schedule-of-wrapped-optimizer": (STAGE_2, {"lr_scheduler_type": "polynomial"}, "train", "defaults", "initialize"),
+    "optimizer-without-type": (
+        {**STAGE_2, "optimizer": {"params": {"lr": "auto"}}},
+        {},
+        "train",
+        "requires an optimizer",
+        "initialize",
+    ),
+    "scheduler-without-type": (
+        {**STAGE_2, "scheduler": {"params": {"warmup_num_steps": "auto"}}},
+        {"logging_steps": 1},
+        "train",
+        "get_last_lr",
+        None,
+    ),
+    "precision-null": ({**STAGE_2, "bf16": None}, {}, "Trainer", "mixed_precision", "initialize"),
+    "refused-parameter": (
+        {**STAGE_2, "optimizer": {**ADAMW, "params": {"lr": None}}},
+        {},
+        "train",
+        "NoneType",
+        "initialize",
+    ),
+    "stage-missing-on-save": ({**BASE, "zero_optimization": {}}, {}, "train", "KeyError: 'stage'", None),
+}
+
+
+@pytest.mark.parametrize("name", AS_SAID)
+def test_a_run_stops_where_the_finding_says(name):
+    config, arguments, at, error, stage = AS_SAID[name]
+    run = train(config, {**SAVED, **arguments})
+    assert (run.at, error in str(run.error)) == (at, True), run.error
+    assert findings(config, arguments or {"seed": 1})[name].stage == stage
+
+
+def test_a_schedule_is_built_before_the_optimizer_of_the_config_is_wrapped():
+    config, arguments = {**STAGE_2, "optimizer": ADAMW}, {"lr_scheduler_type": "polynomial"}
+    assert train(config, {**SAVED, **arguments}).error is None
+    assert "schedule-of-wrapped-optimizer" not in findings(config, arguments)
+
+
+def test_inputs_with_a_name_are_not_cast():
+    config = {**STAGE_2, "fp16": {"enabled": False, "auto_cast": True}}
+    assert train(config, SAVED).error is None
+    assert "auto-cast-without-fp16" not in findings(config, {"seed": 1})
+
+
 def test_evaluation_alone():
     run = train(STAGE_2, {}, evaluate=True)
     assert (run.at, "ZeRO inference" in str(run.error)) == ("evaluate", True)
