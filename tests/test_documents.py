@@ -34,7 +34,7 @@ VERDICTS = (
     (KOREAN, 9, "trainer", ["DS511", "DS601"], NO_ZERO),
     (KOREAN, 10, "trainer", ["DS511", "DS601"], NO_ZERO),
     (KOREAN, 11, "trainer", [], ""),
-    (KOREAN, 12, "trainer", ["DS511"], NO_BATCH),
+    (KOREAN, 12, "trainer", ["DS511", "DS708"], NO_BATCH),
     (KOREAN, 13, "deepspeed", ["DS201", "DS302"], BUCKET),
     (KOREAN, 14, "trainer", ["DS511", "DS601"], NO_ZERO),
     (NOTES, 0, "trainer", ["DS002"], "a comma after the last member, which json refuses"),
