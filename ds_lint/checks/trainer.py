@@ -136,6 +136,27 @@ def precision_null(config: Config) -> Iterator[Problem]:
         return
 
 
+@rule("DS606", "total-batch-size-alone", severity="error", effects=("rejected",), keys=("train_batch_size",))
+def total_batch_size_alone(config: Config) -> Iterator[Problem]:
+    """``"auto"`` at the total batch size without the micro batch size, from which Accelerate multiplies it.
+
+    Source: ``_prepare_deepspeed`` in ``accelerate/accelerator.py``.
+    """
+    member, micro = config.member("train_batch_size"), config.node("train_micro_batch_size_per_gpu")
+    if member is None or member.value.value != AUTO or config.stack != "accelerate":
+        return
+    if micro is None or micro.kind == "null":
+        yield Problem(
+            ("train_batch_size",),
+            member.value.span,
+            'Accelerate fills "auto" from `train_micro_batch_size_per_gpu`, which is not there: prepare raises',
+            rejected("initialize"),
+            help='Add "train_micro_batch_size_per_gpu": "auto", which is filled from the data loader.',
+            label="nothing to multiply",
+            fix=edits.set_to_auto(config, ("train_micro_batch_size_per_gpu",), "safe"),
+        )
+
+
 def _warms_up(config: Config) -> bool:
     """Whether the training arguments ask for a warm-up, however many steps it comes to."""
     asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
+from accelerate.utils import DeepSpeedPlugin
 from installed import INSTALLED, knowledge
 from trainer import prepare
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
@@ -141,3 +142,16 @@ def test_what_is_overwritten():
     assert prepared["steps_per_print"] == float("inf")
     assert prepared["zero_allow_untested_optimizer"] is True
     assert set(knowledge().trainer["overwrites"]) == {"steps_per_print", "zero_allow_untested_optimizer"}
+
+
+@pytest.mark.parametrize("micro", [{}, {"train_micro_batch_size_per_gpu": None}])
+def test_accelerate_needs_the_micro_batch_size_for_the_total(micro):
+    """What ``_prepare_deepspeed`` multiplies is None without it, and then nothing fills the total."""
+    config = {"train_batch_size": "auto", "gradient_clipping": 1.0, "zero_optimization": {"stage": 2}, **micro}
+    plugin = DeepSpeedPlugin(hf_ds_config=json.loads(json.dumps(config)))
+    assert not plugin.is_auto("train_micro_batch_size_per_gpu")
+    assert plugin.get_value("train_micro_batch_size_per_gpu") is None
+    with pytest.raises(ValueError, match="`train_batch_size` not found in kwargs"):
+        plugin.deepspeed_config_process(must_match=False, gradient_clipping=1.0)
+    found = linting.lint_dict(config, target=INSTALLED, stack="accelerate").findings
+    assert "total-batch-size-alone" in {finding.name for finding in found}
