@@ -129,6 +129,18 @@ def test_an_unknown_option_is_2(run, write):
     assert "unrecognized arguments: --fix-everything" in result.stderr
 
 
+def test_paths_may_stand_before_and_behind_options(run, tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(TYPO), encoding="utf-8")
+    result = run("check", "a.json", "--stack", "deepspeed", "b.json", "--output-format", "concise")
+    assert {line.partition(":")[0] for line in result.stdout.splitlines() if "DS101" in line[:30]} == {
+        "a.json",
+        "b.json",
+    }
+    assert run("check", "a.json", "--stack", "deepspeed", "-x", "b.json").returncode == 2
+    assert "unrecognized arguments: b.json" in run("explain", "DS101", "b.json").stderr
+
+
 def test_an_unknown_rule_is_2_and_says_which_was_meant(run, write):
     write(**{"clean.json": CLEAN})
     assert_wrong_rule(run("check", "clean.json", "--select", "unknown-keys"), "unknown-keys; did you mean unknown-key?")

@@ -199,6 +199,7 @@ def test_bytes_that_are_no_text_are_never_written(check, tmp_path):
     ("arguments", "complaint"),
     [
         (["--fix", "--diff"], "not allowed with argument"),
+        (["--diff", "--write-baseline"], "--diff changes nothing, and --write-baseline would"),
         (["--unsafe-fixes"], "--unsafe-fixes needs --fix, to apply them, or --diff, to show them"),
     ],
 )

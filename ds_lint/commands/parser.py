@@ -36,7 +36,12 @@ exit status:
 
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
-    options = _parser().parse_args(_with_flags_as_values(arguments))
+    parser = _parser()
+    options, left = parser.parse_known_args(_with_flags_as_values(arguments))
+    if left and hasattr(options, "paths") and all(word == "-" or word[:1] != "-" for word in left):
+        options.paths += left  # argparse takes the paths before an option, or those behind it
+    elif left:
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
     try:
         status: int = options.run(options)
     except UnknownRule as error:
@@ -311,6 +316,9 @@ def _run_check(options: argparse.Namespace) -> int:
 
     if options.unsafe_fixes and not options.fix and not options.diff:
         sys.stderr.write("ds-lint: --unsafe-fixes needs --fix, to apply them, or --diff, to show them\n")
+        return 2
+    if options.diff and options.write_baseline:
+        sys.stderr.write("ds-lint: --diff changes nothing, and --write-baseline would\n")
         return 2
     asked = _options(options, _versions(options))
     asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
