@@ -66,10 +66,9 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         if _is_on(config, one) and _is_on(config, other):
             yield (one, other), f"{one} and {other} are both switched on"
-    for name in ("warmup_steps", "warmup_ratio"):
-        asked = argument(config, name)
-        if asked is not None and isinstance(asked.value, (int, float)) and asked.value < 0:
-            yield (name,), f"{name} is {asked.value}, below 0"
+    for name, wrong in (("warmup_steps", _wrong_steps(config)), ("warmup_ratio", _wrong_share(config))):
+        if wrong:
+            yield (name,), f"{name} is {wrong}"
     if not strangers:
         yield from _strategies(config)
 
@@ -124,6 +123,35 @@ def _word(config: Config, name: str) -> str | None:
     """One of the words that a field takes; None where it is not known."""
     found = argument(config, name)
     return str(found.value) if found is not None and isinstance(found.value, str) else None
+
+
+def _wrong_steps(config: Config) -> str | None:
+    """The steps of the warm-up and why they are refused; older releases take any."""
+    steps = _number(config, "warmup_steps")
+    if steps is None:
+        return None
+    if steps < 0 and config.knowledge.stack_does("warmup-steps-are-checked"):
+        return f"{steps}, below 0"
+    if isinstance(steps, float) and config.knowledge.stack_does("warmup-steps-are-whole"):
+        return f"{steps}, no whole number"
+    if steps == 1 and config.knowledge.stack_does("one-warmup-step-is-refused"):
+        return "1, and this release takes 0 or more than 1"
+    return None
+
+
+def _wrong_share(config: Config) -> str | None:
+    """The share of the training that warms up and why it is refused; transformers 5 makes steps of it."""
+    share = _number(config, "warmup_ratio")
+    if share is None or 0 <= share <= 1:
+        return None
+    if share < 0:
+        return f"{share}, below 0"
+    return None if fields(config)["warmup_ratio"]["default"] is None else f"{share}, above 1"
+
+
+def _number(config: Config, name: str) -> float | None:
+    found = argument(config, name)
+    return found.value if found is not None and isinstance(found.value, (int, float)) else None
 
 
 def _is_on(config: Config, name: str) -> bool:

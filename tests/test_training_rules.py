@@ -104,11 +104,42 @@ def test_adafactor_beside_an_optimizer_is_told_once():
 def test_what_is_refused_depends_on_the_release():
     stage_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
     config = {**AUTOS, "zero_optimization": stage_3}
-    assert [one.code for one in findings(config, "--auto_find_batch_size", transformers="4.45.0")] == ["DS640"]
-    assert findings(config, "--auto_find_batch_size", transformers="4.44.2") == []
+    for release in ("4.38.0", "4.44.2", "4.45.0"):
+        assert [one.code for one in findings(config, "--auto_find_batch_size", transformers=release)] == ["DS640"]
+    assert [one.code for one in findings(AUTOS, "--auto_find_batch_size", transformers="4.44.2")] == ["DS640"]
+    assert findings(AUTOS, "--auto_find_batch_size", transformers="4.45.0") == []
+    assert findings(config, "--auto_find_batch_size", transformers="4.37.2") == []
     both = "--save_only_model --load_best_model_at_end --evaluation_strategy steps"
     assert [one.code for one in findings(AUTOS, both, transformers="4.38.0")] == ["DS704"]
     assert findings(AUTOS, both, transformers="4.37.2") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "transformers", "is_refused"),
+    [
+        ({"warmup_steps": -1}, "4.41.2", False),
+        ({"warmup_steps": -1}, "4.42.0", True),
+        ({"warmup_steps": -1}, "5.23.0", True),
+        ({"warmup_steps": 0.1}, "4.41.2", False),
+        ({"warmup_steps": 0.1}, "4.57.6", True),
+        ({"warmup_steps": 0.1}, "5.0.0", False),
+        ({"warmup_steps": 1}, "4.43.4", True),
+        ({"warmup_steps": 1}, "4.44.0", False),
+        ({"warmup_ratio": 1.5}, "4.57.6", True),
+        ({"warmup_ratio": 1.5}, "5.0.0", False),
+    ],
+)
+def test_which_warm_up_is_refused_depends_on_the_release(arguments, transformers, is_refused):
+    codes = [finding.code for finding in findings(AUTOS, arguments, transformers=transformers)]
+    assert codes == (["DS611"] if is_refused else [])
+
+
+def test_a_missing_micro_batch_size_trips_accelerate_below_1():
+    config = {**AUTOS, "train_batch_size": 8}
+    del config["train_micro_batch_size_per_gpu"]
+    releases = {"transformers": "4.44.2"}
+    assert [one.code for one in findings(config, "--max_steps 5", accelerate="0.34.2", **releases)] == ["DS511"]
+    assert findings(config, "--max_steps 5", accelerate="1.0.0", **releases) == []
 
 
 def test_an_evaluation_strategy_belongs_to_training():

@@ -33,6 +33,27 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
             label="no batch size",
             fix=edits.set_to_auto(config, (MICRO,), "safe" if config.stack == "trainer" else "unsafe"),
         )
+    elif _given(config, MICRO) is None and config.stack in ("trainer", "accelerate") and _is_multiplied(config):
+        total = config.member(TRAIN)
+        from ds_lint import edits
+
+        yield Problem(
+            (MICRO,),
+            total.key_span if total else config.opening,
+            f"accelerate {config.knowledge.target['accelerate']} multiplies by `{MICRO}`, which is not set: preparing "
+            "the engine raises",
+            rejected("initialize"),
+            help=f'Add "{MICRO}": "auto".',
+            label=f"no `{MICRO}`",
+            fix=edits.set_to_auto(config, (MICRO,), "unsafe"),
+        )
+
+
+def _is_multiplied(config: Config) -> bool:
+    """Whether Accelerate prepares the engine, and multiplies by a micro batch size that is not there."""
+    requires = config.knowledge.table("transformers", "requires")
+    prepares = config.stack == "accelerate" or requires["accelerate"]["prepares"]
+    return prepares and config.knowledge.stack_does("micro-batch-size-is-multiplied-unasked")
 
 
 @rule("DS512", "batch-arithmetic", severity="error", effects=("rejected",))

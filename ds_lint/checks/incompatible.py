@@ -23,9 +23,22 @@ STAGE = ("zero_optimization", "stage")
     keys=("zero_optimization",),
 )
 def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
-    """``auto_find_batch_size`` with ZeRO-3, which the Trainer refuses."""
+    """``auto_find_batch_size`` with ZeRO-3, which the Trainer refuses; for a few releases it refused every stage."""
     argument, stage = set_argument(config, "auto_find_batch_size"), config.node(*STAGE)
-    if argument is None or stage is None or stage.kind == "string" or zero_stage(config) != 3:
+    if argument is None:
+        return
+    if config.knowledge.stack_does("auto-find-batch-size-is-refused"):
+        yield Problem(
+            None,
+            config.opening,
+            f"transformers {config.knowledge.target['transformers']} refuses auto_find_batch_size with DeepSpeed: "
+            "Trainer() raises",
+            {"trainer": rejected("initialize")},
+            help="Leave auto_find_batch_size out and say a per_device_train_batch_size.",
+            label="with auto_find_batch_size",
+            related=said_at(argument, "auto_find_batch_size"),
+        )
+    if stage is None or stage.kind == "string" or zero_stage(config) != 3:
         return  # a stage in quotes: stage_as_string
     if config.knowledge.stack_does("auto-find-batch-size-is-refused-at-stage-3"):
         yield Problem(

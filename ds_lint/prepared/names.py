@@ -94,7 +94,7 @@ class Names:
     def _of_plugin(self, field: Facts) -> Any:
         """A field of DeepSpeedPlugin that nobody gives, with no word about it in the environment."""
         value = field["default"] if field["default"] is not None else field.get("otherwise")
-        return value == "true" if field["type"] == "bool" else value
+        return value == "true" if value in ("true", "false") else value  # up to 0.29.3, devices are declared bool too
 
     def _training_steps(self) -> Any:
         """Known only where they are given: the others follow from the data."""
@@ -112,12 +112,10 @@ class Names:
         if UNKNOWN in (steps, share):
             return UNKNOWN
         if declared is None or declared["default"] is None:
-            steps = share = steps if share is None else share
-            is_number = steps >= 1
-        else:
-            is_number = steps > 0
-        if is_number or not share:
-            return int(steps) if is_number else 0
+            share = steps if share is None else share
+            steps = int(share)
+        if steps > 0 or not share:
+            return max(steps, 0)
         total = self._training_steps()
         return UNKNOWN if total is UNKNOWN else ceil(total * share)
 

@@ -40,6 +40,8 @@ class Stages:
         """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
         self._names.refusals = self._table(library, "refusals")
         try:
+            if (library, stage) == ("accelerate", "prepare"):
+                self._multiply()
             self._demand(library, stage)
             self._insert(library, stage)
             self._refuse(library, stage)
@@ -48,6 +50,12 @@ class Stages:
         except _ERRORS as error:
             message = f"{type(error).__name__}: {error}"
             self.prepared.refusals.append(Refusal(message, library, stage, is_trip=True))
+
+    def _multiply(self) -> None:
+        """The product of the batch sizes, which older releases have ready before they look who asks for it."""
+        size = self.values.get("train_micro_batch_size_per_gpu")
+        if size is None and self._knowledge.stack_does("micro-batch-size-is-multiplied-unasked"):
+            raise TypeError("unsupported operand type(s) for *: 'NoneType' and 'int'")
 
     @property
     def are_matched_anew(self) -> bool:
