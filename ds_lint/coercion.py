@@ -23,6 +23,7 @@ _INTEGER_TEXT = r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?"
 _DIGITS = r"[0-9]+(_[0-9]+)*"
 _FLOAT_TEXT = rf"[+-]?(({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})(e[+-]?{_DIGITS})?|inf(inity)?|nan)"
 LARGEST = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
+_PAIR = 2  # a key and its value
 
 # Words for the kinds of ``takes``, in the order in which a message lists them.
 _TAKES_WORDS = {
@@ -265,8 +266,15 @@ def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | 
 
 
 def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    is_made_one = facts.get("lax") and (kind in ("array", "string") and not node.items and not value)  # dict([]) is {}
+    is_made_one = facts.get("lax") and kind in ("array", "string") and not value and all(map(_is_pair, node.items))
     return None if kind == "object" or is_made_one else "an object"
+
+
+def _is_pair(item: Node) -> bool:
+    """Whether ``dict([item])`` makes an entry of it."""
+    if item.kind == "string":
+        return len(str(item.value)) == _PAIR
+    return item.kind == "array" and len(item.items) == _PAIR and item.items[0].kind not in ("array", "object")
 
 
 _CHECKS = {

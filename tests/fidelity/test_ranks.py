@@ -22,10 +22,19 @@ from ds_lint.memory import model_states
 pytestmark = pytest.mark.fidelity
 
 PARTED = "gloo/transport|Detected a disagreement"  # what the ranks raise that wait for others
+OUTDATED = "'numactl'|modified inplace"  # a program that 0.14 asks for its cores; 0.18 with today's torch
 
 needs_stage_3_leaves = pytest.mark.skipif(
     knowledge().find(("zero_optimization", "leaf_module")) is None, reason="DeepSpeed has no leaf_module"
 )
+
+
+def first_answer(done):
+    """What the first rank found out; a run that stops whatever the config says tells nothing about it."""
+    if any(re.search(OUTDATED, error) for error in done.errors):
+        pytest.skip(f"DeepSpeed {INSTALLED.deepspeed} does not run here on two ranks")
+    assert done.is_complete, "\n".join(done.errors)
+    return done.answers[0]
 
 
 # ------------------------------------------------------------------------------------------------------------- DS350
@@ -65,8 +74,7 @@ def test_ranks_that_run_different_experts_part_ways(model_type, leaf):
 @pytest.mark.parametrize(("one", "together"), [(100_000, 2**62), (64, 2**62), (1024, 1100), (0, 2**62)])
 def test_parameters_below_the_threshold_stay_whole(one, together):
     done = run("persistence", str(one), str(together))
-    assert done.is_complete, "\n".join(done.errors)
-    answer = done.answers[0]
+    answer = first_answer(done)
     model = Model(
         "",
         {"model_type": "llama"},
@@ -90,8 +98,7 @@ def test_parameters_below_the_threshold_stay_whole(one, together):
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_states_take_what_is_said_and_little_more(stage):
     done = run("states", str(stage))
-    assert done.is_complete, "\n".join(done.errors)
-    answer = done.answers[0]
+    answer = first_answer(done)
     facts = Facts(world_size=2)
     facts.model = Model("", {"dtype": "bfloat16"}, parameter_count=answer["parameters"])
     config = {
