@@ -266,7 +266,8 @@ def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | 
 
 
 def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
-    is_made_one = facts.get("lax") and kind in ("array", "string") and not value and all(map(_is_pair, node.items))
+    is_pairs = all(map(_is_pair, node.items)) if facts.get("unknown") != "rejected" else not node.items
+    is_made_one = facts.get("lax") and kind in ("array", "string") and not value and is_pairs  # dict([]) is {}
     return None if kind == "object" or is_made_one else "an object"
 
 
