@@ -103,6 +103,13 @@ AS_SAID = {  # config, arguments, where it stops, a part of the error, the stage
         "NoneType",
         "initialize",
     ),
+    "old-offload-with-own-optimizer": (
+        {**BASE, "zero_optimization": {"stage": 2, "cpu_offload": True}},
+        {},
+        "train",
+        "client provided optimizer",
+        "initialize",
+    ),
     "stage-missing-on-save": ({**BASE, "zero_optimization": {}}, {}, "train", "KeyError: 'stage'", None),
 }
 
