@@ -122,6 +122,12 @@ def test_a_run_stops_where_the_finding_says(name):
     assert findings(config, arguments or {"seed": 1})[name].stage == stage
 
 
+def test_no_bf16_is_missed_beside_fp16():
+    config = {**STAGE_2, "fp16": {"enabled": True}, "bf16": None}
+    assert train(config, {"fp16": True}).at == "Trainer"
+    assert findings(config, {"fp16": True})["precision-null"].stage == "initialize"
+
+
 def test_a_schedule_is_built_before_the_optimizer_of_the_config_is_wrapped():
     config, arguments = {**STAGE_2, "optimizer": ADAMW}, {"lr_scheduler_type": "polynomial"}
     assert train(config, {**SAVED, **arguments}).error is None
