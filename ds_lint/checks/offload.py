@@ -236,3 +236,28 @@ def _offload(config: Config) -> Member | None:
     """The device that the optimizer is to be offloaded to, or None where it is not."""
     member = config.member(*DEVICE)
     return member if member is not None and member.value.value in ("cpu", "nvme") else None
+
+
+@rule("DS327", "old-offload-with-own-optimizer", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
+def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
+    """``cpu_offload`` in a config without an optimizer: Accelerate does not see that the run offloads.
+
+    Sources: ``_prepare_deepspeed`` in ``accelerate/accelerator.py`` looks at ``offload_optimizer`` before it puts a CPU
+    optimizer of DeepSpeed for another one; ``_configure_optimizer`` in ``deepspeed/runtime/engine.py`` refuses others.
+    """
+    member, force = config.member(ZERO, "cpu_offload"), config.node("zero_force_ds_cpu_optimizer")
+    if member is None or not is_on(config, ZERO, "cpu_offload") or "deepspeed" in config.stacks:
+        return
+    if config.node("optimizer") is not None or config.node(ZERO, "offload_optimizer") is not None:
+        return
+    is_forced = config.knowledge.find(("zero_force_ds_cpu_optimizer",)) is not None and (force is None or force.value)
+    if is_forced and zero_stage(config) in (1, 2, 3):
+        yield Problem(
+            (ZERO, "cpu_offload"),
+            member.key_span,
+            "Accelerate puts a CPU optimizer of DeepSpeed for the one of the script only where it finds "
+            "`offload_optimizer`; with the old `cpu_offload` DeepSpeed gets another optimizer and refuses it",
+            {"trainer": rejected("initialize"), "accelerate": RISK},
+            help='Write "offload_optimizer": {"device": "cpu"} instead.',
+            label="not seen by Accelerate",
+        )

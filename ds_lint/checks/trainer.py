@@ -113,17 +113,18 @@ def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
 def precision_null(config: Config) -> Iterator[Problem]:
     """``fp16: null`` or ``bf16: null``, into which Accelerate looks without asking whether it is there.
 
-    Source: ``AcceleratorState.mixed_precision`` in ``accelerate/state.py``, which looks at bf16 where fp16 is off.
+    Sources: ``AcceleratorState.mixed_precision`` in ``accelerate/state.py``, which looks at bf16 where fp16 is off, and
+    ``set_mixed_precision`` in ``accelerate/utils/dataclasses.py``, which does so where the Trainer says fp16.
     """
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if not config.knowledge.table("transformers", "requires")["accelerate"]["prepares"]:
         concerned = [stack for stack in concerned if stack != "trainer"]
     for name in ("fp16", "bf16"):
         member = config.member(name)
+        if name == "bf16" and is_truthy(config.node("fp16", "enabled")):
+            concerned = [stack for stack in concerned if stack == "trainer"]
         if member is None or member.value.kind != "null" or not concerned:
             continue
-        if name == "bf16" and is_truthy(config.node("fp16", "enabled")):
-            return
         yield Problem(
             (name,),
             member.value.span,

@@ -103,6 +103,13 @@ AS_SAID = {  # config, arguments, where it stops, a part of the error, the stage
         "NoneType",
         "initialize",
     ),
+    "old-offload-with-own-optimizer": (
+        {**BASE, "zero_optimization": {"stage": 2, "cpu_offload": True}},
+        {},
+        "train",
+        "client provided optimizer",
+        "initialize",
+    ),
     "stage-missing-on-save": ({**BASE, "zero_optimization": {}}, {}, "train", "KeyError: 'stage'", None),
 }
 
@@ -113,6 +120,12 @@ def test_a_run_stops_where_the_finding_says(name):
     run = train(config, {**SAVED, **arguments})
     assert (run.at, error in str(run.error)) == (at, True), run.error
     assert findings(config, arguments or {"seed": 1})[name].stage == stage
+
+
+def test_no_bf16_is_missed_beside_fp16():
+    config = {**STAGE_2, "fp16": {"enabled": True}, "bf16": None}
+    assert train(config, {"fp16": True}).at == "Trainer"
+    assert findings(config, {"fp16": True})["precision-null"].stage == "initialize"
 
 
 def test_a_schedule_is_built_before_the_optimizer_of_the_config_is_wrapped():
