@@ -18,6 +18,9 @@ from ds_lint import linting
 
 pytestmark = pytest.mark.fidelity
 
+# What DeepSpeed refuses once it is called, which `prepare` does not come to.
+DEEPSPEEDS_OWN = ("missing-parameter", "switch-needs-key", "optimizer-without-type")
+
 PLAIN = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
 
 
@@ -67,7 +70,7 @@ def test_every_key_with_auto():
             reason = f"{type(error).__name__}: {error}"
         findings = linting.lint_dict(config, stack="trainer", target=INSTALLED).findings
         rejected = [finding for finding in findings if finding.effect == "rejected" and finding.stage == "initialize"]
-        rejected = [finding for finding in rejected if finding.name not in ("missing-parameter", "switch-needs-key")]
+        rejected = [finding for finding in rejected if finding.name not in DEEPSPEEDS_OWN]
         if runs == bool(rejected):
             wrong.append(f"{'.'.join(path)}: {'runs' if runs else reason[:90]}, ds-lint: {[f.code for f in findings]}")
     assert wrong == []
