@@ -16,6 +16,7 @@ from tools.extract.releases import UnavailableError, reason
 PINS = Path(__file__).parent.parent.parent / "requirements" / "fidelity.txt"
 # What the setup.py of a release imports; that of an old one imports torch too, so it is not built in isolation.
 TO_BUILD = ("setuptools", "wheel", "psutil", "py-cpuinfo")
+TO_TEST = ("pytest", "jsonschema")  # the other dependencies of ds-lint come with transformers
 WITHOUT_OPS = {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}  # stand-ins take the place of the compiled ops
 
 
@@ -29,7 +30,8 @@ def make(release: str, folder: Path, *, fresh: bool) -> Path:
     _install(python, torch)  # first and pinned: DeepSpeed's open range would fetch a build for GPUs
     _install(python, *TO_BUILD)
     wanted = {**others, "deepspeed": release}
-    _install(python, "--no-build-isolation", torch, *(f"{name}=={number}" for name, number in wanted.items()), "pytest")
+    exact = [f"{name}=={number}" for name, number in wanted.items()]
+    _install(python, "--no-build-isolation", torch, *exact, *TO_TEST)
     return python
 
 
