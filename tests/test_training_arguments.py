@@ -159,6 +159,10 @@ def test_an_object_is_read_by_its_fields():
         ('{"bf16": true,}', r"args.json:1:15: .+"),
         ("[1]", "args.json: training arguments are an object of fields, and this is none"),
         ('{"zero_optimization": {}}', "args.json names no field of TrainingArguments"),
+        (
+            '{"bf16": {"enabled": true}, "gradient_accumulation_steps": 4}',
+            "args.json is a DeepSpeed config; training arguments are fields of TrainingArguments",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, text, complaint):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.config import Config
+    from ds_lint.facts.training import Argument
     from ds_lint.tree import Node
 
 ZERO = "zero_optimization"
@@ -201,8 +202,8 @@ def resume_without_states(config: Config) -> Iterator[Problem]:
 
     Source: ``deepspeed_load_checkpoint`` in ``transformers/integrations/deepspeed.py``.
     """
-    only_model, resumed = set_argument(config, "save_only_model"), set_argument(config, "resume_from_checkpoint")
-    if only_model is None or resumed is None or str(resumed.value).lower() == "false":
+    only_model, resumed = set_argument(config, "save_only_model"), _resumed(config)
+    if only_model is None or resumed is None:
         return
     if _stage_without_gathering(config) is not None:
         return  # whole checkpoints after all: weights_not_gathered_on_save
@@ -253,12 +254,16 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     member = config.member(*path)
     if member is None or member.value.value != "nvme" or zero_stage(config) != 3:
         return
+    resumed = None
     if config.knowledge.does("nvme-states-are-loaded-in-part"):
+        resumed = _resumed(config)
+        severity = "warning" if resumed else "info"  # whoever does not resume loses nothing
         what = (
             "resuming from a checkpoint restores the optimizer states that lie on NVMe as files, and nothing else of "
             "the optimizer: Adam counts its steps from the start, and weights and moments below 1 MiB are lost"
         )
     elif config.knowledge.does("nvme-states-are-not-saved"):
+        severity = "warning"
         what = f"DeepSpeed {config.knowledge.deepspeed} saves no optimizer states from NVMe: saving a checkpoint raises"
     else:
         return
@@ -269,4 +274,12 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         RISK,
         help='Write "cpu" if host memory is large enough, or do not plan to resume this run.',
         label="not in the checkpoint",
+        severity=severity,
+        related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
     )
+
+
+def _resumed(config: Config) -> Argument | None:
+    """``resume_from_checkpoint``, if the training arguments ask for it."""
+    resumed = set_argument(config, "resume_from_checkpoint")
+    return resumed if resumed is not None and str(resumed.value).lower() != "false" else None

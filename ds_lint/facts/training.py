@@ -141,6 +141,8 @@ def of_file(path: str) -> TrainingArguments:
     for name, value, span in members:
         line, _ = document.position(span.start)
         given[name] = Argument(_as_json_has_it(value), f"{path}:{line}", document, span)
+    if any(name in given and isinstance(given[name].value, dict) for name in ("fp16", "bf16")):
+        raise UnreadableFact(f"{path} is a DeepSpeed config; training arguments are fields of TrainingArguments")
     return TrainingArguments(given, path)
 
 
