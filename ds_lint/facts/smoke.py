@@ -1,0 +1,97 @@
+"""What a short training run verified: the fact that ``ds_lint.smoke`` finds out and the rules DS9xx judge by.
+
+Plain records without a library behind them: a report, a rule and a page are made from them on machines without torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+FAKE = "fake"  # rank 0 of a world that is not there
+CPU = "cpu-gloo"
+CUDA = "cuda-nccl"
+MODES = (CPU, CUDA, FAKE)
+
+STATUSES = ("error", "fail", "warn", "skip", "pass")  # worst first
+
+
+class Adaptation(NamedTuple):
+    """Something that the run had to do otherwise than the user will, because of the machine or the small model."""
+
+    key: str | None  # dotted key path of the config, or ``--flag`` of a training argument; None for neither
+    before: Any  # None: it was not there
+    after: Any  # None: it was taken away
+    why: str
+
+
+class Check(NamedTuple):
+    """One promise of the config, and what the run showed of it.
+
+    ``error`` is for what could not be found out. ``adapted`` says that the property was changed for the run, so that
+    what passed is verified with that adaptation only.
+    """
+
+    id: str  # "optimizer-states"
+    status: str
+    key: str | None  # the dotted key path that promises it
+    expected: Any
+    observed: Any
+    unit: str | None  # "elements", "ranks"
+    message: str  # one sentence
+    help: str = ""
+    adapted: bool = False
+
+
+class RankEnd(NamedTuple):
+    """How one rank ended: ``ok``, ``exception``, ``signal`` or ``timeout``, in which phase, and with what error."""
+
+    rank: int
+    exit: str
+    phase: str
+    error: str | None = None
+
+
+class Step(NamedTuple):
+    """One optimizer step as rank 0 saw it."""
+
+    loss: float
+    learning_rates: list[float]  # of each parameter group, with which the step was made
+    loss_scale: float | None
+    gradient_norm: float | None  # before clipping
+    is_skipped: bool
+
+
+class Held(NamedTuple):
+    """What one rank holds of one kind of thing: elements, and the bytes that they take."""
+
+    elements: int
+    bytes: int
+
+
+class Verdict(NamedTuple):
+    """One run: how it was made, what it showed."""
+
+    path: str
+    stack: str
+    mode: str  # one of MODES
+    world_size: int
+    status: str  # "pass", "warn", "fail", or "error": could not run, which is never a pass
+    adaptations: list[Adaptation]
+    checks: list[Check]
+    ranks: list[RankEnd]
+    seconds: float
+    model: str  # in words: "tiny Llama, 24,736 parameters"
+    parameter_count: int
+    steps: list[Step]
+    # By rank, what it holds after the steps, by kind: "parameters", "gradients", "master weights", "exp_avg" ...
+    held: list[dict[str, Held]]
+    versions: dict[str, str]  # of python, torch, deepspeed, transformers, accelerate
+    error: str | None = None  # why it could not run, in one sentence
+    log: str | None = None  # the file with what the libraries printed; kept only where something went wrong
+    peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
+
+
+def worst(statuses: list[str]) -> str:
+    """The worst of some statuses; skipped checks alone verify nothing, and are a pass of what was asked."""
+    found = min(statuses, key=STATUSES.index, default="pass")
+    return "pass" if found == "skip" else found
