@@ -54,6 +54,7 @@ class Finding:
 
     __slots__ = (
         "code",
+        "confirmed",
         "effect",
         "effects",
         "fix",
@@ -105,6 +106,7 @@ class Finding:
         self.fix = fix
         # By library, the first and last release of each stretch for which it holds; None: for all that were judged.
         self.releases = releases
+        self.confirmed: str | None = None  # what a run of the config showed, where it showed the same
 
     @property
     def held_for(self) -> str:

@@ -47,6 +47,10 @@ def _has_policies(config: Config) -> bool:
     return bool(config.policies)
 
 
+def _was_run(config: Config) -> bool:
+    return bool(config.facts.smoke)
+
+
 def _has_issues(config: Config) -> bool:
     return bool(config.document.issues)
 
@@ -58,6 +62,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),
+    (_was_run, ("smoke",)),
     (_has_issues, ("suppressions", "syntax")),
 )
 

@@ -56,6 +56,10 @@ class Terms:
         self.policies = policies
         self.is_upgrade = is_upgrade
 
+    def about(self, facts: Facts, stack: str) -> Terms:
+        """The same terms for a config of which more is known."""
+        return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "facts": facts, "stack": stack})
+
     def judge(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on anyway."""
         return judge(

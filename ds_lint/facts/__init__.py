@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
+    from ds_lint.facts.smoke import Verdict
     from ds_lint.facts.training import TrainingArguments
 
 
@@ -66,7 +67,7 @@ class Facts:
     ``origins`` has what is known and who says so, in words, by the name of the fact.
     """
 
-    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "training", "world_size")
+    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "smoke", "training", "world_size")
 
     def __init__(
         self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
@@ -79,6 +80,7 @@ class Facts:
         self.host_memory: int | None = None  # bytes on each node
         self.async_io: bool | None = None  # whether there is libaio
         self.origins: dict[str, str] = {}
+        self.smoke: list[Verdict] = []  # what runs of the config showed
 
     @property
     def ranks_per_node(self) -> int | None:

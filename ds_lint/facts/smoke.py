@@ -43,7 +43,11 @@ class Check(NamedTuple):
 
 
 class RankEnd(NamedTuple):
-    """How one rank ended: ``ok``, ``exception``, ``signal`` or ``timeout``, in which phase, and with what error."""
+    """How one rank ended, in which phase, and with what error.
+
+    ``exit`` is ``ok``, ``exception``, ``signal`` (somebody killed it), ``timeout``, or ``ended``: by ds-lint, because
+    another rank had failed.
+    """
 
     rank: int
     exit: str

@@ -37,7 +37,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-import recording
+from ds_lint.smoke import recording
 
 Level = Literal["parse", "construct", "initialize", "train"]
 Stage = Literal["load", "parse", "initialize", "train"]
@@ -46,7 +46,7 @@ Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at t
 
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
-HERE = str(Path(__file__).parent)
+OURS = (str(Path(__file__).parent), recording.__file__)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # What the libraries say when this machine is at fault, and not the config.
@@ -419,9 +419,6 @@ class _Judge:
             self.original = copy.deepcopy(config)
         return recording.wrap(_inside(config, self.directory), (), self.log)
 
-    def _recording_result(self, function: Callable[[Any], Any], section: str) -> Callable[[Any], Any]:
-        return lambda config: recording.wrap(function(config), (section,), self.log)
-
     # ------------------------------------------------------------------------------------------------------ the patches
 
     def _patch(self) -> None:
@@ -436,19 +433,11 @@ class _Judge:
         import torch._dynamo
         from deepspeed.ops.op_builder.builder import OpBuilder
         from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
-        from deepspeed.runtime import config as ds_config
-        from deepspeed.runtime import config_utils, engine
         from deepspeed.utils import logger
 
         judge = self
         self.get_rank, self.get_world_size = deepspeed.comm.get_rank, deepspeed.comm.get_world_size
-        recording.watch_models(config_utils.DeepSpeedConfigModel)
-        engine.dict = recording.RecordingDict
-
-        # Both copy the section item by item into a plain dict, and the engine reads that.
-        for name, section in (("get_data_efficiency_config", "data_efficiency"), ("get_pipeline_config", "pipeline")):
-            setattr(ds_config, name, judge._recording_result(getattr(ds_config, name), section))
-
+        recording.watch()
         load_file = hjson.load
 
         def load(file: Any, **options: Any) -> Any:
@@ -526,7 +515,7 @@ def _dotted(path: recording.KeyPath) -> str:
 def _where(error: BaseException) -> str:
     """The innermost frame of the error that is not ours, as `deepspeed/runtime/engine.py:2482 _configure`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(HERE):
+        if not frame.filename.startswith(OURS):
             return f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"
     return ""
 

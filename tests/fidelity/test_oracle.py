@@ -25,11 +25,12 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-import recording
 import standins
 import torch
 from installed import measured_with_the_newest
 from oracle import Oracle
+
+from ds_lint.smoke import recording
 
 pytestmark = pytest.mark.fidelity
 

@@ -24,9 +24,10 @@ KeyPath = tuple["str | int", ...]
 class Log:
     """What happened to the keys of one config; shared by all its sections and their copies."""
 
-    __slots__ = ("auto_dropped", "candidates", "read")
+    __slots__ = ("auto_dropped", "candidates", "read", "readers")
 
-    def __init__(self) -> None:
+    def __init__(self, readers: str = "") -> None:
+        self.readers = readers  # how the names of the modules begin whose reading counts
         self.read: set[KeyPath] = set()
         self.auto_dropped: set[KeyPath] = set()
         # Sections that the next model may be made from: those swept, and values in models.
@@ -57,6 +58,8 @@ class RecDict(dict[Any, Any]):
         if not dict.__contains__(self, key):
             return
         frame = sys._getframe(2)
+        if not frame.f_globals.get("__name__", "").startswith(self._log.readers):
+            return
         # `f(**d)`, `{**d}` and `dict(d)` are C code that calls `d.keys()` and then `d[k]` for every key, all within one
         # instruction of the caller. Python code that loops over the keys does it in two instructions.
         swept = self._sweep == (frame.f_code, frame.f_lasti)
@@ -199,11 +202,26 @@ def _same(section: RecDict, data: dict[str, Any]) -> bool:
     )
 
 
-def start() -> Log:
+def start(readers: str = "") -> Log:
     """A new log, and the one that watched models write to."""
     global _current  # noqa: PLW0603 - the models are watched for one log at a time
-    _current = Log()
+    _current = Log(readers)
     return _current
+
+
+def watch() -> None:
+    """Make the parts of DeepSpeed that copy sections of the config go on recording in the copies."""
+    from deepspeed.runtime import config, config_utils, engine
+
+    watch_models(config_utils.DeepSpeedConfigModel)
+    engine.dict = RecordingDict
+    # Both copy the section item by item into a plain dict, and the engine reads that.
+    for name, section in (("get_data_efficiency_config", "data_efficiency"), ("get_pipeline_config", "pipeline")):
+        setattr(config, name, _recording_result(getattr(config, name), section))
+
+
+def _recording_result(function: Callable[[Any], Any], section: str) -> Callable[[Any], Any]:
+    return lambda read_from: wrap(function(read_from), (section,), _current)
 
 
 _current = Log()

@@ -1,0 +1,84 @@
+"""``ds-lint check --smoke``: train with each config, and report what it showed beside what was judged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ds_lint.choice import choose
+from ds_lint.facts import Facts
+from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
+from ds_lint.smoke.proving import RANKS, SECONDS, Wish, provefrom ds_lint.targets.distributions import installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.commands.terms import Terms
+    from ds_lint.facts.smoke import Verdict
+    from ds_lint.finding import Finding
+    from ds_lint.output.report import FileReport
+
+_RUN_RULES = "DS9"
+_BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
+
+
+class Smoke(NamedTuple):
+    """What the command line says about runs."""
+
+    wish: Wish = Wish(RANKS, SECONDS)
+    report: str | None = None  # the HTML file to write
+
+
+def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
+    """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
+    complaints: list[str] = []
+    with ended_by_signal(), Pool() as pool:
+        for report, terms in judged:
+            verdict = _verdict(pool, report, terms, smoke, complaints)
+            if verdict is None:
+                break  # the libraries are missing: the next config fares no better
+            report.smoke = [verdict]
+            _add_findings(report, terms, verdict)
+            if verdict.status == "error":
+                complaints.append(f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}")
+    return complaints
+
+
+def _verdict(pool: Pool, report: FileReport, terms: Terms, smoke: Smoke, complaints: list[str]) -> Verdict | None:
+    try:
+        _ = pool.versions
+    except CouldNotRun as error:
+        complaints.append(f"the smoke run could not be made: {error}")
+        return None
+    # The releases that run are the installed ones, whatever the project pins.
+    target = choose("", {}, installed("")).newest
+    stack = report.stack or terms.stack
+    return prove(pool, report.document, stack=stack, facts=terms.facts, target=target, wish=smoke.wish)
+
+
+def _log(verdict: Verdict) -> str:
+    return f" (what the libraries printed: {verdict.log})" if verdict.log else ""
+
+
+def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
+    """The findings of the rules about runs; one that says again what was found before confirms that instead."""
+    facts = Facts(world_size=terms.facts.world_size, nodes=terms.facts.nodes, training=terms.facts.training)
+    facts.smoke = [verdict]
+    terms = terms.about(facts, verdict.stack)
+    found = [one for one in terms.judge(report.document, terms.rules).findings if one.code.startswith(_RUN_RULES)]
+    new = []
+    for finding in found:
+        earlier = next((one for one in report.findings if _says_the_same(one, finding)), None)
+        if earlier is None:
+            new.append(finding)
+        else:
+            earlier.confirmed = finding.message
+    report.add(new)
+
+
+def _says_the_same(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run is what another has foretold."""
+    if finding.name == "run-is-refused":
+        stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
+        return earlier.effect == "rejected" and earlier.stage in stages
+    return finding.name == "key-is-never-read" and earlier.effect == "ignored" and earlier.key == finding.key
+
+

@@ -1,0 +1,253 @@
+"""What a run does otherwise than the user will, so that it fits this machine and a small model; every change is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from ds_lint.config import Config
+from ds_lint.facts.smoke import CPU, FAKE, Adaptation
+from ds_lint.facts.training import UNKNOWN
+from ds_lint.arguments import argument, fields
+from ds_lint.smoke.asked import BATCH, ZERO, completed
+from ds_lint.smoke.job import Edit, Removed
+from ds_lint.switches import is_on, number_of, zero_stage
+from ds_lint.tree import dotted, plain
+
+MOST_SAMPLES = 8  # of a micro batch: more show nothing more
+MOST_MICRO_STEPS = 2  # of an accumulation window, likewise
+_MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
+_GROUPS = ("zero_hpz_partition_size", "mics_shard_size")  # ranks among which something is shared
+
+# Training arguments that would reach outside the run, or need what this machine may not have.
+_ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "push_to_hub": (False, "nothing leaves this machine"),
+    "report_to": ("none", "nothing leaves this machine"),
+    "resume_from_checkpoint": (None, "the run resumes from a checkpoint of its own"),
+    "load_best_model_at_end": (False, "nothing is evaluated"),
+    "save_strategy": ("no", "the run saves once, where it is looked at"),
+    "eval_strategy": ("no", "nothing is evaluated"),
+    "evaluation_strategy": ("no", "nothing is evaluated"),
+    "do_eval": (False, "nothing is evaluated"),
+    "dataloader_num_workers": (0, "the data is made up"),
+    "dataloader_prefetch_factor": (None, "the data is made up"),
+    "dataloader_persistent_workers": (False, "the data is made up"),
+    "group_by_length": (False, "the data is made up"),
+    "train_sampling_strategy": ("random", "the data is made up"),
+    "torch_compile": (False, "no compiler is started"),
+    "tf32": (None, "the run is made without a GPU"),
+    "use_cpu": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
+    "no_cuda": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
+    "hub_model_id": (None, "nothing leaves this machine"),
+    "hub_token": (None, "nothing leaves this machine"),
+    "local_rank": (-1, "the run has ranks of its own"),
+}
+_NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
+
+
+@dataclass
+class Changes:
+    """The changes of one run: edits of the config, fields of TrainingArguments, and what to tell of them."""
+
+    edits: list[Edit] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)
+    adaptations: list[Adaptation] = field(default_factory=list)
+
+    def set(self, config: Config, path: tuple[str, ...], value: Any, why: str) -> None:
+        """Put a value under a key path of the config; None where it says that already."""
+        node = config.written.at(path)
+        before = plain(node) if node is not None else None
+        if node is not None and before == value and type(before) is type(value):
+            return
+        self.edits.append(Edit(path, value))
+        self.adaptations.append(Adaptation(dotted(path), before, None if value is Removed else value, why))
+
+    @property
+    def adapted(self) -> frozenset[str]:
+        """The dotted key paths that the run has otherwise."""
+        return frozenset(one.key for one in self.adaptations if one.key)
+
+
+def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> Changes:
+    """The changes for a run of so many ranks below a folder."""
+    changes = Changes()
+    if config.stack != "deepspeed":
+        _arguments(config, changes, steps, mode)
+    if mode != FAKE:
+        _batch(config, changes, ranks)
+        _small_model(config, changes)
+        _groups(config, changes, ranks)
+    _paths(config, changes, folder)
+    if mode == CPU and is_on(config, "fp16", "enabled"):
+        changes.adaptations.append(Adaptation("fp16.enabled", True, True, "a CPU computes in fp16 here, which is slow"))
+    return changes
+
+
+def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
+    """The training arguments as they were given, but for those that would leave the run."""
+    known = fields(config)
+    training = config.facts.training
+    for name in training.given if training is not None else ():
+        found = argument(config, name)
+        if name not in known or found is None or found.value is UNKNOWN or name in _NOT_TOLD:
+            continue
+        changes.training[name] = found.value
+    for name, (value, why) in _ARGUMENTS.items():
+        if name not in known or (name == "tf32" and mode != CPU):
+            continue
+        given = changes.training.get(name)
+        if name in changes.training and given != value:
+            changes.adaptations.append(Adaptation(f"--{name}", given, value, why))
+        if name in changes.training or name in ("report_to", "save_strategy", "disable_tqdm"):
+            changes.training[name] = value
+    changes.training["disable_tqdm"] = True
+    changes.training["dataloader_pin_memory"] = False
+    if not (changes.training.get("max_steps") or 0) > 0:
+        epochs = changes.training.pop("num_train_epochs", None)
+        changes.training["max_steps"] = steps
+        if epochs is not None:
+            changes.adaptations.append(
+                Adaptation("--num_train_epochs", epochs, None, f"the training is {steps} steps long")
+            )
+    _number(changes, "warmup_steps")
+
+
+def _number(changes: Changes, name: str) -> None:
+    """A number of an argument that may be written as text."""
+    value = changes.training.get(name)
+    if isinstance(value, str) and value.isdigit():
+        changes.training[name] = int(value)
+
+
+# -------------------------------------------------------------------------------------------------------- batch sizes
+
+
+def _batch(config: Config, changes: Changes, ranks: int) -> None:
+    """Batch sizes that fit so many ranks, keep a window of accumulation, and are quick."""
+    if is_on(config, "elasticity", "enabled"):
+        changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and the run has {ranks} ranks")
+    train, micro, steps = (_given(config, name) for name in BATCH)
+    why = f"the run has {ranks} ranks"
+    if config.stack != "deepspeed":
+        _trainers_batch(config, changes, ranks)
+        return
+    real = config.world_size
+    fits = completed(train, micro, steps, real) if real else None
+    micro = micro or (fits.micro if fits else None)
+    steps = steps or (fits.accumulation_steps if fits else 1 if micro is None or train is None else None)
+    if micro is not None and steps is None and train is not None:
+        steps = 1 if train // micro < 2 else 2  # nobody knows how many ranks share the rest
+    if micro is None and train is not None:
+        micro = max(1, train // (steps or 1) // ranks) if real is None else max(1, train // (steps or 1) // real)
+    if micro is None:
+        return  # DeepSpeed refuses it, here as there
+    small = min(micro, MOST_SAMPLES)
+    window = _window(config, steps or 1)
+    if fits is None and not _may_fit(train, micro, steps):
+        return  # it fits no number of ranks, and so shows what happens
+    wanted = dict(zip(BATCH, (small * window * ranks, small, window), strict=True))
+    if _stays(config, wanted, ranks):
+        return
+    for name in BATCH:
+        if config.written.get(name) is not None or (name == BATCH[2] and window > 1):
+            changes.set(config, (name,), wanted[name], why if name == BATCH[0] else _why(name, wanted[name]))
+    if config.written.get(BATCH[1]) is None and config.written.get(BATCH[0]) is None:
+        changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
+
+
+def _why(name: str, value: int) -> str:
+    if name == BATCH[1]:
+        return "a smaller batch shows the same"
+    return "a window of two micro steps shows what is kept between them" if value > 1 else "the run is short"
+
+
+def _window(config: Config, steps: int) -> int:
+    """Micro steps of a window: two where ZeRO partitions gradients or may not, because only between them it shows."""
+    return MOST_MICRO_STEPS if zero_stage(config) in (1, 2) else min(steps, MOST_MICRO_STEPS)
+
+
+def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
+    """Whether the config as it is gives these batch sizes."""
+    found = completed(*(_given(config, name) for name in BATCH), ranks)
+    return found is not None and tuple(found) == tuple(wanted.values())
+
+
+def _may_fit(train: int | None, micro: int, steps: int | None) -> bool:
+    """Whether there is a number of ranks for which the batch sizes fit."""
+    return train is None or steps is None or (micro * steps > 0 and train % (micro * steps) == 0)
+
+
+def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
+    """The same where the training arguments say the sizes too: both are changed, if they agree."""
+    micro_name, steps_name = "per_device_train_batch_size", "gradient_accumulation_steps"
+    micro, steps = _argument(config, micro_name, 8), _argument(config, steps_name, 1)
+    train, written_micro, written_steps = (_given(config, name) for name in BATCH)
+    if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
+        return  # the Trainer compares them, and says so
+    if train is not None and (train % (micro * steps) or config.world_size not in (None, train // (micro * steps))):
+        return
+    small, window = min(micro, MOST_SAMPLES), _window(config, steps)
+    for name, value, before, key in (
+        (micro_name, small, micro, BATCH[1]),
+        (steps_name, window, steps, BATCH[2]),
+    ):
+        changes.training[name] = value
+        if config.written.get(key) is not None and _given(config, key) is not None:
+            changes.set(config, (key,), value, _why(key, value))
+        elif value != before:
+            changes.adaptations.append(Adaptation(f"--{name}", before, value, _why(key, value)))
+    if train is not None:
+        changes.set(config, (BATCH[0],), small * window * ranks, f"the run has {ranks} ranks")
+
+
+def _argument(config: Config, name: str, default: int) -> int | None:
+    """A whole number among the training arguments."""
+    found = config.argument(name)
+    value = found.value if found is not None else default
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _given(config: Config, name: str) -> int | None:
+    """A batch size that the config itself gives; None for ``"auto"``."""
+    node = config.written.get(name)
+    value = number_of(node) if node is not None and node.kind != "null" else None
+    return int(value) if value is not None and value > 0 else None
+
+
+# ----------------------------------------------------------------------------------------------- model, ranks and paths
+
+
+def _small_model(config: Config, changes: Changes) -> None:
+    """Every parameter of a small model is below a threshold that is meant for a large one."""
+    if zero_stage(config) != 3:
+        return
+    threshold = (ZERO, "stage3_param_persistence_threshold")
+    alias = (ZERO, "param_persistence_threshold")
+    path = alias if config.written.at(alias) is not None else threshold
+    why = "all parameters of a small model are smaller than that, and none would be sharded"
+    changes.set(config, path, 0, why)
+
+
+def _groups(config: Config, changes: Changes, ranks: int) -> None:
+    """Groups of ranks are no larger than the run."""
+    for name in _GROUPS:
+        size = number_of(node) if (node := config.written.at((ZERO, name))) is not None else None
+        if size is not None and size > ranks:
+            changes.set(config, (ZERO, name), ranks, f"the run has {ranks} ranks")
+
+
+def _paths(config: Config, changes: Changes, folder: str) -> None:
+    """Nothing is written but below the folder, and nothing is sent."""
+    for section in ("offload_optimizer", "offload_param"):
+        path = (ZERO, section, "nvme_path")
+        if config.written.at(path) is not None and config.written.at((ZERO, section, "device")) is not None:
+            changes.set(config, path, os.path.join(folder, "nvme"), "nothing is written but in a temporary folder")
+    for monitor in _MONITORS:
+        if is_on(config, monitor, "enabled"):
+            changes.set(config, (monitor, "enabled"), False, "nothing is logged or sent")
+    if is_on(config, "nebula", "enabled"):
+        changes.set(config, ("nebula", "enabled"), False, "nothing is sent")
+    if config.written.at(("flops_profiler", "output_file")) is not None:
+        path = ("flops_profiler", "output_file")
+        changes.set(config, path, os.path.join(folder, "flops"), "nothing is written but in a temporary folder")

@@ -1,0 +1,265 @@
+"""What the text asks for: worked out from the config and the training arguments, never from an engine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ds_lint import linting
+from ds_lint.arguments import is_asked_for
+from ds_lint.config import Config
+from ds_lint.constructors import optimizer_constructor
+from ds_lint.facts.training import UNKNOWN
+from ds_lint.knowledge import Target
+from ds_lint.prepared import prepare
+from ds_lint.suggest import is_typo, sibling
+from ds_lint.switches import is_on, model_dtype, number, number_of, zero_stage
+from ds_lint.tree import dotted, plain
+
+ZERO = "zero_optimization"
+GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
+BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
+_THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
+
+
+class Promise(NamedTuple):
+    """A value that the text asks for, and the dotted key path that does."""
+
+    value: Any
+    key: str | None
+
+
+class Batch(NamedTuple):
+    """Batch sizes that fit together."""
+
+    train: int
+    micro: int
+    accumulation_steps: int
+
+
+def as_dict(config: Config) -> dict[str, Any]:
+    """The config as Python has it."""
+    found = plain(config.written)
+    return found if isinstance(found, dict) else {}
+
+
+def with_meant_names(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
+    """The config with mistyped keys under the names that were meant, and by those how they are written.
+
+    A key that nobody reads asks for something all the same.
+    """
+    found, written = as_dict(config), {}
+    for visit in config.unknown:
+        *sections, name = visit.path
+        key = sibling(name, visit.section)
+        below: Any = found
+        for section in sections:
+            below = below.get(section) if isinstance(below, dict) else None
+        if key is None or not is_typo(name, key.name) or not isinstance(below, dict) or key.name in below:
+            continue
+        below[key.name] = below.pop(name)
+        written[dotted((*sections, key.name))] = dotted(visit.path)
+    return found, written
+
+
+class Asked:
+    """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed gets it if it means what it says.
+
+    ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.
+    """
+
+    def __init__(self, config: Config, changed: dict[str, Any], written_as: dict[str, str]) -> None:
+        self.config = config
+        self.written_as = written_as
+        stacked = linting.config_of(
+            linting.as_text(changed), target=_target(config), stack=config.stack, facts=config.facts, from_file=False
+        )
+        prepared = prepare(stacked)
+        self.prepared = prepared
+        self.final = linting.config_of(
+            linting.as_text(_known(prepared.config)), target=_target(config), stack="deepspeed", from_file=False
+        )
+
+    def key(self, *path: str) -> str | None:
+        """The key path as the user wrote it, or the innermost section of it that the user wrote; None for neither."""
+        for length in range(len(path), 0, -1):
+            here = dotted(path[:length])
+            here = self.written_as.get(here, here)
+            for meant, written in self.written_as.items():  # a mistyped section
+                if here.startswith(f"{meant}."):
+                    here = written + here[len(meant) :]
+            if self.config.written.at(tuple(here.split("."))) is not None:
+                return here
+        return None
+
+    def promise(self, value: Any, *path: str) -> Promise:
+        """A value, with the key that asks for it."""
+        return Promise(value, self.key(*path))
+
+    def number(self, *path: str) -> float | None:
+        """A number of the final config; None where there is none, or nobody knows it."""
+        node = self.final.node(*path)
+        return number_of(node) if node is not None else None
+
+    # ---------------------------------------------------------------------------------------------------- promises
+
+    @property
+    def stage(self) -> Promise | None:
+        """The ZeRO stage; None where it cannot be told."""
+        stage = zero_stage(self.final)
+        return None if stage is None else self.promise(stage, ZERO, "stage")
+
+    @property
+    def optimizer_offload(self) -> Promise | None:
+        """Where the optimizer is to be: cpu or nvme; None where nobody asks for either."""
+        if is_on(self.final, ZERO, "cpu_offload"):
+            return self.promise("cpu", ZERO, "cpu_offload")
+        return self._device("offload_optimizer")
+
+    @property
+    def parameter_offload(self) -> Promise | None:
+        """Where the parameters are to be: cpu or nvme; None where nobody asks for either."""
+        if is_on(self.final, ZERO, "cpu_offload_params"):
+            return self.promise("cpu", ZERO, "cpu_offload_params")
+        return self._device("offload_param")
+
+    def _device(self, section: str) -> Promise | None:
+        device = self.final.value(ZERO, section, "device")
+        return self.promise(device, ZERO, section, "device") if device in ("cpu", "nvme") else None
+
+    @property
+    def dtype(self) -> Promise:
+        """The dtype of the weights that the model computes with, or that torch_autocast casts."""
+        name = model_dtype(self.final)
+        section = name if name != "fp32" else "bf16" if self.key("bf16") else "fp16"
+        return self.promise(_DTYPES[name], section, "enabled")
+
+    @property
+    def master_dtype(self) -> Promise:
+        """The dtype of the weights that the optimizer updates."""
+        for section in ("fp16", "bf16"):
+            name = f"{section}_master_weights_and_grads"
+            if is_on(self.final, section, name):
+                return self.promise(_DTYPES[section], section, name)
+        return self.promise("float32", *((self.dtype.key or "").split(".")))
+
+    @property
+    def communication_dtype(self) -> Promise | None:
+        """The dtype in which gradients are reduced, where the text names one."""
+        return self._named_dtype("communication_data_type")
+
+    @property
+    def accumulation_dtype(self) -> Promise | None:
+        """The dtype in which gradients are accumulated, where the text names one."""
+        return self._named_dtype("data_types", "grad_accum_dtype")
+
+    def _named_dtype(self, *path: str) -> Promise | None:
+        value = self.final.value(*path)
+        return self.promise(_DTYPES[value], *path) if isinstance(value, str) and value in _DTYPES else None
+
+    @property
+    def is_loss_scale_static(self) -> bool:
+        """Whether fp16 works with one loss scale for ever."""
+        return is_on(self.final, "fp16", "enabled") and bool(self.number("fp16", "loss_scale"))
+
+    @property
+    def clipping(self) -> Promise | None:
+        """The norm to which gradients are clipped: by the training arguments where somebody gave it there."""
+        wanted = self.argument("max_grad_norm")
+        if wanted is not None:
+            return Promise(float(wanted), self.key("gradient_clipping"))
+        found = self.number("gradient_clipping")
+        return None if found is None else self.promise(found, "gradient_clipping")
+
+    def argument(self, name: str) -> Any:
+        """A training argument that somebody gave; None where nobody did."""
+        found = self.config.argument(name) if is_asked_for(self.config, name) else None
+        return found.value if found is not None and found.value is not UNKNOWN else None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether ZeRO-3 gathers the weights when a model is saved."""
+        return is_on(self.final, *GATHER)
+
+    def batch(self, world_size: int) -> Batch | None:
+        """The batch sizes for so many ranks; None where they do not fit together, or are not given."""
+        train, micro, steps = (_whole(self.number(name)) for name in BATCH)
+        return completed(train, micro, steps, world_size)
+
+    @property
+    def threshold(self) -> Promise:
+        """The size up to which ZeRO-3 keeps a parameter whole on every rank, as the user's run has it."""
+        path = (ZERO, "stage3_param_persistence_threshold")
+        node = self.config.root.at(path) or self.config.root.at((ZERO, "param_persistence_threshold"))
+        value = number_of(node) if node is not None else None
+        prepared = _whole(value) if value is not None else _THRESHOLD if node is None else None
+        return self.promise(prepared, *path)
+
+    @property
+    def model_threshold(self) -> int:
+        """How many elements ZeRO-3 keeps whole in all."""
+        return _whole(self.number(ZERO, "stage3_model_persistence_threshold")) or _NO_LIMIT
+
+    @property
+    def optimizer(self) -> str | None:
+        """The type of the optimizer that the config names; None where the script brings it."""
+        value = self.final.value("optimizer", "type")
+        return str(value) if value is not None else None
+
+    @property
+    def rate(self) -> Promise | None:
+        """The learning rate of the optimizer that the text names."""
+        path = ("optimizer", "params", "lr")
+        value = self.number(*path)
+        if value is not None:
+            return self.promise(value, *path)
+        return None
+
+    @property
+    def default_rate(self) -> float | None:
+        """The learning rate that the optimizer takes where the text names none."""
+        constructor = optimizer_constructor(self.final)
+        return number(constructor.default("lr")) if constructor is not None else None
+
+    @property
+    def schedule(self) -> tuple[str, dict[str, Any]] | None:
+        """The scheduler that the config names, and its parameters."""
+        kind = self.final.value("scheduler", "type")
+        params = self.final.section("scheduler", "params")
+        found = plain(params) if params is not None else {}
+        return (kind, found) if isinstance(kind, str) and isinstance(found, dict) else None
+
+
+def completed(train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:
+    """The three batch sizes from those that are given, as DeepSpeed works them out; None where they do not fit.
+
+    Source: ``_set_batch_related_parameters`` in deepspeed/runtime/config.py.
+    """
+    if micro is None and train is None:
+        return None
+    if train is None:
+        assert micro is not None  # noqa: S101 - one of the two is there
+        steps = steps or 1
+        train = micro * steps * ranks
+    elif micro is None:
+        steps = steps or 1
+        micro = train // ranks // steps
+    elif steps is None:
+        steps = train // micro // ranks
+    return Batch(train, micro, steps) if train == micro * steps * ranks and min(micro, steps) > 0 else None
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None else None
+
+
+def _known(value: Any) -> Any:
+    """The config without what nobody knows before the run."""
+    if isinstance(value, dict):
+        return {name: _known(below) for name, below in value.items() if below is not UNKNOWN}
+    return value
+
+
+def _target(config: Config) -> Target:
+    return Target(**config.knowledge.target)

@@ -1,0 +1,58 @@
+"""What a fresh process finds in what a run has saved."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+from ds_lint.smoke import building, with_deepspeed, with_trainer
+from ds_lint.smoke.job import Exported, Job
+from ds_lint.smoke.probes import digest
+
+
+def inspect(job: Job) -> Exported:
+    """Load the saved model with ``from_pretrained``, and the fp32 weights as zero_to_fp32 does."""
+    is_trainer = job.stack != "deepspeed"
+    folder = with_trainer.export_folder(job) if is_trainer else os.path.join(job.folder, with_deepspeed.EXPORT)
+    exported = Exported(files=_files(folder))
+    try:
+        _load(folder, job, exported)
+    except Exception as error:  # what it raises is what is asked
+        exported.load_error = f"{type(error).__name__}: {error}"
+    try:
+        _recover(folder if is_trainer else os.path.join(job.folder, with_deepspeed.CHECKPOINT), exported)
+    except Exception as error:
+        exported.recovery_error = f"{type(error).__name__}: {error}"
+    return exported
+
+
+def _files(folder: str) -> list[str]:
+    return sorted(name for name in os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def _load(folder: str, job: Job, exported: Exported) -> None:
+    weights = dict(_stored(folder))
+    exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
+    auto = building.auto_class(building.Recipe(**job.model))
+    model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    exported.missing = sorted(info["missing_keys"])
+    exported.loaded = {name: digest(parameter.data) for name, parameter in model.named_parameters()}
+
+
+def _stored(folder: str) -> Any:
+    """The tensors of the weights files by name."""
+    import torch
+    from safetensors.torch import load_file
+
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        yield from load_file(path).items()
+    for path in sorted(glob.glob(os.path.join(folder, "pytorch_model*.bin"))):
+        yield from torch.load(path, map_location="cpu", weights_only=True).items()
+
+
+def _recover(folder: str, exported: Exported) -> None:
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    found = get_fp32_state_dict_from_zero_checkpoint(folder)
+    exported.recovered = {name: digest(tensor.detach()) for name, tensor in found.items()}

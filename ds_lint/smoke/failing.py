@@ -1,0 +1,88 @@
+"""Why a run did not come to its end: the rank that failed first, and whether the config or the machine is to blame."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import NamedTuple
+
+from ds_lint.facts.smoke import RankEnd
+from ds_lint.smoke.job import Job, Raised
+from ds_lint.smoke.pool import Ended
+
+# What the libraries say when this machine is at fault, and not the config, and what to tell of it.
+_MACHINE = (
+    (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", "the disk is full"),
+    (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "there is not enough memory"),
+    (r"no stand-in for|--smoke-build-ops", None),
+    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA|[Rr]equires? a GPU", "it takes a GPU"),
+    (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
+    (r"No module named|[Pp]lease install|make sure it is installed|is not installed|not available", "a package is missing"),
+    (r"Permission denied|Read-only file system", "a file cannot be written"),
+    (r"Address already in use|EADDRINUSE", "a port is taken"),
+    (r"Too many open files", "there are too many open files"),
+)  # fmt: skip
+# What a rank says when it is another that failed.
+_OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
+_STAGES = {"load": "load", "meet": None, "start": None, "measure": None}  # None: ours, not the config's
+
+
+class Failure(NamedTuple):
+    """How a run failed. ``stage`` is when the config is refused; None where it could not be run."""
+
+    message: str
+    stage: str | None
+    rank: int
+    raised: Raised | None
+
+
+def failure(job: Job, ended: Ended) -> Failure | None:
+    """The failure that explains the others; None where every rank came to its end."""
+    failed = [end for end in ended.ends if end.exit != "ok"]
+    if not failed:
+        return None
+    killed = next((end for end in failed if end.exit == "signal"), None)
+    if killed is not None:
+        return _killed(killed)
+    raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
+    own = {rank: one for rank, one in raised.items() if not _OF_PEERS.search(f"{one.kind} {one.text}")}
+    if own or raised:
+        rank, first = next(iter((own or raised).items()))
+        return _raised(rank, first)
+    stopped = next((end for end in failed if end.exit == "exception"), None)
+    if stopped is not None:
+        return Failure(f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None)
+    phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in failed)
+    return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, failed[0].rank, None)
+
+
+def _killed(end: RankEnd) -> Failure:
+    hint = ", which is usually what the system does when memory runs out" if end.error == "SIGKILL" else ""
+    return Failure(f"rank {end.rank} was killed by {end.error} while it was in {end.phase}{hint}", None, end.rank, None)
+
+
+def _raised(rank: int, raised: Raised) -> Failure:
+    text = first_line(str(raised))
+    for pattern, blame in _MACHINE:
+        if re.search(pattern, f"{raised.kind}: {raised.text}"):
+            free = f" ({_free()})" if blame == "the disk is full" else ""
+            return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
+    if raised.phase in _STAGES and _STAGES[raised.phase] is None or not raised.where:
+        return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
+    stage = _STAGES.get(raised.phase) or ("initialize" if raised.phase in ("arguments", "model", "initialize") else "train")
+    return Failure(text, stage, rank, raised)
+
+
+def first_line(text: str) -> str:
+    """The first line of an error, and of pydantic's the one that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 2 and "validation error" in lines[0]:
+        return f"{lines[0]}: {lines[1]}: {lines[2]}"
+    return lines[0][:500] if lines else "no message"
+
+
+def _free() -> str:
+    import tempfile
+
+    folder = tempfile.gettempdir()
+    return f"{shutil.disk_usage(folder).free // 2**20} MiB free below {folder}"

@@ -1,0 +1,127 @@
+"""What a rank is told to do, and what it saw; both travel between processes, so they are plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ds_lint.facts.smoke import CPU, Held, Step
+
+TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
+
+
+class Removed:
+    """Stands in an edit for a key that is taken away."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the config before the library gets it: a value under a path, or a key that goes."""
+
+    path: tuple[str, ...]
+    value: Any
+
+
+@dataclass
+class Job:
+    """One part of a run, the same for each of its ranks; ``folder`` is where all of it may write."""
+
+    text: str  # the config as it is written
+    stack: str
+    folder: str
+    model: dict[str, Any]  # of building.Recipe
+    world_size: int = 2
+    mode: str = CPU
+    part: str = TRAIN
+    edits: list[Edit] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)  # fields of TrainingArguments
+    steps: int = 3  # optimizer steps up to the checkpoint
+    steps_after: int = 2  # and after it, which a resumed run repeats
+    builds_ops: bool = False
+    brings_optimizer: bool = False  # the script's, where the config has none
+    real_model: dict[str, Any] | None = None  # the config.json of the user's own model
+    seconds: float = 300.0  # after which the ranks are ended
+
+
+@dataclass
+class Raised:
+    """An exception of a library: its class and text, the phase, and the innermost place within a library."""
+
+    kind: str
+    text: str
+    phase: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}" if self.text else self.kind
+
+
+@dataclass
+class Parameter:
+    """A parameter of the model before DeepSpeed touched it; ``group`` is the one of the optimizer that it is in."""
+
+    name: str
+    elements: int
+    group: int = 0
+    is_trainable: bool = True
+
+
+@dataclass
+class Engine:
+    """What the engine says of itself and what it holds, on one rank."""
+
+    stage: int
+    partitions_gradients: bool | None
+    train_batch_size: int
+    micro_batch_size: int
+    accumulation_steps: int
+    clipping: float
+    optimizer: str  # the class below ZeRO's
+    zero_optimizer: str
+    scheduler: str
+    communication_dtype: str
+    offloads_optimizer: str | None  # "cpu", "nvme", or None: the masters and states stay with the parameters
+    offloads_parameters: str | None
+    is_pinned: bool | None
+
+
+@dataclass
+class Evidence:
+    """What one rank saw, as far as it came."""
+
+    rank: int
+    phase: str = "start"
+    raised: Raised | None = None
+    parameters: list[Parameter] = field(default_factory=list)
+    engine: Engine | None = None
+    steps: list[Step] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)  # after the steps
+    held_in_window: Held | None = None  # gradients before the last micro step of an accumulation window
+    persistent_elements: int = 0
+    dtypes: dict[str, list[str]] = field(default_factory=dict)  # by kind of thing held
+    devices: dict[str, list[str]] = field(default_factory=dict)
+    swapped_bytes: int = 0
+    fingerprint: dict[str, str] = field(default_factory=dict)  # of every tensor that the rank holds, at the checkpoint
+    saves_16bit: bool | None = None
+    live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
+    masters: dict[str, str] = field(default_factory=dict)  # of the whole fp32 weights, rank 0
+    unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read
+    asked_rates: list[float] | None = None  # by the training arguments, the Trainer's own scheduler
+    stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
+    exported: Exported | None = None
+    real_shapes: list[int] | None = None  # elements of the parameters of the user's own model
+    peak_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+
+
+@dataclass
+class Exported:
+    """What a fresh process found in what was saved; fingerprints by name of the tensor."""
+
+    files: list[str] = field(default_factory=list)
+    loaded: dict[str, str] | None = None  # None: from_pretrained raised
+    load_error: str | None = None
+    empty: list[str] = field(default_factory=list)  # tensors of the weights file without elements
+    missing: list[str] = field(default_factory=list)  # weights that from_pretrained made up
+    recovered: dict[str, str] | None = None  # by zero_to_fp32
+    recovery_error: str | None = None

@@ -1,0 +1,252 @@
+"""One config proved: planned, run, and judged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ds_lint import linting
+from ds_lint.config import Config
+from ds_lint.facts import Facts
+from ds_lint.facts.smoke import CPU, Adaptation, Check, RankEnd, Verdict, worst
+from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.knowledge import Target
+from ds_lint.smoke import recipes
+from ds_lint.smoke.adapting import Changes, adapt
+from ds_lint.smoke.asked import Asked, with_meant_names
+from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
+from ds_lint.smoke.failing import Failure, failure
+from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
+from ds_lint.smoke.pool import Ended
+from ds_lint.smoke.reading import apply
+from ds_lint.smoke.verifying import Runs, verify
+from ds_lint.source.document import Document
+
+STEPS, STEPS_AFTER = 3, 2
+RANKS = 2
+SECONDS = 120.0  # for each part of a run
+_BUILDING = 1200.0  # more where ops are compiled
+
+
+class Wish(NamedTuple):
+    """How the user wants runs to be made."""
+
+    ranks: int = RANKS
+    seconds: float = SECONDS
+    builds_ops: bool = False
+    keep: str | None = None  # a folder to leave everything in
+
+
+class _Run:
+    """One config on its way through the parts of a run."""
+
+    def __init__(self, config: Config, wish: Wish, folder: str) -> None:
+        self.config = config
+        self.wish = wish
+        self.folder = folder
+        self.began = time.monotonic()
+        self.changes = adapt(config, folder, ranks=wish.ranks, mode=CPU, steps=STEPS + STEPS_AFTER)
+        self.asked = _asked(config, self.changes, wish.ranks)
+        self.recipe = _recipe(config, self.asked)
+        self.job = Job(
+            text=config.document.text.removeprefix("\ufeff"),
+            stack=config.stack or "deepspeed",
+            folder=folder,
+            model=self.recipe.as_dict(),
+            world_size=wish.ranks,
+            edits=self.changes.edits,
+            training=self.changes.training,
+            steps=STEPS,
+            steps_after=STEPS_AFTER,
+            builds_ops=wish.builds_ops,
+            brings_optimizer=self.asked.optimizer is None,
+            seconds=wish.seconds + (_BUILDING if wish.builds_ops else 0.0),
+            real_model=config.facts.model.config if config.facts.model is not None else None,
+        )
+        self.ended: list[Ended] = []
+
+    def part(self, part: str) -> Job:
+        """The job of another part."""
+        return Job(**{**vars(self.job), "part": part})
+
+
+def prove(
+    pool: Pool,
+    document: Document,
+    *,
+    stack: str | None,
+    facts: Facts,
+    target: Target,
+    wish: Wish,
+    on_phase: Callable[[str, str], None] | None = None,
+) -> Verdict:
+    """Train with the config of a document, and say what it showed."""
+    folder = tempfile.mkdtemp(dir=pool.folder)
+    try:
+        config = linting.config_of(document, target=target, stack=stack or _stack(document, target, facts), facts=facts)
+        run = _Run(config, wish, folder)
+        return _prove(pool, run, on_phase)
+    finally:
+        if wish.keep is not None:
+            shutil.copytree(folder, os.path.join(wish.keep, os.path.basename(document.path)), dirs_exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prove(pool: Pool, run: _Run, on_phase: Callable[[str, str], None] | None) -> Verdict:
+    try:
+        (trained,) = pool.run([run.job], on_phase)
+        run.ended.append(trained)
+        failed = failure(run.job, trained)
+        if failed is not None:
+            return _failed(pool, run, failed)
+        resuming, exporting = run.part(RESUME), run.part(EXPORT)
+        resumed, exported = pool.run([resuming, exporting], on_phase)
+    except CouldNotRun as error:
+        return _verdict(pool, run, [], status="error", error=str(error))
+    run.ended += [resumed, exported]
+    runs = _runs(run, trained, resumed, exported)
+    checks = verify(run.asked, runs)
+    return _verdict(pool, run, checks, status=_status(checks))
+
+
+def _status(checks: list[Check]) -> str:
+    return worst([check.status for check in checks])
+
+
+def _runs(run: _Run, trained: Ended, resumed: Ended, exported: Ended) -> Runs:
+    stopped, lost = failure(run.part(RESUME), resumed), failure(run.part(EXPORT), exported)
+    found = exported.evidence[0]
+    real = run.config.world_size
+    return Runs(
+        job=run.job,
+        adapted=run.changes.adapted,
+        train=_all(trained),
+        resumed=None if stopped else _all(resumed),
+        resume_error=stopped.message if stopped else None,
+        exported=found.exported if found is not None and not lost else None,
+        export_error=lost.message if lost else None,
+        real_shapes=found.real_shapes if found is not None else None,
+        real_batch=_asked(run.config, Changes(), real).batch(real) if real else None,
+    )
+
+
+def _all(ended: Ended) -> list[Evidence]:
+    return [evidence for evidence in ended.evidence if evidence is not None]
+
+
+def _failed(pool: Pool, run: _Run, failed: Failure) -> Verdict:
+    """The verdict on a run that did not come to its end: refused by the libraries, or not to be made here."""
+    log = _keep_log(run)
+    if failed.stage is None:
+        return _verdict(pool, run, [], status="error", error=failed.message, log=log)
+    check = Check(
+        "start",
+        "fail",
+        None,
+        "a training of some steps",
+        failed.stage,
+        None,
+        f"the run stops: {failed.message}",
+        f"{failed.raised.where} raised it." if failed.raised and failed.raised.where else "",
+    )
+    return _verdict(pool, run, [check], status="fail", log=log)
+
+
+def _verdict(
+    pool: Pool, run: _Run, checks: list[Check], *, status: str, error: str | None = None, log: str | None = None
+) -> Verdict:
+    trained = _all(run.ended[0]) if run.ended else []
+    first = trained[0] if trained else None
+    stand_ins = [
+        Adaptation(None, name, "torch operations", "its kernel is not built here; --smoke-build-ops builds it")
+        for name in sorted({op for one in trained for op in one.stand_ins})
+    ]
+    return Verdict(
+        path=run.config.document.path,
+        stack=run.job.stack,
+        mode=run.job.mode,
+        world_size=run.job.world_size,
+        status=status,
+        adaptations=[*run.changes.adaptations, *stand_ins],
+        checks=checks,
+        ranks=_worst_ends(run.ended),
+        seconds=time.monotonic() - run.began,
+        model=run.recipe.title,
+        parameter_count=sum(parameter.elements for parameter in first.parameters) if first else 0,
+        steps=first.steps if first else [],
+        held=[one.held for one in trained],
+        versions=pool.known_versions,
+        error=error,
+        log=log,
+    )
+
+
+def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
+    """Of each rank how it ended, over all parts the first end that was not good."""
+    found: dict[int, RankEnd] = {}
+    for part in ended:
+        for end in part.ends:
+            if end.rank not in found or found[end.rank].exit == "ok":
+                found[end.rank] = end
+    return list(found.values())
+
+
+def _keep_log(run: _Run) -> str | None:
+    """A file with what the libraries printed, in the order of the ranks; it stays."""
+    logs = sorted(name for name in os.listdir(run.folder) if name.endswith(".log"))
+    if not logs:
+        return None
+    descriptor, path = tempfile.mkstemp(prefix=PREFIX, suffix=".log")
+    with open(descriptor, "wb") as file:
+        for name in logs:
+            file.write(f"==> {name}\n".encode())
+            with open(os.path.join(run.folder, name), "rb") as log:
+                shutil.copyfileobj(log, file)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------------ planning
+
+
+def _stack(document: Document, target: Target, facts: Facts) -> str:
+    """Who runs a config of which nobody has said it: DeepSpeed itself, if it can be it."""
+    if facts.training is not None:
+        return "trainer"
+    stacks = linting.config_of(document, target=target, facts=facts).stacks
+    return "deepspeed" if "deepspeed" in stacks else "trainer"
+
+
+def _asked(config: Config, changes: Changes, ranks: int) -> Asked:
+    """What the config asks of a run with these changes."""
+    changed, written_as = with_meant_names(config)
+    for edit in changes.edits:
+        apply(changed, edit)
+    facts = Facts(world_size=ranks, training=_training(config.facts.training, changes.training))
+    facts.model = config.facts.model
+    seen = linting.config_of(config.document, target=Target(**config.knowledge.target), stack=config.stack, facts=facts)
+    return Asked(seen, changed, written_as)
+
+
+def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> TrainingArguments | None:
+    """The training arguments with those that the run has otherwise."""
+    if given is None and not changed:
+        return None
+    joined = dict(given.given) if given is not None else {}
+    for name, value in changed.items():
+        if name not in joined or joined[name].value != value:
+            joined[name] = Argument(value, "the smoke run")
+    return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
+
+
+def _recipe(config: Config, asked: Asked) -> recipes.Recipe:
+    """The model of the run: the user's made small, or a tiny one; larger where tensors go to NVMe."""
+    places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
+    sizes = recipes.SWAPPABLE if "nvme" in places else recipes.TINY
+    model = config.facts.model
+    return recipes.recipe(model.config if model is not None else None, sizes)
+
+

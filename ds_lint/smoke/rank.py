@@ -1,0 +1,108 @@
+"""One rank made ready: its environment, its process group, and a CPU that passes for what the config is meant for."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+from datetime import timedelta
+
+import torch
+
+from ds_lint.facts.smoke import CPU, FAKE
+from ds_lint.smoke import ops
+from ds_lint.smoke.job import Job
+
+_PATIENCE = timedelta(minutes=30)  # of a collective; what hangs is ended from outside, long before
+
+
+def set_up(job: Job, rank: int) -> None:
+    """Make this process a rank of the run. Call it once, and before anything of DeepSpeed is made."""
+    os.environ.update(_variables(job, rank))
+    torch.set_num_threads(1)  # a forked OpenMP pool hangs, and the ranks share the cores
+    torch.manual_seed(0)
+    random.seed(0)
+    # What starts processes must fork: "spawn" would run the main script again.
+    fork = multiprocessing.get_context("fork")
+    multiprocessing.context._concrete_contexts.update(spawn=fork, forkserver=fork)  # type: ignore[attr-defined]
+    _quiet()
+    ops.install(builds=job.builds_ops)
+    if job.mode == CPU:
+        _pass_for_a_gpu()
+    _join(job, rank)
+
+
+def _variables(job: Job, rank: int) -> dict[str, str]:
+    """What the launchers set, and what keeps the run to itself."""
+    size = str(job.world_size)
+    variables = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": size,
+        "LOCAL_SIZE": size,
+        "CROSS_RANK": "0",
+        "CROSS_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "1",  # nobody listens: the ranks meet at a file
+        "GLOO_SOCKET_IFNAME": "lo",  # the name of this machine may not resolve
+        "HOME": job.folder,
+        "TMPDIR": job.folder,
+        "HF_HUB_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+    }
+    if job.mode == CPU:
+        variables |= {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
+    return variables
+
+
+def _join(job: Job, rank: int) -> None:
+    """Meet the other ranks."""
+    if job.mode == FAKE:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=job.world_size)
+        return
+    store = torch.distributed.FileStore(os.path.join(job.folder, f"meeting-{job.part}"), job.world_size)
+    backend = "gloo" if job.mode == CPU else "nccl"
+    torch.distributed.init_process_group(
+        backend, store=store, rank=rank, world_size=job.world_size, timeout=_PATIENCE
+    )
+
+
+def _pass_for_a_gpu() -> None:
+    """Let the libraries believe in fp16 and bf16; the arithmetic of both is there on a CPU too."""
+    import accelerate.state
+    import transformers.training_args
+    from deepspeed.accelerator import get_accelerator
+    from torch.distributed import Backend
+
+    accelerator = get_accelerator()
+    accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
+    accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
+    torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # type: ignore[method-assign] # needs a GPU
+    torch._dynamo.config.disable = True  # Muon's kernels would be compiled when they are first used
+    gloo = (str(Backend.GLOO), accelerate.state.DistributedType.MULTI_GPU)
+    accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo
+    for module in (accelerate.state, transformers.training_args):
+        for name in ("is_bf16_available", "is_fp16_available", "is_torch_bf16_gpu_available"):
+            if hasattr(module, name):
+                setattr(module, name, lambda *_args, **_more: True)
+
+
+def _quiet() -> None:
+    """Warnings and worse only; they go to the log of the rank."""
+    from deepspeed.utils import logger
+    from transformers.utils import logging as transformers_logging
+
+    logger.setLevel(logging.WARNING)
+    transformers_logging.set_verbosity_warning()
+    transformers_logging.disable_progress_bar()
+
+
+def stand_ins() -> list[str]:
+    """The ops for which torch operations stood in this process."""
+    return ops.used()
+
+

@@ -1,0 +1,592 @@
+"""What the text asks for against what the ranks saw: one function a property."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ds_lint.facts.smoke import Check, Held
+from ds_lint.smoke import schedules
+from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise
+from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Parameter
+from ds_lint.tree import dotted
+
+MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
+NEARLY_ALL = 0.5
+_RECIPE = (
+    "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true, or recover the weights from the "
+    "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
+)
+_TOLERANCE = 1e-6  # relative, of learning rates
+
+
+@dataclass
+class Runs:
+    """All that was seen of one config: the run, the run that resumed from it, and what was saved."""
+
+    job: Job
+    adapted: frozenset[str]  # dotted key paths
+    train: list[Evidence]
+    resumed: list[Evidence] | None
+    resume_error: str | None
+    exported: Exported | None
+    export_error: str | None
+    real_shapes: list[int] | None  # elements of the parameters of the user's own model
+    real_batch: Batch | None  # of the user's own world, where its size is known
+
+    @property
+    def engine(self) -> Engine:
+        """What the engine of rank 0 says."""
+        engine = self.train[0].engine
+        assert engine is not None  # noqa: S101 - a run that came to its end was looked at
+        return engine
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the run."""
+        return self.job.world_size
+
+    def held(self, kind: str) -> list[int]:
+        """Elements of a kind by rank."""
+        return [one.held.get(kind, Held(0, 0)).elements for one in self.train]
+
+
+Verify = Callable[[Asked, Runs], Iterator[Check]]
+
+
+def verify(asked: Asked, runs: Runs) -> list[Check]:
+    """Every property that the text promises."""
+    return [check for property_ in _PROPERTIES for check in property_(asked, runs)]
+
+
+def _checked(
+    id: str,
+    promise: Promise,
+    observed: Any,
+    is_kept: bool,
+    *,
+    kept: str,
+    broken: str,
+    unit: str | None = None,
+    bad: str = "fail",
+    help: str = "",
+    adapted: bool = False,
+) -> Check:
+    """A check of one promise, with one sentence for either outcome."""
+    status, message = ("pass", kept) if is_kept else (bad, broken)
+    return Check(id, status, promise.key, promise.value, observed, unit, message, "" if is_kept else help, adapted)
+
+
+def _skipped(id: str, key: str | None, why: str) -> Check:
+    return Check(id, "skip", key, None, None, None, why)
+
+
+# ------------------------------------------------------------------------------------------------------------ sharding
+
+
+def _stage(asked: Asked, runs: Runs) -> Iterator[Check]:
+    promise = asked.stage
+    if promise is None:
+        return
+    stage = runs.engine.stage
+    yield _checked(
+        "stage",
+        promise,
+        stage,
+        stage == promise.value,
+        kept=f"the engine runs ZeRO stage {stage}",
+        broken=f"`{promise.key}` asks for ZeRO stage {promise.value}, and the engine runs stage {stage}"
+        + (": every rank holds everything" if stage == 0 else ""),
+        help=f"Write it as `{ZERO}.stage`." if promise.key and not promise.key.startswith(f"{ZERO}.") else "",
+    )
+
+
+def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """What each rank holds of parameters, master weights, states and gradients, to the element."""
+    promise = asked.stage
+    if promise is None or promise.value == 0:
+        return
+    if runs.world_size == 1:
+        yield _skipped("parameters", promise.key, "one rank has nobody to share with: sharding was not verified")
+        return
+    stage, ranks = promise.value, runs.world_size
+    parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
+    whole = sum(parameter.elements for parameter in runs.train[0].parameters)
+    part = partition(parameters, stage, ranks)
+    in_memory = 0 if asked.optimizer_offload and asked.optimizer_offload.value == "nvme" and stage == 3 else part
+    adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
+    expected = {"parameters": part if stage == 3 else whole, "master weights": in_memory}
+    if not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")):  # they keep more than Adam does
+        expected |= {kind: in_memory for kind in _states(runs)}
+    if stage == 3 and asked.parameter_offload and asked.parameter_offload.value == "nvme":
+        del expected["parameters"]
+    for kind, elements in expected.items():
+        observed = runs.held(kind)
+        yield _checked(
+            _ID.get(kind, "optimizer-states"),
+            Promise([elements] * ranks, promise.key),
+            observed,
+            all(held == elements for held in observed),
+            unit="elements",
+            kept=f"each rank holds {elements:,} elements of {kind}"
+            + (f", 1/{ranks} of {whole:,}" if elements < whole else ""),
+            broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, and stage {stage} on {ranks} ranks "
+            f"promises {elements:,}",
+            adapted=adapted and kind == "parameters" and stage == 3,
+        )
+    yield from _gradients(asked, runs, whole, part)
+
+
+_ID = {"parameters": "parameters", "master weights": "master-weights"}
+
+
+def _states(runs: Runs) -> list[str]:
+    return [kind for kind in runs.train[0].held if kind not in ("parameters", "master weights", "gradients")]
+
+
+def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Check]:
+    """Between two micro steps stage 1 keeps all gradients, stage 2 and 3 a partition; at the end all keep that."""
+    promise = asked.stage
+    assert promise is not None  # noqa: S101 - asked before
+    at_end = runs.held("gradients")
+    in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
+    most = whole if promise.value == 1 else part
+    if in_window:
+        is_kept = all(held == most for held in in_window)
+        yield _checked(
+            "gradients",
+            Promise([most] * runs.world_size, promise.key),
+            in_window,
+            is_kept,
+            unit="elements",
+            kept=f"between two micro steps each rank holds {most:,} elements of gradients"
+            + (", all of them, as stage 1 does" if promise.value == 1 else ""),
+            broken=f"between two micro steps a rank holds {max(in_window):,} elements of gradients, and stage "
+            f"{promise.value} promises {most:,}",
+            adapted="gradient_accumulation_steps" in runs.adapted or "--gradient_accumulation_steps" in runs.adapted,
+        )
+    elif promise.value == 3:
+        yield _checked(
+            "gradients",
+            Promise([part] * runs.world_size, promise.key),
+            at_end,
+            all(held == part for held in at_end),
+            unit="elements",
+            kept=f"each rank holds {part:,} elements of gradients",
+            broken=f"a rank holds {max(at_end):,} elements of gradients, and stage 3 promises {part:,}",
+        )
+
+
+def partition(parameters: list[Parameter], stage: int, ranks: int) -> int:
+    """Elements of a rank's share: stage 3 cuts each parameter, stages 1 and 2 the parameters of a group in a row.
+
+    Sources: ``partition_numel`` in deepspeed/runtime/zero/partition_parameters.py, and the alignment to twice the ranks
+    in deepspeed/runtime/zero/stage_1_and_2.py (``nccl_start_alignment_factor``).
+    """
+    if stage == 3:
+        return sum(math.ceil(parameter.elements / ranks) for parameter in parameters)
+    groups: dict[int, int] = {}
+    for parameter in parameters:
+        groups[parameter.group] = groups.get(parameter.group, 0) + parameter.elements
+    return sum(2 * math.ceil(elements / (2 * ranks)) for elements in groups.values())
+
+
+def _persistence(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """How much of the user's own model stays whole under the threshold."""
+    if asked.stage is None or asked.stage.value != 3:
+        return
+    threshold = asked.threshold
+    key = threshold.key or asked.stage.key
+    if runs.real_shapes is None or threshold.value is None:
+        yield _skipped("persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model")
+        return
+    whole = sum(runs.real_shapes)
+    kept = persistent(runs.real_shapes, threshold.value, asked.model_threshold)
+    share = kept / whole
+    bad = "fail" if share > NEARLY_ALL else "warn"
+    yield _checked(
+        "persistence",
+        Promise(f"at most {MOST_PERSISTENT:.0%} of {whole:,}", key),
+        kept,
+        share <= MOST_PERSISTENT,
+        unit="elements",
+        bad=bad,
+        kept=f"{kept:,} of {whole:,} elements of your model stay whole on every rank ({share:.2%})",
+        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank, which are {kept:,} of "
+        f"{whole:,} of your model ({share:.0%}): {'hardly anything' if bad == 'fail' else 'not all of it'} is sharded",
+        help="Lower `zero_optimization.stage3_param_persistence_threshold`; 0 shards everything.",
+    )
+
+
+def persistent(shapes: list[int], threshold: int, most: int) -> int:
+    """Elements that ZeRO-3 keeps whole.
+
+    Source: ``mark_persistent_parameters`` in deepspeed/runtime/zero/parameter_offload.py.
+    """
+    kept = 0
+    for elements in shapes:
+        if elements + kept <= most and elements <= threshold:
+            kept += elements
+    return kept
+
+
+def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
+    engine = runs.engine
+    for what, promise, observed in (
+        ("optimizer", asked.optimizer_offload, engine.offloads_optimizer),
+        ("parameters", asked.parameter_offload, engine.offloads_parameters),
+    ):
+        if promise is None:
+            continue
+        has_files = observed != "nvme" or what == "parameters" or runs.train[0].swapped_bytes > 0
+        place = {"cpu": "host memory", "nvme": "NVMe files", None: "the device"}
+        yield _checked(
+            "offload",
+            promise,
+            observed,
+            observed == promise.value and has_files,
+            kept=f"the {what} go to {place[promise.value]}" if what == "parameters" else f"the optimizer works in {place[promise.value]}"
+            + (f" ({runs.train[0].swapped_bytes:,} bytes of rank 0)" if observed == "nvme" else ""),
+            broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
+            f"{what} {'stay on' if observed is None else 'go to'} {place[observed]}"
+            if observed != promise.value
+            else "nothing was written to the NVMe files",
+            adapted=f"{ZERO}.offload_{'optimizer' if what == 'optimizer' else 'param'}.nvme_path" in runs.adapted,
+        )
+
+
+# ----------------------------------------------------------------------------------------------------------- precision
+
+
+def _dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
+    evidence = runs.train[0]
+    for kind, promise in (
+        ("parameters", asked.dtype),
+        ("master weights", asked.master_dtype),
+        ("gradients", asked.accumulation_dtype),
+    ):
+        observed = evidence.dtypes.get(kind)
+        if promise is None or not observed:
+            continue
+        yield _dtype(kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
+    promise = asked.communication_dtype
+    if promise is not None:
+        yield _dtype("communication", promise, [runs.engine.communication_dtype], adapted=False)
+
+
+def _dtype(kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+    return _checked(
+        "dtypes",
+        promise,
+        observed,
+        observed == [promise.value],
+        kept=f"{kind} are {promise.value}" if kind != "communication" else f"gradients are reduced in {promise.value}",
+        broken=f"{kind} are {' and '.join(observed)}, and the config asks for {promise.value}",
+        adapted=adapted,
+    )
+
+
+def _loss(asked: Asked, runs: Runs) -> Iterator[Check]:
+    losses = [step.loss for one in runs.train for step in one.steps]
+    bad = [loss for loss in losses if not math.isfinite(loss)]
+    yield _checked(
+        "loss",
+        Promise("finite", asked.dtype.key),
+        losses[: len(runs.train[0].steps)],
+        not bad,
+        kept=f"the loss of all {len(runs.train[0].steps)} steps is finite",
+        broken=f"the loss of {len(bad)} of {len(losses)} steps is {bad[0] if bad else ''}",
+    )
+
+
+def _overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """A loss scale under which no step is made; a dynamic one comes down by itself."""
+    if asked.dtype.value != "float16":
+        return
+    steps = runs.train[0].steps
+    skipped = sum(step.is_skipped for step in steps)
+    scales = [step.loss_scale for step in steps]
+    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else asked.key("fp16", "initial_scale_power")
+    is_stuck = skipped == len(steps)
+    yield _checked(
+        "overflow",
+        Promise("steps that are made", key or asked.dtype.key),
+        f"{skipped} of {len(steps)} skipped",
+        not is_stuck,
+        unit="steps",
+        bad="fail" if asked.is_loss_scale_static else "warn",
+        kept=f"{len(steps) - skipped} of {len(steps)} steps were made"
+        + (f", the first {skipped} skipped while the loss scale came down" if skipped else ""),
+        broken=f"all {len(steps)} steps overflowed and were skipped: the loss scale "
+        + (
+            f"stays {scales[-1]:g}, so no step will ever be made"
+            if asked.is_loss_scale_static and scales[-1] is not None
+            else f"went from {scales[0] or 0:g} to {scales[-1] or 0:g} and has to come down further"
+        ),
+        help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
+        if asked.is_loss_scale_static
+        else "",
+    )
+
+
+# ------------------------------------------------------------------------------------- batch, learning rate, clipping
+
+
+def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
+    promised = asked.batch(runs.world_size)
+    if promised is None:
+        return
+    engine = runs.engine
+    observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
+    key = next((name for name in ("train_batch_size", "train_micro_batch_size_per_gpu") if asked.key(name)), None)
+    real = f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}" if runs.real_batch else ""
+    yield _checked(
+        "batch",
+        Promise(promised.train, key),
+        observed.train,
+        observed == promised,
+        unit="samples a step",
+        kept=f"a step takes {_product(observed, runs.world_size)} samples{real}",
+        broken=f"a step takes {_product(observed, runs.world_size)} samples, and the config asks for "
+        f"{_product(promised, runs.world_size)}",
+        adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
+    )
+
+
+def _product(batch: Batch | None, ranks: int | None) -> str:
+    if batch is None:
+        return ""
+    return f"{batch.micro} x {batch.accumulation_steps} micro steps x {ranks} ranks = {batch.train}"
+
+
+def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The learning rates of the steps against those of the scheduler, and of the training arguments."""
+    steps = [step for step in runs.train[0].steps if not step.is_skipped]
+    observed = [step.learning_rates[0] for step in steps]
+    if not observed or len(steps) != len(runs.train[0].steps):
+        return  # a scheduler waits while steps are skipped
+    wanted = runs.train[0].asked_rates
+    if wanted is not None:
+        promise = Promise(wanted[: len(observed)], asked.key("scheduler") or asked.key("optimizer"))
+        yield _checked(
+            "learning-rate",
+            promise,
+            observed,
+            _are_close(observed, promise.value),
+            bad="warn",
+            kept="the learning rates are those of the training arguments",
+            broken=f"the training arguments ask for the learning rates {_listed(promise.value)}, and the config makes "
+            f"them {_listed(observed)}",
+            help='Leave the scheduler and the learning rate to the Trainer (remove `scheduler`, "auto" for `lr`), or take '
+            "them out of the training arguments.",
+        )
+        return
+    if asked.optimizer is None:
+        return  # the script's own
+    rate = asked.rate.value if asked.rate is not None else asked.default_rate
+    schedule = asked.schedule
+    if schedule is None and asked.rate is None:
+        yield Check(
+            "learning-rate",
+            "warn",
+            asked.key("optimizer", "params") or asked.key("optimizer"),
+            "a learning rate",
+            observed,
+            None,
+            f"the config names no learning rate for {asked.optimizer}, and the run uses {_listed(observed[:1])}",
+            "Set `optimizer.params.lr`.",
+        )
+        return
+    if rate is None:
+        return
+    expected = [rate] * len(observed) if schedule is None else schedules.rates(*schedule, rate, len(observed))
+    if expected is None:
+        return
+    expected = [one[0] if isinstance(one, list) else one for one in expected]
+    promise = Promise(expected, asked.key("scheduler") or asked.key("optimizer", "params", "lr"))
+    yield _checked(
+        "learning-rate",
+        promise,
+        observed,
+        _are_close(observed, expected),
+        kept=f"the learning rates are those that the config asks for: {_listed(observed)}",
+        broken=f"the config asks for the learning rates {_listed(expected)}, and the run has {_listed(observed)}",
+    )
+
+
+def _are_close(observed: list[float], expected: list[float]) -> bool:
+    return len(observed) == len(expected) and all(
+        math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-15)
+        for one, other in zip(observed, expected, strict=True)
+    )
+
+
+def _listed(rates: list[float]) -> str:
+    return ", ".join(f"{rate:.4g}" for rate in rates)
+
+
+def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
+    promise, observed = asked.clipping, runs.engine.clipping
+    if promise is None:
+        if observed:
+            yield Check(
+                "clipping",
+                "pass",
+                asked.key("gradient_clipping"),
+                None,
+                observed,
+                None,
+                f"nobody asks for clipping, and the engine clips gradients to a norm of {observed:g} by default",
+            )
+        return
+    yield _checked(
+        "clipping",
+        promise,
+        observed,
+        math.isclose(observed, promise.value),
+        kept=f"gradients are clipped to a norm of {observed:g}" if observed else "gradients are not clipped",
+        broken=f"gradients are {f'clipped to a norm of {observed:g}' if observed else 'not clipped'}, and "
+        f"{'max_grad_norm' if asked.argument('max_grad_norm') is not None else f'`{promise.key}`'} asks for "
+        f"{promise.value:g}",
+    )
+
+
+# -------------------------------------------------------------------------------------------------- saving and resuming
+
+
+def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
+    offload = asked.optimizer_offload
+    key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
+    promise = Promise("every tensor and the next losses, bitwise", key)
+    if runs.resumed is None:
+        yield Check("resume", "fail", key, promise.value, None, None, f"a fresh process cannot resume: {runs.resume_error}")
+        return
+    lost = [
+        name
+        for before, after in zip(runs.train, runs.resumed, strict=True)
+        for name, digest in before.fingerprint.items()
+        if after.fingerprint.get(name) != digest
+    ]
+    whole = sum(len(one.fingerprint) for one in runs.train)
+    before = [step.loss for step in runs.train[0].steps[runs.job.steps :]]
+    after = [step.loss for step in runs.resumed[0].steps]
+    are_equal = before == after or all(map(math.isnan, [*before, *after]))
+    yield _checked(
+        "resume",
+        promise,
+        f"{whole - len(lost)} of {whole} tensors, losses {_listed(after)}",
+        not lost and are_equal,
+        unit="tensors",
+        kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
+        f"{len(before)} losses bitwise",
+        broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
+        + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
+        + ("" if are_equal else f", and the next losses are {_listed(after)} instead of {_listed(before)}"),
+        help="DeepSpeed does not put NVMe states back: resume with the optimizer in host memory, or not at all."
+        if offload and offload.value == "nvme"
+        else "",
+    )
+
+
+def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
+    stage = asked.stage.value if asked.stage else 0
+    key = asked.key(*GATHER) or (asked.stage.key if asked.stage else None)
+    promise = Promise("from_pretrained loads the live weights", key)
+    exported = runs.exported
+    if exported is None:
+        yield Check("export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}")
+        return
+    live = runs.train[0].live
+    loaded = exported.loaded or {}
+    wrong = sorted(name for name, digest in live.items() if loaded.get(name) != digest)
+    is_kept = exported.loaded is not None and not wrong and not exported.empty
+    yield _checked(
+        "export",
+        promise,
+        _seen(exported, wrong, len(live)),
+        is_kept,
+        kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
+        broken=_nothing_to_load(exported, wrong, stage, len(live)),
+        help=_RECIPE if stage == 3 else "",
+    )
+
+
+def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
+    if exported.empty:
+        return f"{len(exported.empty)} empty tensors"
+    return "nothing that loads" if exported.loaded is None else f"{whole - len(wrong)} of {whole} tensors"
+
+
+def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: int) -> str:
+    weights = [name for name in exported.files if name.endswith((".safetensors", ".bin"))]
+    if exported.empty:
+        return f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
+    if not weights:
+        return f"stage {stage} saves no weights that from_pretrained can load: there is no model.safetensors" if stage == 3 else (
+            "no weights file was saved"
+        )
+    if exported.loaded is None:
+        return f"the saved model does not load: {exported.load_error}"
+    return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
+
+
+def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
+    if asked.stage is None or asked.stage.value == 0 or runs.exported is None or not runs.train[0].masters:
+        return
+    masters, recovered = runs.train[0].masters, runs.exported.recovered
+    wrong = [name for name, digest in masters.items() if (recovered or {}).get(name) != digest]
+    yield _checked(
+        "recovery",
+        Promise("zero_to_fp32 gives the fp32 weights", asked.stage.key),
+        f"{len(masters) - len(wrong)} of {len(masters)} tensors",
+        recovered is not None and not wrong,
+        unit="tensors",
+        kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
+        broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
+        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ""),
+    )
+
+
+def _keys(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Keys that nothing has read in any part; those that ds-lint knows are read by what this run does not use."""
+    unread = set(runs.train[0].unread)
+    if runs.resumed is not None:
+        unread &= set(runs.resumed[0].unread)
+    unknown = {dotted(visit.path) for visit in asked.config.unknown}
+    strange = sorted(unread & unknown)
+    rest = sorted(unread - unknown)
+    for key in strange:
+        yield Check("keys", "warn", key, "read", "never read", None, f"nothing has read `{key}` during the run")
+    yield Check(
+        "keys",
+        "pass",
+        None,
+        "read",
+        None if not rest else f"not used in this run: {', '.join(rest)}",
+        None,
+        "every key was read"
+        if not (rest or strange)
+        else f"{len(rest)} known {'key was' if len(rest) == 1 else 'keys were'} not used in this run: {', '.join(rest)}"
+        if rest
+        else "all other keys were read",
+    )
+
+
+_PROPERTIES: tuple[Verify, ...] = (
+    _stage,
+    _sharding,
+    _persistence,
+    _offload,
+    _dtypes,
+    _loss,
+    _overflow,
+    _batch,
+    _rates,
+    _clipping,
+    _resume,
+    _export,
+    _recovery,
+    _keys,
+)

@@ -1,0 +1,90 @@
+"""Looks at the engine where something is to be seen: in the accumulation window, before and after each step.
+
+``DeepSpeedEngine`` is watched as a class, because under the Trainer Accelerate calls it from within its own backward.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+from deepspeed.runtime.engine import DeepSpeedEngine
+
+from ds_lint.facts.smoke import Step
+from ds_lint.smoke import probes
+from ds_lint.smoke.job import Evidence, Job
+
+
+class Watch:
+    """Fills the evidence of one rank while its engine trains."""
+
+    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None]) -> None:
+        self.job = job
+        self.evidence = evidence
+        self.enter = enter  # says which phase the rank is in
+        self._losses: list[float] = []  # of the micro steps of this window
+        self._rates: list[float] = []
+        self._skipped = 0
+        backward, step = DeepSpeedEngine.backward, DeepSpeedEngine.step
+
+        def watched_backward(engine: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+            self._losses.append(float(loss.detach().float().mean()))
+            answer = backward(engine, loss, *args, **kwargs)
+            self._look_at_gradients(engine)
+            return answer
+
+        def watched_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            is_whole = engine.is_gradient_accumulation_boundary()
+            self._rates = [float(group["lr"]) for group in probes.inner_optimizer(engine).param_groups]
+            answer = step(engine, *args, **kwargs)
+            if is_whole:
+                self._note_step(engine)
+            return answer
+
+        DeepSpeedEngine.backward, DeepSpeedEngine.step = watched_backward, watched_step
+
+    def _look_at_gradients(self, engine: Any) -> None:
+        if self.evidence.steps:  # once is enough
+            return
+        if engine.is_gradient_accumulation_boundary():
+            self._keep("gradients", probes.gradients(engine))
+        else:
+            self.evidence.held_in_window = probes.gradients_in_window(engine).held
+
+    def _note_step(self, engine: Any) -> None:
+        norm = engine.get_global_grad_norm()
+        self.evidence.steps.append(
+            Step(
+                loss=math.fsum(self._losses) / len(self._losses),
+                learning_rates=self._rates,
+                loss_scale=probes.loss_scale(engine),
+                gradient_norm=float(norm) if norm is not None else None,
+                is_skipped=engine.skipped_steps > self._skipped,
+            )
+        )
+        self._losses, self._skipped = [], engine.skipped_steps
+
+    def at_checkpoint(self, engine: Any) -> None:
+        """All that is to be seen once the steps before the checkpoint are done."""
+        evidence = self.evidence
+        self.enter("measure")
+        evidence.engine = probes.describe(engine)
+        for kind, holding in probes.holdings(engine).items():
+            self._keep(kind, holding)
+        evidence.persistent_elements = probes.persistent_elements(engine)
+        evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
+        evidence.fingerprint = probes.fingerprint(engine)
+        live, masters = probes.whole_weights(engine)
+        if evidence.rank == 0:
+            evidence.live, evidence.masters = live, masters
+
+    def resumed(self, engine: Any) -> None:
+        """What the rank holds after a checkpoint was loaded."""
+        self.evidence.fingerprint = probes.fingerprint(engine)
+
+    def _keep(self, kind: str, holding: probes.Holding) -> None:
+        self.evidence.held[kind] = holding.held
+        self.evidence.dtypes[kind] = sorted(holding.dtypes)
+        self.evidence.devices[kind] = sorted(holding.devices)

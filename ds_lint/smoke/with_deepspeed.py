@@ -1,0 +1,82 @@
+"""The run of somebody whose script calls ``deepspeed.initialize``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import deepspeed
+import torch
+
+from ds_lint.smoke import building, data
+from ds_lint.smoke.job import RESUME, Job, Parameter
+from ds_lint.smoke.watching import Watch
+
+CHECKPOINT = "checkpoint"
+EXPORT = "export"
+WEIGHTS = "pytorch_model.bin"
+
+
+def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
+    """Train, save, and train on; or load what was saved, and train on."""
+    engine = _initialize(job, config, watch)
+    recipe = building.Recipe(**job.model)
+    if job.part == RESUME:
+        watch.enter("load")
+        engine.load_checkpoint(os.path.join(job.folder, CHECKPOINT))
+        watch.resumed(engine)
+    else:
+        watch.enter("train")
+        _steps(engine, recipe, rank, range(job.steps))
+        watch.at_checkpoint(engine)
+        watch.enter("save")
+        _save(job, rank, engine, watch)
+    watch.enter("train on")
+    _steps(engine, recipe, rank, range(job.steps, job.steps + job.steps_after))
+
+
+def _initialize(job: Job, config: Any, watch: Watch) -> Any:
+    watch.enter("model")
+    model = building.build(building.Recipe(**job.model))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    watch.evidence.parameters = [
+        Parameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)
+        for parameter in model.parameters()
+    ]
+    watch.enter("initialize")
+    optimizer = _of_the_script(model, config) if job.brings_optimizer else None
+    return deepspeed.initialize(
+        model=model,
+        model_parameters=None if optimizer else [p for p in model.parameters() if p.requires_grad],
+        optimizer=optimizer,
+        config=config,
+    )[0]
+
+
+def _of_the_script(model: Any, config: Any) -> Any:
+    """The optimizer that stands for the one of a script: the one that DeepSpeed wants where it offloads."""
+    if (config.get("zero_optimization") or {}).get("offload_optimizer"):
+        return deepspeed.ops.adam.DeepSpeedCPUAdam(model.parameters(), lr=1e-3)
+    return torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def _steps(engine: Any, recipe: building.Recipe, rank: int, steps: range) -> None:
+    size, windows = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
+    for step in steps:
+        for micro_step in range(windows):
+            place = step * windows + micro_step
+            torch.manual_seed(place)  # dropout, so that a resumed run draws the same
+            batch = {name: value.to(engine.device) for name, value in data.batch(recipe, size, place, rank).items()}
+            engine.backward(engine(**batch).loss)
+            engine.step()
+
+
+def _save(job: Job, rank: int, engine: Any, watch: Watch) -> None:
+    engine.save_checkpoint(os.path.join(job.folder, CHECKPOINT))
+    export = os.path.join(job.folder, EXPORT)
+    if rank == 0:
+        os.makedirs(export, exist_ok=True)
+        engine.module.config.save_pretrained(export)
+    torch.distributed.barrier()
+    watch.evidence.saves_16bit = bool(engine.save_16bit_model(export, WEIGHTS))
+    torch.distributed.barrier()
