@@ -1,0 +1,282 @@
+"""Who a rank is: its number among how many, and where rank 0 waits, as the launcher that started the process says.
+
+It is asked before DeepSpeed is: where one of its five variables is missing, DeepSpeed looks for an MPI job, and all
+that it says on most machines is "No module named 'mpi4py'" (``init_distributed`` in ``deepspeed/comm/comm.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Variables = Mapping[str, str]  # of a process; one that is empty counts as not set
+
+NEEDED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")  # without which DeepSpeed asks MPI
+
+_LAUNCHERS = (  # and a variable that only it sets; Accelerate starts ranks through the other two
+    ("accelerate launch", "ACCELERATE_MIXED_PRECISION"),
+    ("accelerate launch", "ACCELERATE_USE_DEEPSPEED"),
+    ("torchrun", "TORCHELASTIC_RUN_ID"),
+    ("deepspeed launcher", "CROSS_SIZE"),
+)
+_MPI = (  # rank, ranks, rank on the node, ranks on the node
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),  # MPICH, Intel MPI
+)
+_USUAL_PORT = 29500  # TORCH_DISTRIBUTED_DEFAULT_PORT in deepspeed/constants.py
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+
+_WORKER = "-m ds_lint.smoke.worker ..."
+_TORCHRUN = f"`torchrun --nproc-per-node 2 {_WORKER}`"
+_SRUN = f"`srun python {_WORKER}`"
+
+
+class NoRendezvous(ValueError):  # noqa: N818 - it is the rendezvous that is not there
+    """A process that cannot know which rank it is; the message says why and how to start it, in one sentence."""
+
+
+class Rendezvous(NamedTuple):
+    """One rank's place in the world, and where it meets the others."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int  # ranks on this node
+    address: str  # where rank 0 listens
+    port: int
+    found_by: str  # who said so: "torchrun", "srun", "environment variables" where nobody signed
+    node: int = 0
+    nodes: int = 1
+
+
+def find(variables: Variables) -> Rendezvous:
+    """The place of the process that has these environment variables; raises NoRendezvous where they tell none.
+
+    ``mpirun`` comes before SLURM: it may have been started by ``srun``, once per node, and its ranks inherit what SLURM
+    said of that one task.
+    """
+    for told in (_by_variables, _by_mpi, _by_slurm):
+        found = told(variables)
+        if found is not None:
+            _demand_sense(found, variables)
+            return found
+    raise NoRendezvous(_explanation(variables))
+
+
+def environment(rendezvous: Rendezvous) -> dict[str, str]:
+    """All variables of a rank that DeepSpeed, Accelerate and torch read, whoever started it."""
+    return {
+        "RANK": str(rendezvous.rank),
+        "WORLD_SIZE": str(rendezvous.world_size),
+        "LOCAL_RANK": str(rendezvous.local_rank),
+        "LOCAL_WORLD_SIZE": str(rendezvous.local_world_size),
+        "LOCAL_SIZE": str(rendezvous.local_world_size),  # how many devices DeepSpeed's CPU accelerator counts
+        "CROSS_RANK": str(rendezvous.node),
+        "CROSS_SIZE": str(rendezvous.nodes),
+        "MASTER_ADDR": rendezvous.address,
+        "MASTER_PORT": str(rendezvous.port),
+    }
+
+
+def first_host(nodelist: str) -> str:
+    """The first host of a SLURM list such as ``gpu[003-005,7],login``, which is where rank 0 runs."""
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodelist)
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first.group()) if first else nodelist
+
+
+def tasks_by_node(layout: str) -> list[int]:
+    """How many tasks each node has, of what SLURM writes as ``2(x3),1``."""
+    tasks: list[int] = []
+    for part in layout.split(","):
+        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        if found is None:
+            raise NoRendezvous(f"SLURM_TASKS_PER_NODE is {layout!r}, which is not of the form 2(x3),1.")
+        tasks += [int(found[1])] * int(found[2] or 1)
+    return tasks
+
+
+def _by_variables(variables: Variables) -> Rendezvous | None:
+    """What torchrun, the deepspeed launcher, accelerate launch or the user's own script set."""
+    if not all(variables.get(name) for name in NEEDED):
+        return None
+    rank, world_size, local_rank = (_number(variables, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    here = _ranks_here(variables, world_size)
+    signed = [launcher for launcher, variable in _LAUNCHERS if variable in variables]
+    return Rendezvous(
+        rank,
+        world_size,
+        local_rank,
+        here,
+        variables["MASTER_ADDR"],
+        _number(variables, "MASTER_PORT"),
+        signed[0] if signed else "environment variables",
+        _first_number(variables, "GROUP_RANK", "CROSS_RANK", default=_node_of(rank, local_rank, here)),
+        _first_number(variables, "GROUP_WORLD_SIZE", "CROSS_SIZE", default=_nodes_of(world_size, here)),
+    )
+
+
+def _by_mpi(variables: Variables) -> Rendezvous | None:
+    """What ``mpirun`` set; where rank 0 runs it tells nobody, which matters as soon as there are several nodes."""
+    for names in _MPI:
+        if all(variables.get(name) for name in names):
+            rank, world_size, local_rank, here = (_number(variables, name) for name in names)
+            break
+    else:
+        return None
+    address = variables.get("MASTER_ADDR") or ("127.0.0.1" if here == world_size else None)
+    if address is None:
+        raise NoRendezvous(
+            f"mpirun started this process as rank {rank} of {world_size} on several nodes, but MASTER_ADDR is not set: "
+            "add `-x MASTER_ADDR=<host of rank 0>` (Open MPI) or `-genv MASTER_ADDR <host of rank 0>` "
+            "(MPICH, Intel MPI)."
+        )
+    return Rendezvous(
+        rank,
+        world_size,
+        local_rank,
+        here,
+        address,
+        _first_number(variables, "MASTER_PORT", default=_USUAL_PORT),
+        "mpirun",
+        _node_of(rank, local_rank, here),
+        _nodes_of(world_size, here),
+    )
+
+
+def _by_slurm(variables: Variables) -> Rendezvous | None:
+    """What ``srun`` set; the batch script itself has most of it too, but is no step and no rank."""
+    if not (variables.get("SLURM_PROCID") and variables.get("SLURM_STEP_ID")):
+        return None
+    world_size = _number(variables, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+    tasks = _slurm_layout(variables, world_size)
+    node = _slurm_node(variables, tasks)
+    hosts = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST")
+    address = variables.get("MASTER_ADDR") or first_host(hosts or "")
+    if not address:
+        raise NoRendezvous("srun started this process, but SLURM_JOB_NODELIST does not say where: set MASTER_ADDR.")
+    return Rendezvous(
+        _number(variables, "SLURM_PROCID"),
+        world_size,
+        _number(variables, "SLURM_LOCALID"),
+        tasks[node],
+        address,
+        _first_number(variables, "MASTER_PORT", default=_slurm_port(variables)),
+        "srun",
+        node,
+        len(tasks),
+    )
+
+
+def _slurm_layout(variables: Variables, world_size: int) -> list[int]:
+    """The tasks of each node: of this step, else of the job, else what ``--ntasks-per-node`` asked for."""
+    layout = variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE")
+    if layout:
+        return tasks_by_node(layout)
+    each = _first_number(variables, "SLURM_NTASKS_PER_NODE", default=world_size)
+    return [each] * _nodes_of(world_size, each)
+
+
+def _slurm_node(variables: Variables, tasks: list[int]) -> int:
+    node = _number(variables, "SLURM_NODEID") if len(tasks) > 1 else 0
+    if node >= len(tasks):
+        raise NoRendezvous(f"SLURM_NODEID is {node}, but SLURM_TASKS_PER_NODE has {len(tasks)} nodes.")
+    return node
+
+
+def _slurm_port(variables: Variables) -> int:
+    """A port on which every rank agrees and no other job is likely to insist; ten steps of a job have their own."""
+    return 20000 + (10 * _number(variables, "SLURM_JOB_ID") + _number(variables, "SLURM_STEP_ID")) % 10000
+
+
+def _ranks_here(variables: Variables, world_size: int) -> int:
+    """How many ranks this node has; a script's own set of variables often leaves it out."""
+    said = [name for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE") if variables.get(name)]
+    if said:
+        return _number(variables, *said)
+    if variables.get("SLURM_STEP_ID") and variables.get("SLURM_NTASKS") == variables["WORLD_SIZE"]:
+        tasks = _slurm_layout(variables, world_size)
+        return tasks[_slurm_node(variables, tasks)]
+    if variables["MASTER_ADDR"] in _THIS_MACHINE or world_size == 1:
+        return world_size
+    raise NoRendezvous(
+        "RANK, WORLD_SIZE and LOCAL_RANK are set, but not how many ranks this node has: set LOCAL_WORLD_SIZE."
+    )
+
+
+def _node_of(rank: int, local_rank: int, here: int) -> int:
+    """The node of a rank where nodes are filled one after the other, equally."""
+    return (rank - local_rank) // max(here, 1)
+
+
+def _nodes_of(world_size: int, here: int) -> int:
+    return -(-world_size // max(here, 1))
+
+
+def _number(variables: Variables, *names: str) -> int:
+    """The number in the first of these variables that is set."""
+    for name in names:
+        text = variables.get(name)
+        if text:
+            if not text.isdecimal():
+                raise NoRendezvous(f"{name} is {text!r}, which is not a whole number from 0 up.")
+            return int(text)
+    raise NoRendezvous(f"{names[-1]} is not set, although other variables of the same launcher are.")
+
+
+def _first_number(variables: Variables, *names: str, default: int) -> int:
+    return _number(variables, *names) if any(variables.get(name) for name in names) else default
+
+
+def _demand_sense(found: Rendezvous, variables: Variables) -> None:
+    """What contradicts itself lets ranks wait for one another for ever, so it is said before they do."""
+    by = f"according to {found.found_by}"
+    if found.rank >= found.world_size:
+        raise NoRendezvous(f"This is rank {found.rank} of {found.world_size} {by}; ranks count from 0.")
+    if found.local_world_size > found.world_size:
+        raise NoRendezvous(f"This node has {found.local_world_size} of {found.world_size} ranks {by}.")
+    if found.local_rank >= found.local_world_size:
+        raise NoRendezvous(
+            f"This is local rank {found.local_rank} of {found.local_world_size} on its node {by}; "
+            "local ranks count from 0."
+        )
+    if not 0 < found.port < 65536:
+        raise NoRendezvous(f"The port of rank 0 is {found.port} {by}; it must be from 1 to 65535.")
+    promised = _first_number(variables, "WORLD_SIZE", default=found.world_size)
+    if promised != found.world_size:
+        raise NoRendezvous(
+            f"WORLD_SIZE is {promised}, but {found.found_by} started {found.world_size} ranks: "
+            "start one per GPU, or do not set WORLD_SIZE."
+        )
+
+
+def _explanation(variables: Variables) -> str:
+    """Why no launcher told this process its rank."""
+    given = [name for name in NEEDED if variables.get(name)]
+    missing = _listed([name for name in NEEDED if not variables.get(name)])
+    if variables.get("ACCELERATE_MIXED_PRECISION") and not variables.get("RANK"):
+        return (
+            "accelerate launch started this one process without a RANK, as it does with --cpu and without --multi_gpu "
+            f"or --use_deepspeed: use `accelerate launch --use_deepspeed --num_processes 2 {_WORKER}` or {_TORCHRUN}."
+        )
+    if variables.get("SLURM_JOB_ID") and not variables.get("SLURM_STEP_ID"):
+        return (
+            f"This process runs in SLURM job {variables['SLURM_JOB_ID']}, but is not one of the tasks that srun "
+            f"starts: start it with {_SRUN}."
+        )
+    if given:
+        return (
+            f"{_listed(given)} {'is' if len(given) == 1 else 'are'} set, but not {missing}, so nothing says which rank "
+            f"this process is: start it with {_TORCHRUN}, or with {_SRUN} in a SLURM job."
+        )
+    return (
+        f"Nothing says which rank this process is ({missing} are not set): "
+        f"start it with {_TORCHRUN}, or with {_SRUN} in a SLURM job."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from ds_lint.smoke.batch_script import sbatch
+
+TWO_NODES = """\
+#!/bin/bash
+#SBATCH --job-name=ds-lint-smoke
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --time=15
+#SBATCH --output=%x-%j.out
+
+# source /path/to/the/environment/of/the/training/bin/activate
+
+# One task per GPU, and each sees all GPUs of its node (no --gpus-per-task): rank 1 of a node takes its GPU 1.
+# Where a rank dies, the others have a minute to say what they saw; the job's exit status is the worst of all ranks.
+exec srun --wait=60 python -m ds_lint.smoke.worker ds_config.json
+"""
+# What stands in for srun, and for the python that it would start: it shows its arguments and ends with a status.
+SRUN = '#!/bin/bash\nprintf "%s\\n" "$@"\nexit 3\n'
+
+
+def run(script, tmp_path):
+    stand_in = tmp_path / "srun"
+    stand_in.write_text(SRUN)
+    stand_in.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    return subprocess.run(
+        ["bash"], input=script, env={"PATH": path}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_script_has_one_task_for_each_gpu():
+    assert sbatch(["ds_config.json"], nodes=2, gpus_per_node=8) == TWO_NODES
+
+
+def test_a_job_has_a_name_and_a_time():
+    script = sbatch(["ds_config.json"], nodes=1, gpus_per_node=4, name="before the big run", minutes=5)
+    assert "#SBATCH --job-name='before the big run'\n" in script
+    assert "#SBATCH --time=5\n" in script
+
+
+@pytest.mark.parametrize("argument", ["my config.json", "a'b\"c.json", "$HOME/ds.json", "--set=x=[1, 2]", "`id`"])
+def test_arguments_arrive_as_they_were_given_and_the_exit_status_goes_through(argument, tmp_path):
+    result = run(sbatch([argument, "--steps", "3"], nodes=1, gpus_per_node=2), tmp_path)
+    worker = result.stdout.splitlines()[1:]
+    assert worker == ["python", "-m", "ds_lint.smoke.worker", argument, "--steps", "3"]
+    assert result.returncode == 3
+
+
+def test_bash_understands_a_script():
+    script = sbatch(["it's.json"], nodes=1, gpus_per_node=1, name="it's")
+    result = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
