@@ -259,8 +259,9 @@ def _explanation(variables: Variables) -> str:
     missing = _listed([name for name in NEEDED if not variables.get(name)])
     if variables.get("ACCELERATE_MIXED_PRECISION") and not variables.get("RANK"):
         return (
-            "accelerate launch started this one process without a RANK, as it does with --cpu and without --multi_gpu "
-            f"or --use_deepspeed: use `accelerate launch --use_deepspeed --num_processes 2 {_WORKER}` or {_TORCHRUN}."
+            "accelerate launch started this one process without a RANK, as it does with --cpu, and with "
+            "--num_processes 1 but no --use_deepspeed: "
+            f"use `accelerate launch --use_deepspeed --num_processes 2 {_WORKER}` or {_TORCHRUN}."
         )
     if variables.get("SLURM_JOB_ID") and not variables.get("SLURM_STEP_ID"):
         return (
