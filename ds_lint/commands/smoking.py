@@ -7,7 +7,8 @@ from typing import NamedTuple
 from ds_lint.choice import choose
 from ds_lint.facts import Facts
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
-from ds_lint.smoke.proving import RANKS, SECONDS, Wish, provefrom ds_lint.targets.distributions import installed
+from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove
+from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
 from ds_lint.smoke.job import Job
-from ds_lint.smoke.pool import Ended, Entered, Ready, Started
+from ds_lint.smoke.messages import Ended, Entered, Ready, Started
 from ds_lint.smoke.traces import port_of, sweep
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

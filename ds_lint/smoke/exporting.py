@@ -27,6 +27,11 @@ def inspect(job: Job) -> Exported:
     return exported
 
 
+def real_shapes(job: Job) -> list[int] | None:
+    """Elements of the parameters of the user's own model, without memory for them; None where nobody named one."""
+    return [shape.numel for shape in building.shapes(job.model)] if job.model is not None else None
+
+
 def _files(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder)) if os.path.isdir(folder) else []
 
@@ -34,7 +39,7 @@ def _files(folder: str) -> list[str]:
 def _load(folder: str, job: Job, exported: Exported) -> None:
     weights = dict(_stored(folder))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
-    auto = building.auto_class(building.Recipe(**job.model))
+    auto = building.auto_class(building.of_job(job))
     model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
     exported.missing = sorted(info["missing_keys"])
     exported.loaded = {name: digest(parameter.data) for name, parameter in model.named_parameters()}

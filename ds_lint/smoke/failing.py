@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ds_lint.facts.smoke import RankEnd
 from ds_lint.smoke.job import Job, Raised
-from ds_lint.smoke.pool import Ended
+from ds_lint.smoke.messages import Ended
 
 # What the libraries say when this machine is at fault, and not the config, and what to tell of it.
 _MACHINE = (

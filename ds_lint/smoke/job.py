@@ -7,6 +7,7 @@ from typing import Any
 
 from ds_lint.facts.smoke import CPU, Held, Step
 
+TINY, SWAPPED = "tiny", "swapped"  # sizes of the model: the latter has tensors that go to NVMe
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
 
 
@@ -29,7 +30,8 @@ class Job:
     text: str  # the config as it is written
     stack: str
     folder: str
-    model: dict[str, Any]  # of building.Recipe
+    model: dict[str, Any] | None = None  # the user's config.json; None: a tiny Llama
+    sizes: str = TINY
     world_size: int = 2
     mode: str = CPU
     part: str = TRAIN
@@ -39,7 +41,6 @@ class Job:
     steps_after: int = 2  # and after it, which a resumed run repeats
     builds_ops: bool = False
     brings_optimizer: bool = False  # the script's, where the config has none
-    real_model: dict[str, Any] | None = None  # the config.json of the user's own model
     seconds: float = 300.0  # after which the ranks are ended
 
 
@@ -92,6 +93,7 @@ class Evidence:
     rank: int
     phase: str = "start"
     raised: Raised | None = None
+    model: str = ""  # in words
     parameters: list[Parameter] = field(default_factory=list)
     engine: Engine | None = None
     steps: list[Step] = field(default_factory=list)

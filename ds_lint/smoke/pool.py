@@ -14,49 +14,17 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from ds_lint.facts.smoke import RankEnd
 from ds_lint.smoke.job import EXPORT, Evidence, Job
+from ds_lint.smoke.messages import Ended, Entered, Ready, Started
 from ds_lint.smoke.traces import sweep
 
 GRACE = 3.0  # seconds that the other ranks get once one has failed; they fail of themselves when it is gone
 _TICK = 0.25  # seconds between looks at processes that ended without a word
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
-
-@dataclass
-class Ready:
-    """The libraries are imported: their versions, and the seconds it took; or why they are not."""
-
-    versions: dict[str, str] = field(default_factory=dict)
-    error: str | None = None
-    seconds: float = 0.0
-
-
-@dataclass
-class Started:
-    """The process groups of ranks that were started, for somebody to end if this process is gone."""
-
-    groups: list[int]
-
-
-@dataclass
-class Entered:
-    """Rank 0 of a job entered a phase."""
-
-    part: str
-    phase: str
-
-
-@dataclass
-class Ended:
-    """How each rank of a job ended, and what it saw, if it could tell."""
-
-    ends: list[RankEnd]
-    evidence: list[Evidence | None]
 
 
 class Gone(Exception):  # noqa: N818 - nothing is wrong: the command line has ended

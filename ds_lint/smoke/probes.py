@@ -24,6 +24,8 @@ _MASTERS = (
     "fp32_groups_flat",  # FP16_Optimizer
     "fp32_groups",  # FP16_UnfusedOptimizer
 )
+# Where ZeRO keeps gradients between two micro steps, beside the parameters.
+_IN_WINDOW = ("averaged_gradients", "all_grad_tensors", "accumulated_grads_in_cpu")
 
 
 def describe(engine: Any) -> Engine:
@@ -164,7 +166,8 @@ def gradients(engine: Any) -> Holding:
 def gradients_in_window(engine: Any) -> Holding:
     """The gradients before the last micro step of a window: whole in stage 1, a partition in stage 2."""
     optimizer = engine.optimizer
-    return Holding([*_of_parameters(engine), getattr(optimizer, "averaged_gradients", None)])
+    kept = (getattr(optimizer, name, None) for name in _IN_WINDOW)
+    return Holding([*_of_parameters(engine), *kept])
 
 
 def _of_parameters(engine: Any) -> list[Any]:

@@ -15,13 +15,12 @@ from ds_lint.facts import Facts
 from ds_lint.facts.smoke import CPU, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
-from ds_lint.smoke import recipes
 from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.asked import Asked, with_meant_names
 from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
 from ds_lint.smoke.failing import Failure, failure
-from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
-from ds_lint.smoke.pool import Ended
+from ds_lint.smoke.job import EXPORT, RESUME, SWAPPED, TINY, Evidence, Job
+from ds_lint.smoke.messages import Ended
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.verifying import Runs, verify
 from ds_lint.source.document import Document
@@ -51,12 +50,12 @@ class _Run:
         self.began = time.monotonic()
         self.changes = adapt(config, folder, ranks=wish.ranks, mode=CPU, steps=STEPS + STEPS_AFTER)
         self.asked = _asked(config, self.changes, wish.ranks)
-        self.recipe = _recipe(config, self.asked)
         self.job = Job(
             text=config.document.text.removeprefix("\ufeff"),
             stack=config.stack or "deepspeed",
             folder=folder,
-            model=self.recipe.as_dict(),
+            model=config.facts.model.config if config.facts.model is not None else None,
+            sizes=_sizes(self.asked),
             world_size=wish.ranks,
             edits=self.changes.edits,
             training=self.changes.training,
@@ -65,7 +64,6 @@ class _Run:
             builds_ops=wish.builds_ops,
             brings_optimizer=self.asked.optimizer is None,
             seconds=wish.seconds + (_BUILDING if wish.builds_ops else 0.0),
-            real_model=config.facts.model.config if config.facts.model is not None else None,
         )
         self.ended: list[Ended] = []
 
@@ -175,7 +173,7 @@ def _verdict(
         checks=checks,
         ranks=_worst_ends(run.ended),
         seconds=time.monotonic() - run.began,
-        model=run.recipe.title,
+        model=first.model if first else "",
         parameter_count=sum(parameter.elements for parameter in first.parameters) if first else 0,
         steps=first.steps if first else [],
         held=[one.held for one in trained],
@@ -242,11 +240,7 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
 
 
-def _recipe(config: Config, asked: Asked) -> recipes.Recipe:
-    """The model of the run: the user's made small, or a tiny one; larger where tensors go to NVMe."""
+def _sizes(asked: Asked) -> str:
+    """The sizes of the model: larger where tensors go to NVMe."""
     places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
-    sizes = recipes.SWAPPABLE if "nvme" in places else recipes.TINY
-    model = config.facts.model
-    return recipes.recipe(model.config if model is not None else None, sizes)
-
-
+    return SWAPPED if "nvme" in places else TINY

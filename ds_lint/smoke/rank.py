@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -27,6 +28,7 @@ def set_up(job: Job, rank: int) -> None:
     fork = multiprocessing.get_context("fork")
     multiprocessing.context._concrete_contexts.update(spawn=fork, forkserver=fork)  # type: ignore[attr-defined]
     _quiet()
+    _ask_no_processor()
     ops.install(builds=job.builds_ops)
     if job.mode == CPU:
         _pass_for_a_gpu()
@@ -89,6 +91,20 @@ def _pass_for_a_gpu() -> None:
         for name in ("is_bf16_available", "is_fp16_available", "is_torch_bf16_gpu_available"):
             if hasattr(module, name):
                 setattr(module, name, lambda *_args, **_more: True)
+
+
+def _ask_no_processor() -> None:
+    """Finding out the name of the processor starts processes, for one warning about AMD."""
+    import deepspeed.ops.adam.cpu_adam
+    import deepspeed.ops.lion.cpu_lion
+
+    for module in (deepspeed.ops.adam.cpu_adam, deepspeed.ops.lion.cpu_lion):
+        if hasattr(module, "get_cpu_info"):
+            module.get_cpu_info = lambda: {"vendor_id_raw": "unasked"}
+    with contextlib.suppress(ImportError):
+        import cpuinfo
+
+        cpuinfo.get_cpu_info = lambda: {"vendor_id_raw": "unasked"}
 
 
 def _quiet() -> None:

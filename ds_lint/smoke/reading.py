@@ -27,7 +27,8 @@ def read(job: Job) -> Any:
 def prepared(job: Job) -> tuple[Any, recording.Log]:
     """The config to give to the stack, and the log of what is read of it."""
     config = read(job)
-    log = recording.start()
+    # Transformers and Accelerate walk through the whole config.
+    log = recording.start("" if job.stack == "deepspeed" else "deepspeed.")
     if not isinstance(config, dict):
         return config, log
     for edit in job.edits:

@@ -147,36 +147,39 @@ def _states(runs: Runs) -> list[str]:
 
 
 def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Check]:
-    """Between two micro steps stage 1 keeps all gradients, stage 2 and 3 a partition; at the end all keep that."""
-    promise = asked.stage
-    assert promise is not None  # noqa: S101 - asked before
-    at_end = runs.held("gradients")
+    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share to the element.
+
+    A parameter that the border between two ranks goes through is kept whole by both of them in stage 2.
+    """
+    assert asked.stage is not None  # noqa: S101 - asked before
+    stage = asked.stage.value
     in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
-    most = whole if promise.value == 1 else part
-    if in_window:
-        is_kept = all(held == most for held in in_window)
-        yield _checked(
-            "gradients",
-            Promise([most] * runs.world_size, promise.key),
-            in_window,
-            is_kept,
-            unit="elements",
-            kept=f"between two micro steps each rank holds {most:,} elements of gradients"
-            + (", all of them, as stage 1 does" if promise.value == 1 else ""),
-            broken=f"between two micro steps a rank holds {max(in_window):,} elements of gradients, and stage "
-            f"{promise.value} promises {most:,}",
-            adapted="gradient_accumulation_steps" in runs.adapted or "--gradient_accumulation_steps" in runs.adapted,
-        )
-    elif promise.value == 3:
-        yield _checked(
-            "gradients",
-            Promise([part] * runs.world_size, promise.key),
-            at_end,
-            all(held == part for held in at_end),
-            unit="elements",
-            kept=f"each rank holds {part:,} elements of gradients",
-            broken=f"a rank holds {max(at_end):,} elements of gradients, and stage 3 promises {part:,}",
-        )
+    observed = in_window or runs.held("gradients")
+    if stage == 1 and not in_window:
+        return
+    most = whole if stage == 1 else part
+    if stage == 2 and in_window:
+        most += max(parameter.elements for parameter in runs.train[0].parameters)
+    is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
+    when = "between two micro steps " if in_window else ""
+    promised = f"{'at most ' if stage == 2 and in_window else ''}{most:,}"
+    yield _checked(
+        "gradients",
+        Promise([most] * runs.world_size, asked.stage.key),
+        observed,
+        is_kept,
+        unit="elements",
+        kept=f"{when}each rank holds {_range(observed)} elements of gradients"
+        + (", all of them, as stage 1 does" if stage == 1 else f", of {whole:,}"),
+        broken=f"{when}a rank holds {max(observed, default=0):,} elements of gradients, and stage {stage} promises "
+        f"{promised}",
+        adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
+    )
+
+
+def _range(numbers: list[int]) -> str:
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def partition(parameters: list[Parameter], stage: int, ranks: int) -> int:

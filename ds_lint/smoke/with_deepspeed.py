@@ -20,7 +20,7 @@ WEIGHTS = "pytorch_model.bin"
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
     """Train, save, and train on; or load what was saved, and train on."""
     engine = _initialize(job, config, watch)
-    recipe = building.Recipe(**job.model)
+    recipe = building.of_job(job)
     if job.part == RESUME:
         watch.enter("load")
         engine.load_checkpoint(os.path.join(job.folder, CHECKPOINT))
@@ -37,7 +37,8 @@ def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
 
 def _initialize(job: Job, config: Any, watch: Watch) -> Any:
     watch.enter("model")
-    model = building.build(building.Recipe(**job.model))
+    watch.evidence.model = building.of_job(job).words
+    model = building.build(building.of_job(job))
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     watch.evidence.parameters = [
         Parameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)

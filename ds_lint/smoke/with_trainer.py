@@ -26,7 +26,8 @@ def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
         }
     )
     watch.enter("model")
-    recipe = building.Recipe(**job.model)
+    recipe = building.of_job(job)
+    watch.evidence.model = recipe.words
     model = building.build(recipe)
     watch.enter("initialize")
     callback = _Callback(job, watch)

@@ -23,12 +23,13 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
         if job.part == EXPORT:
             clock.enter("load the saved model")
             evidence.exported = exporting.inspect(job)
+            evidence.real_shapes = exporting.real_shapes(job)
         else:
             clock.enter("load")
             config, log = reading.prepared(job)
             clock.enter("meet")
             rank.set_up(job, number)
-            recording.watch(only_deepspeed=job.stack != "deepspeed")
+            recording.watch()
             watch = Watch(job, evidence, clock.enter)
             train = with_deepspeed.train if job.stack == "deepspeed" else with_trainer.train
             train(job, number, config, watch)
@@ -59,10 +60,10 @@ class _Clock:
 
 
 def _where(error: BaseException) -> str:
-    """The innermost frame that is not ours, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if all are."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(_OURS):
-            return f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"
-    return ""
+    """The innermost frame, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if it is ours."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != recording.__file__]
+    if not frames or frames[-1].filename.startswith(_OURS):
+        return ""
+    return f"{frames[-1].filename.rpartition('site-packages/')[2]}:{frames[-1].lineno} {frames[-1].name}"
 
 

@@ -1,0 +1,40 @@
+"""What the warm process tells the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ds_lint.facts.smoke import RankEnd
+from ds_lint.smoke.job import Evidence
+
+
+@dataclass
+class Ready:
+    """The libraries are imported: their versions, and the seconds it took; or why they are not."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Started:
+    """The process groups of ranks that were started, for somebody to end if this process is gone."""
+
+    groups: list[int]
+
+
+@dataclass
+class Entered:
+    """Rank 0 of a job entered a phase."""
+
+    part: str
+    phase: str
+
+
+@dataclass
+class Ended:
+    """How each rank of a job ended, and what it saw, if it could tell."""
+
+    ends: list[RankEnd]
+    evidence: list[Evidence | None]
