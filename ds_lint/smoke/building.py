@@ -1,0 +1,206 @@
+"""The model that a run trains: a small one of the user's architecture, or a tiny Llama where none is named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import transformers
+
+from ds_lint.smoke.shrinking import TINY, TOKEN_KEYS, Sizes, shrink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CAUSAL, SEQ2SEQ, MASKED, IMAGE_TEXT = "causal", "seq2seq", "masked", "image-text"
+_AUTO = {  # what transformers makes a model of each kind with
+    CAUSAL: "AutoModelForCausalLM",
+    SEQ2SEQ: "AutoModelForSeq2SeqLM",
+    MASKED: "AutoModelForMaskedLM",
+    IMAGE_TEXT: "AutoModelForImageTextToText",
+}
+# 24,736 parameters; TINY with the Llama of a config would have a hundred thousand.
+DEFAULT = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "tie_word_embeddings": False,
+}
+_LENGTH = 16  # tokens of a sequence, where the model has as many positions
+_PADDED = 2  # positions that RoBERTa and its like never use
+# Noise that changes from step to step: dropped elements, dropped layers, masked spans, experts that are chosen by chance.
+_NOISE = ("drop", "jitter", "mask_time_prob", "mask_feature_prob", "router_noise", "apply_spec_augment")
+
+
+# Quantised weights are packed, and the code that comes with a model is never run.
+_NOT_BUILT = ("quantization_config", "compression_config", "auto_map")
+
+
+class UnknownArchitecture(ValueError):  # noqa: N818 - the name says what is wrong
+    """transformers cannot make the model of a config.json; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which model to build, in values that pickle and JSON can carry."""
+
+    kind: str  # one of the four above
+    config: dict[str, Any]
+    vocabulary: int
+    special_tokens: list[int]  # which stand for images, padding and the like
+    sequence_length: int
+    words: str  # "tiny Qwen3ForCausalLM"
+    seed: int = 0
+
+
+class Shape(NamedTuple):
+    """One parameter of the full-size model."""
+
+    name: str
+    numel: int
+    dims: tuple[int, ...]
+
+
+def recipe(config: dict[str, Any] | None, sizes: Sizes = TINY) -> Recipe:
+    """The recipe of a small model of the architecture; without a config, that of a tiny Llama of the given sizes.
+
+    Dropout and other noise is set to 0: the ranks of a resumed run draw other numbers than before, since a checkpoint
+    of DeepSpeed holds no random state, and the losses after it are to be the same to the last bit.
+    """
+    given = config or (DEFAULT if sizes == TINY else _large_llama(sizes))
+    full = _config_of(given)
+    kind = _kind(full)
+    small = shrink(json.loads(json.dumps(full.to_dict())), sizes).config
+    _silence(small)
+    if kind == SEQ2SEQ and small.get("decoder_start_token_id") is None:
+        small["decoder_start_token_id"] = small.get("pad_token_id") or 0
+    text = _config_of(small).get_text_config()
+    made = Recipe(
+        kind,
+        small,
+        vocabulary=text.vocab_size,
+        special_tokens=sorted(set(_special_tokens(small))),
+        sequence_length=min(_LENGTH, (getattr(text, "max_position_embeddings", None) or _LENGTH + _PADDED) - _PADDED),
+        words=f"tiny {_classes(full, kind)[0].__name__}",
+    )
+    _assert_buildable(made)
+    return made
+
+
+def build(recipe: Recipe) -> Any:
+    """The model, with the same weights for the same recipe; seeds torch, reads no parameter."""
+    torch.manual_seed(recipe.seed)
+    model = getattr(transformers, _AUTO[recipe.kind]).from_config(_config_of(recipe.config), trust_remote_code=False)
+    model.train()
+    return model
+
+
+def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
+    """The trainable parameters of a model in its full size, without memory for them; those that are tied once."""
+    made = _config_of(config.config if isinstance(config, Recipe) else config)
+    with torch.device("meta"):
+        model = _model_class(made, _kind(made))._from_config(made)  # noqa: SLF001 - what from_config calls
+    return [
+        Shape(name, math.prod(parameter.shape), tuple(parameter.shape))
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    ]
+
+
+def _large_llama(sizes: Sizes) -> dict[str, Any]:
+    """The Llama that is as large as the sizes allow, for what does not happen to a smaller one."""
+    return DEFAULT | {
+        "vocab_size": sizes.vocabulary,
+        "hidden_size": sizes.hidden,
+        "intermediate_size": sizes.feed_forward,
+        "num_attention_heads": sizes.heads,
+        "num_key_value_heads": sizes.heads,
+    }
+
+
+def _config_of(config: dict[str, Any]) -> Any:
+    """The config as transformers reads it, with what it fills in."""
+    model_type = config.get("model_type")
+    if model_type not in transformers.CONFIG_MAPPING:
+        raise _refusal(f"does not know model_type {model_type}" if model_type else "needs a model_type in config.json")
+    kept = {key: value for key, value in copy.deepcopy(config).items() if key not in _NOT_BUILT}
+    try:
+        return transformers.CONFIG_MAPPING[model_type].from_dict(kept)
+    except Exception as error:
+        raise _refusal(f"does not accept the config.json of this {model_type}: {_one_line(error)}") from error
+
+
+def _kind(config: Any) -> str:
+    """What the model learns: what its architectures say, else what its type is mostly used for."""
+    classes = {kind: _classes(config, kind) for kind in _AUTO}
+    named = set(config.architectures or ())
+    for kind, of_kind in classes.items():
+        if named & {cls.__name__ for cls in of_kind}:
+            return kind
+    order = [SEQ2SEQ] if config.is_encoder_decoder else [] if getattr(config, "is_decoder", False) else [MASKED]
+    for kind in (*order, CAUSAL, IMAGE_TEXT):
+        if classes[kind]:
+            return kind
+    raise _refusal(f"has no language model of model_type {config.model_type}")
+
+
+def _classes(config: Any, kind: str) -> tuple[Any, ...]:
+    """The classes that transformers makes models of a kind with; none where it makes no such model of the config."""
+    auto = getattr(transformers, _AUTO[kind], None)  # a release may not have the newest
+    mapping = auto._model_mapping if auto else {}  # noqa: SLF001 - where from_config looks
+    if type(config) not in mapping:
+        return ()
+    found = mapping[type(config)]
+    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+
+
+def _model_class(config: Any, kind: str) -> Any:
+    """The class that the config names, else the first of its kind."""
+    of_kind = _classes(config, kind)
+    named = [getattr(transformers, name, None) for name in config.architectures or ()]
+    return next((cls for cls in named if hasattr(cls, "_from_config")), of_kind[0])
+
+
+def _assert_buildable(made: Recipe) -> None:
+    """Build it without memory, so that what cannot be built is told before ranks start."""
+    try:
+        with torch.device("meta"):
+            build(made)
+    except Exception as error:
+        raise _refusal(f"cannot build a {made.words}: {_one_line(error)}") from error
+
+
+def _special_tokens(part: dict[str, Any]) -> Iterator[int]:
+    for key, value in part.items():
+        if isinstance(value, dict):
+            yield from _special_tokens(value)
+        elif key.endswith(TOKEN_KEYS):
+            yield from (token for token in (value if isinstance(value, list) else [value]) if isinstance(token, int))
+
+
+def _silence(part: dict[str, Any]) -> None:
+    for key, value in part.items():
+        if isinstance(value, dict):
+            _silence(value)
+        elif isinstance(value, (int, float)) and any(word in key for word in _NOISE):
+            part[key] = type(value)(0)
+
+
+def _refusal(what: str) -> UnknownArchitecture:
+    return UnknownArchitecture(f"transformers {transformers.__version__} {what}; without --model the run uses a tiny Llama")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
