@@ -10,6 +10,7 @@ from ds_lint.config import Config
 from ds_lint.facts.smoke import CPU, FAKE, Adaptation
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.arguments import argument, fields
+from ds_lint.smoke.agreeing import ORIGIN
 from ds_lint.smoke.asked import BATCH, ZERO, completed
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.switches import is_on, number_of, zero_stage
@@ -73,6 +74,9 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> 
     """The changes for a run of so many ranks below a folder."""
     changes = Changes()
     if config.stack != "deepspeed":
+        if config.facts.training is None or config.facts.training.origin == ORIGIN:
+            why = "--trainer-args does not say what they are"
+            changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
         _batch(config, changes, ranks)

@@ -107,6 +107,11 @@ def build(recipe: Recipe) -> Any:
     return model
 
 
+def auto_class(recipe: Recipe) -> Any:
+    """The class of transformers that loads a saved model of this kind."""
+    return getattr(transformers, _AUTO[recipe.kind])
+
+
 def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
     """The trainable parameters of a model in its full size, without memory for them; those that are tied once."""
     made = _config_of(config.config if isinstance(config, Recipe) else config)

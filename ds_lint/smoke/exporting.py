@@ -39,7 +39,7 @@ def _files(folder: str) -> list[str]:
 def _load(folder: str, job: Job, exported: Exported) -> None:
     weights = dict(_stored(folder))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
-    auto = building.auto_class(building.of_job(job))
+    auto = building.auto_class(building.recipe(job.model, job.sizes))
     model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
     exported.missing = sorted(info["missing_keys"])
     exported.loaded = {name: digest(parameter.data) for name, parameter in model.named_parameters()}

@@ -78,6 +78,8 @@ def first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 2 and "validation error" in lines[0]:
         return f"{lines[0]}: {lines[1]}: {lines[2]}"
+    if lines and lines[0].endswith(":"):
+        lines[0] = " ".join(lines)
     return lines[0][:500] if lines else "no message"
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ds_lint.facts.smoke import CPU, Held, Step
+from ds_lint.smoke.shrinking import TINY, Sizes
 
-TINY, SWAPPED = "tiny", "swapped"  # sizes of the model: the latter has tensors that go to NVMe
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
 
 
@@ -31,7 +31,7 @@ class Job:
     stack: str
     folder: str
     model: dict[str, Any] | None = None  # the user's config.json; None: a tiny Llama
-    sizes: str = TINY
+    sizes: Sizes = TINY
     world_size: int = 2
     mode: str = CPU
     part: str = TRAIN

@@ -16,12 +16,14 @@ from ds_lint.facts.smoke import CPU, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.smoke.adapting import Changes, adapt
+from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, with_meant_names
 from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
 from ds_lint.smoke.failing import Failure, failure
-from ds_lint.smoke.job import EXPORT, RESUME, SWAPPED, TINY, Evidence, Job
+from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.messages import Ended
 from ds_lint.smoke.reading import apply
+from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
 from ds_lint.smoke.verifying import Runs, verify
 from ds_lint.source.document import Document
 
@@ -86,6 +88,8 @@ def prove(
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
         config = linting.config_of(document, target=target, stack=stack or _stack(document, target, facts), facts=facts)
+        if facts.training is None and config.stack != "deepspeed":
+            config = agreeing(config)
         run = _Run(config, wish, folder)
         return _prove(pool, run, on_phase)
     finally:
@@ -240,7 +244,7 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
 
 
-def _sizes(asked: Asked) -> str:
+def _sizes(asked: Asked) -> Sizes:
     """The sizes of the model: larger where tensors go to NVMe."""
     places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
     return SWAPPED if "nvme" in places else TINY

@@ -19,8 +19,9 @@ WEIGHTS = "pytorch_model.bin"
 
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
     """Train, save, and train on; or load what was saved, and train on."""
-    engine = _initialize(job, config, watch)
-    recipe = building.of_job(job)
+    watch.enter("model")
+    recipe = building.recipe(job.model, job.sizes)
+    engine = _initialize(job, recipe, config, watch)
     if job.part == RESUME:
         watch.enter("load")
         engine.load_checkpoint(os.path.join(job.folder, CHECKPOINT))
@@ -35,10 +36,9 @@ def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
     _steps(engine, recipe, rank, range(job.steps, job.steps + job.steps_after))
 
 
-def _initialize(job: Job, config: Any, watch: Watch) -> Any:
-    watch.enter("model")
-    watch.evidence.model = building.of_job(job).words
-    model = building.build(building.of_job(job))
+def _initialize(job: Job, recipe: building.Recipe, config: Any, watch: Watch) -> Any:
+    watch.evidence.model = recipe.words
+    model = building.build(recipe)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     watch.evidence.parameters = [
         Parameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)

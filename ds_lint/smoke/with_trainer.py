@@ -16,6 +16,9 @@ OUTPUT = "output"
 
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
     """Train with a checkpoint on the way; or from that checkpoint to the same end."""
+    watch.enter("model")
+    recipe = building.recipe(job.model, job.sizes)  # before transformers puts every model into zero.Init
+    watch.evidence.model = recipe.words
     watch.enter("arguments")
     arguments = TrainingArguments(
         **{
@@ -26,8 +29,6 @@ def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
         }
     )
     watch.enter("model")
-    recipe = building.of_job(job)
-    watch.evidence.model = recipe.words
     model = building.build(recipe)
     watch.enter("initialize")
     callback = _Callback(job, watch)
