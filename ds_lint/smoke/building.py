@@ -84,9 +84,10 @@ def recipe(config: dict[str, Any] | None, sizes: Sizes = TINY) -> Recipe:
     kind = _kind(full)
     small = shrink(json.loads(json.dumps(full.to_dict())), sizes).config
     _silence(small)
-    if kind == SEQ2SEQ and small.get("decoder_start_token_id") is None:
-        small["decoder_start_token_id"] = small.get("pad_token_id") or 0
-    text = _config_of(small).get_text_config()
+    if kind == SEQ2SEQ:  # what shifts the labels
+        for key in ("pad_token_id", "decoder_start_token_id"):
+            small[key] = small.get(key) or 0
+    text = _text_of(_config_of(small))
     made = Recipe(
         kind,
         small,
@@ -147,6 +148,17 @@ def _config_of(config: dict[str, Any]) -> Any:
         raise _refusal(f"does not accept the config.json of this {model_type}: {_one_line(error)}") from error
 
 
+def _text_of(config: Any) -> Any:
+    """The part of a config that says what the model knows of text."""
+    try:
+        text = config.get_text_config(decoder=True)
+    except ValueError:  # several of them
+        text = None
+    if not hasattr(text, "vocab_size"):
+        raise _refusal(f"has no language model of model_type {config.model_type}")
+    return text
+
+
 def _kind(config: Any) -> str:
     """What the model learns: what its architectures say, else what its type is mostly used for."""
     classes = {kind: _classes(config, kind) for kind in _AUTO}
@@ -182,9 +194,11 @@ def _assert_buildable(made: Recipe) -> None:
     """Build it without memory, so that what cannot be built is told before ranks start."""
     try:
         with torch.device("meta"):
-            build(made)
+            model = build(made)
     except Exception as error:
         raise _refusal(f"cannot build a {made.words}: {_one_line(error)}") from error
+    if model.main_input_name != "input_ids":
+        raise _refusal(f"trains a {made.words} on {model.main_input_name}, and the run has only text")
 
 
 def _special_tokens(part: dict[str, Any]) -> Iterator[int]:

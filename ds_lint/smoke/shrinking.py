@@ -61,12 +61,14 @@ _PERIODS = (
     "n_layers_per_attn_res_block",
 )  # fmt: skip
 _OFFSETS = ("attn_layer_offset", "expert_layer_offset")  # of the first of them
+_OF_LAYERS = "per_layer_config"  # by the number of a layer, what is different in it
 _DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")  # layers at the start without experts
+_CYCLES = ("block_types",)  # the kinds of layers that repeat through the model
 # Positions of layers: each shrinks to one that there is.
 _PLACES = (
     "mlp_only_layers", "attn_layer_indices", "full_attn_idxs", "cross_attention_layers", "moe_layers",
     "full_attention_layers", "hybrid_layer_ids", "deepstack_visual_indexes", "fullatt_block_indexes",
-    "intermediate_layers_indices", "attn_layers", "slstm_at", "global_attn_indexes",
+    "intermediate_layers_indices", "slstm_at", "global_attn_indexes",
 )  # fmt: skip
 
 _HIDDEN = (
@@ -106,7 +108,10 @@ _EXPERTS = (
 _CHOSEN_EXPERTS = (
     "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts", "num_selected_experts",
 )  # fmt: skip
-_VOCABULARY = ("vocab_size", "vocab_size_per_layer_input", "decoder_vocab_size", "unpadded_vocab_size")
+_VOCABULARY = (
+    "vocab_size", "vocab_size_per_layer_input", "decoder_vocab_size", "unpadded_vocab_size", "src_vocab_size",
+    "tgt_vocab_size", "entity_vocab_size", "encoder_hash_byte_group_vocab",
+)  # fmt: skip
 _POSITIONS = (
     "max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "max_seq_len", "model_max_length",
     "max_encoder_position_embeddings", "max_decoder_position_embeddings", "max_source_positions",
@@ -114,8 +119,9 @@ _POSITIONS = (
 )  # fmt: skip
 _WINDOWS = (
     "sliding_window", "local_attention", "attention_chunk_size", "attention_window_size", "window_size",
-    "sliding_window_size", "local_attention_window_len", "index_topk", "chunk_size", "mamba_chunk_size",
+    "sliding_window_size", "local_attention_window_len", "attention_window", "index_topk",
 )  # fmt: skip
+_CHUNKS = ("chunk_size", "mamba_chunk_size")
 _STATES = ("state_size", "mamba_d_state", "ssm_state_size", "time_step_rank", "mamba_dt_rank")  # of state space models
 _ONES = (
     "n_group", "topk_group", "num_expert_group", "n_shared_experts", "num_shared_experts", "moe_num_shared_experts",
@@ -150,25 +156,31 @@ def _shrink_part(part: dict[str, Any], sizes: Sizes, whole: dict[str, Any]) -> N
         (_VOCABULARY, sizes.vocabulary),
         (_POSITIONS, sizes.positions),
         (_WINDOWS, sizes.window),
+        (_CHUNKS, 2 * sizes.window),
         (_STATES, sizes.hidden // 4),
         (_ONES, 1),
     ):
         _limit(part, keys, limit)
     _keep_tokens_inside(part, sizes.vocabulary)
     _shrink_rope(part, before)
+    for inner in _inner_parts(part):
+        _shrink_part(inner, sizes, before)
+
+
+def _inner_parts(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for key, value in part.items():
-        if isinstance(value, dict) and _is_part(key):
-            _shrink_part(value, sizes, before)
-
-
-def _is_part(key: str) -> bool:
-    return key.endswith("_config") or key in ("encoder", "decoder")
+        if isinstance(value, dict) and (key.endswith("_config") or key in ("encoder", "decoder")):
+            yield from value.values() if key == _OF_LAYERS else [value]
 
 
 def _limit(part: dict[str, Any], keys: Iterable[str], limit: int) -> None:
+    """No number above the limit, nor in a list with one for each layer."""
     for key in keys:
-        if _is_number(part.get(key)) and part[key] > limit:
-            part[key] = limit
+        value = part.get(key)
+        if isinstance(value, list):
+            part[key] = [min(number, limit) if _is_number(number) else number for number in value]
+        elif _is_number(value):
+            part[key] = min(value, limit)
 
 
 def _is_number(value: Any) -> bool:
@@ -194,9 +206,21 @@ def _shrink_layers(part: dict[str, Any], sizes: Sizes) -> None:
     _limit(part, _OFFSETS, sizes.layers - 1)
     _limit(part, _DENSE, sizes.layers - 1)
     _limit(part, ("max_window_layers",), sizes.layers)
+    _limit(part, ("num_kv_shared_layers",), 0)  # too few layers for some to share with others of their kind
+    for key in _CYCLES:
+        if isinstance(part.get(key), list):
+            part[key] = list(dict.fromkeys(part[key]))
+    if isinstance(part.get(_OF_LAYERS), dict):
+        part[_OF_LAYERS] = _renumbered(part[_OF_LAYERS], kept or list(range(sizes.layers)))
     for key in _PLACES:
         if isinstance(part.get(key), list) and count and count > sizes.layers:
             part[key] = _places(part[key], sizes.layers)
+
+
+def _renumbered(of_layers: dict[Any, Any], kept: list[int]) -> dict[str, Any]:
+    """What is said of single layers, under their new numbers."""
+    said = {int(place): value for place, value in of_layers.items()}
+    return {str(new): said[old] for new, old in enumerate(kept) if old in said}
 
 
 def _is_per_layer(key: str, value: Any, count: int | None) -> bool:
@@ -242,8 +266,31 @@ def _shrink_heads(part: dict[str, Any], sizes: Sizes, before: dict[str, Any]) ->
     width = hidden // min(_first(part, _HEADS) or sizes.heads, sizes.heads)
     _limit(part, _HEAD_WIDTHS, width)
     _limit(part, _HALF_HEAD_WIDTHS, width // 2)
-    if "rotary_dim" in part and (old := _head_width(before)):
+    _join_rope_heads(part, before)
+    _fill_state_space(part, hidden, sizes.heads)
+    if _is_number(part.get("rotary_dim")) and (old := _head_width(before)):
         part["rotary_dim"] = max(2, part["rotary_dim"] * min(width, old) // old // 2 * 2)
+
+
+def _join_rope_heads(part: dict[str, Any], before: dict[str, Any]) -> None:
+    """A head of multi-head latent attention has a part with rope and one without; other keys repeat what they are."""
+    rope, plain = part.get("qk_rope_head_dim"), part.get("qk_nope_head_dim")
+    if _is_number(rope) and _is_number(plain):
+        if "qk_head_dim" in part:
+            part["qk_head_dim"] = rope + plain
+        if part.get("head_dim") and before["head_dim"] == before["qk_rope_head_dim"]:
+            part["head_dim"] = rope
+
+
+def _fill_state_space(part: dict[str, Any], hidden: int, limit: int) -> None:
+    """The heads of a state space model share its hidden size, expanded."""
+    expand = _first(part, ("mamba_expand", "expand"))
+    for heads, width in (("mamba_n_heads", "mamba_d_head"), ("n_mamba_heads", "mamba_headdim"), ("num_heads", "head_dim")):
+        if expand and heads in part and width in part:
+            part[heads] = min(part[heads], limit)
+            part[width] = expand * hidden // part[heads]
+            if "mamba_d_ssm" in part:
+                part["mamba_d_ssm"] = expand * hidden
 
 
 def _in_proportion(shared: int, sharing: int, left: int, limit: int) -> int:
