@@ -22,8 +22,9 @@ SLOW = {
 # Only files with findings, other commands and folders need these.
 OURS = {
     "ds_lint.commands.fixing", "ds_lint.commands.parser", "ds_lint.discover", "ds_lint.editing", "ds_lint.fix",
-    "ds_lint.layout", "ds_lint.output.frame", "ds_lint.output.story", "ds_lint.pages", "ds_lint.selection",
-    "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest", "ds_lint.suppression",
+    "ds_lint.layout", "ds_lint.output.frame", "ds_lint.output.smoke", "ds_lint.output.story", "ds_lint.pages",
+    "ds_lint.selection", "ds_lint.settings.reading", "ds_lint.source.tolerant", "ds_lint.suggest",
+    "ds_lint.suppression",
 }  # fmt: skip
 
 TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
@@ -32,7 +33,7 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands", "callback"),
-    ("judging", "ranges", "fix"),
+    ("judging", "ranges", "fix", "smoke"),
     ("settings",),
     ("selection",),
     ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),

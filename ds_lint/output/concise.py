@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 
 def render(report: Report, terminal: Terminal) -> str:
-    """The findings of all files, never wrapped because a line is a record; then the summary."""
+    """The findings and training runs of all files, never wrapped because a line is a record; then the summary."""
     lines = [_line(file, finding, terminal) for file in report.files for finding in file.findings]
+    if runs := report.smoke:
+        from ds_lint.output import smoke  # a check without runs does not pay for them
+
+        lines += smoke.records(runs, terminal)
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def render(report: Report, terminal: Terminal) -> str:
-    """Every finding with its frame, a blank line after each, then the summary."""
+    """Every finding with its frame and every training run, a blank line after each, then the summary."""
     lines: list[str] = []
     if report.findings:
         from ds_lint.output.story import story  # a clean file does not pay for frames
@@ -19,4 +19,8 @@ def render(report: Report, terminal: Terminal) -> str:
         for file in report.files:
             for finding in file.findings:
                 lines += [*story(report, file, finding, terminal), ""]
+    if runs := report.smoke:
+        from ds_lint.output import smoke  # nor for runs that nobody asked for
+
+        lines += [*smoke.lines(runs, terminal), ""]
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"

@@ -35,7 +35,17 @@ def as_object(report: Report) -> Json:
         **({"notes": report.notes} if report.notes else {}),
         "files": [_file(file) for file in report.files],
         "findings": [_finding(report, file, finding) for file in report.files for finding in file.findings],
+        **_smoke(report),
     }
+
+
+def _smoke(report: Report) -> Json:
+    """The training runs; nothing where nobody asked for any."""
+    if all(file.smoke is None for file in report.files):
+        return {}
+    from ds_lint.output import smoke
+
+    return {"smoke": [smoke.as_object(verdict) for verdict in report.smoke]}
 
 
 def _file(file: FileReport) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.facts.smoke import Verdict
     from ds_lint.finding import Finding
     from ds_lint.source.document import Document
 
@@ -19,7 +20,7 @@ class FileReport:
     ``material`` are documents that findings point into beside the config.
     ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
-    fixes.
+    fixes. ``smoke`` are the training runs that were made with the file; None where nobody asked for one.
     """
 
     __slots__ = (
@@ -32,6 +33,7 @@ class FileReport:
         "missing",
         "path",
         "ranges",
+        "smoke",
         "sources",
         "stack",
         "stacks",
@@ -62,6 +64,7 @@ class FileReport:
         self.facts = facts or {}
         self.material = material or []
         self.fixed: list[Finding] | None = None
+        self.smoke: list[Verdict] | None = None
         self.missing = missing
         self.findings: list[Finding] = []
         self.suppressed = 0
@@ -115,6 +118,11 @@ class Report:
     def fixed(self) -> list[Finding]:
         """The findings of all files that are no longer there, because their fixes were applied."""
         return [finding for file in self.files for finding in file.fixed or ()]
+
+    @property
+    def smoke(self) -> list[Verdict]:
+        """The training runs that were made with all files."""
+        return [verdict for file in self.files for verdict in file.smoke or ()]
 
     def document(self, path: str) -> Document | None:
         """The text at ``path``, or None if it was not read."""

@@ -22,11 +22,20 @@ SEVERITY = {"error": "1;31", "warning": "1;33", "info": "1;36"}
 class Terminal:
     """``width`` is None where lines may be of any length: in a pipe or a file, where wrapping would break searches."""
 
-    __slots__ = ("colour", "width")
+    __slots__ = ("colour", "encoding", "width")
 
-    def __init__(self, width: int | None = None, colour: bool = False) -> None:
+    def __init__(self, width: int | None = None, colour: bool = False, encoding: str | None = None) -> None:
         self.width = width
         self.colour = colour
+        self.encoding = encoding or "ascii"
+
+    def can_show(self, text: str) -> bool:
+        """Whether all characters of ``text`` can be written there."""
+        try:
+            text.encode(self.encoding)
+        except (UnicodeEncodeError, LookupError):
+            return False
+        return True
 
     def paint(self, text: str, style: str) -> str:
         """``text`` in a style, or as it is where colours are unwanted."""
@@ -36,7 +45,8 @@ class Terminal:
 def terminal_of(stream: TextIO | None, environment: Mapping[str, str] = os.environ) -> Terminal:
     """What is known about the terminal behind a stream, if there is one."""
     interactive = _is_terminal(stream)
-    return Terminal(_width(stream, interactive, environment), _colour(interactive, environment))
+    encoding = getattr(stream, "encoding", None)
+    return Terminal(_width(stream, interactive, environment), _colour(interactive, environment), encoding)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

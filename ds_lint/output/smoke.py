@@ -1,0 +1,391 @@
+"""A training run as people and programs read it: what was asked for, and what the ranks showed.
+
+Imported only where somebody asked for a run, so a clean check does not pay for it.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from ds_lint.facts.smoke import CPU, CUDA, STATUSES, Held
+from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
+from ds_lint.output.text import counted, shown_path, visible, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.facts.smoke import Adaptation, Check, Verdict
+    from ds_lint.output.terminal import Terminal
+
+    Json = dict[str, object]
+
+STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERITY["warning"], "skip": QUIET}
+
+# What some checks prove together, by their ids: a word is said where one of them passed and none did worse.
+PROVED = {
+    "shards": ("parameters", "gradients", "master-weights", "optimizer-states"),
+    "trains": ("loss",),
+    "saves": ("export", "recovery"),
+    "resumes": ("resume",),
+}
+
+STATES = "optimizer states"
+KINDS = ("parameters", "gradients", "master weights", STATES)  # what else a rank holds, the optimizer keeps
+SIZES_OF_ELEMENTS = (1, 2, 4, 8)  # bytes; any other quotient means that several dtypes are mixed
+
+BLOCKS = "█▓▒░"  # one for each of KINDS
+ASCII_BLOCKS = "#=+."
+BAR = 40  # columns of the longest bar
+LEAST_BAR = 8
+SHOWN_RANKS = 8
+LONGEST_VALUE = 300  # characters of a value from a config
+
+
+# ------------------------------------------------------------------------------------------------------- for terminals
+
+
+def lines(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
+    """Each run in short: its headline, then what did not pass, what did, what was adapted, and what the ranks hold."""
+    several = len({verdict.path for verdict in verdicts}) > 1
+    told: list[str] = []
+    for verdict in verdicts:
+        if told:
+            told.append("")
+        told += _headline(verdict, f"smoke: {shown_path(verdict.path)} " if several else "smoke: ", terminal)
+        told += _not_passed(verdict, terminal)
+        told += _passed(verdict, terminal)
+        told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
+        told += _skipped(verdict, terminal)
+        told += _ended(verdict, terminal)
+        told += _chart(verdict, verdicts, terminal)
+    return told
+
+
+def records(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
+    """A line for each run and for each of its checks that did not pass, never wrapped."""
+    told = []
+    for verdict in verdicts:
+        path = terminal.paint(shown_path(verdict.path), STRONG)
+        told.append(f"{path}: smoke: {visible(headline(verdict))}")
+        for check in _worst_first(verdict, ("error", "fail", "warn")):
+            status = terminal.paint(f"{check.status}[{visible(check.id)}]", STYLES[check.status])
+            told.append(f"{path}: smoke: {status} {visible(check.message)}")
+    return told
+
+
+def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
+    word = start + outcome(verdict)
+    rest = headline(verdict)[len(outcome(verdict)) + 1 :]
+    first, *more = wrap(visible(rest), terminal.width, len(word) + 1, indent=2)
+    return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
+
+
+def _not_passed(verdict: Verdict, terminal: Terminal) -> list[str]:
+    told = []
+    for check in _worst_first(verdict, ("error", "fail", "warn")):
+        told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
+        if check.help:
+            told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
+    return told
+
+
+def _with_key(check: Check) -> str:
+    return f"{check.key}: {check.message}" if check.key and check.key not in check.message else check.message
+
+
+def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
+    told = []
+    for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
+        ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
+        if ids:
+            told += _labelled(label, QUIET, ", ".join(ids), terminal)
+    return told
+
+
+def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for check in verdict.checks:
+        if check.status == "skip":
+            reasons.setdefault(check.message, []).append(check.id)
+    return [
+        line
+        for reason, ids in reasons.items()
+        for line in _labelled("not verified:", QUIET, f"{', '.join(ids)}: {reason}", terminal)
+    ]
+
+
+def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
+    told = []
+    for rank in verdict.ranks:
+        if rank.exit != "ok":
+            error = f": {rank.error.strip().partition(chr(10))[0]}" if rank.error else ""
+            ended = f"{rank.exit} in phase {rank.phase}{error}"
+            told += _labelled(f"rank {rank.rank}:", SEVERITY["error"], ended, terminal)
+    if verdict.log:
+        told += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
+    return told
+
+
+def _labelled(label: str, style: str, text: str, terminal: Terminal, indent: int = 2) -> list[str]:
+    label = visible(label)
+    first, *more = wrap(visible(text), terminal.width, indent + len(label) + 1, indent + 2)
+    return [f"{' ' * indent}{terminal.paint(label, style)} {first}", *more]
+
+
+def _chart(verdict: Verdict, verdicts: list[Verdict], terminal: Terminal) -> list[str]:
+    """A bar for each rank, and one for a rank that shards nothing."""
+    bars = {f"rank {rank}": by_kind(held) for rank, held in enumerate(verdict.held[:SHOWN_RANKS])}
+    reference = unsharded(verdict, verdicts)
+    if reference:
+        bars["unsharded"] = reference
+    most = max((sum(_bytes(kinds)) for kinds in bars.values()), default=0)
+    if not most:
+        return []
+    blocks = BLOCKS if terminal.can_show(BLOCKS) else ASCII_BLOCKS
+    margin = max(map(len, bars))
+    room = max(LEAST_BAR, min(BAR, (terminal.width or 80) - margin - len("    999.9 MiB  ")))
+    told = ["  " + terminal.paint("bytes by rank", STRONG)]
+    for label, kinds in bars.items():
+        bar = _bar(_bytes(kinds), most, room, blocks)
+        told.append(f"  {label:<{margin}}  {bar} {in_units(sum(_bytes(kinds)))}")
+    if len(verdict.held) > SHOWN_RANKS:
+        told.append(f"  and {counted(len(verdict.held) - SHOWN_RANKS, 'more rank')}")
+    legend = "  ".join(f"{block} {kind}" for block, kind in zip(blocks, KINDS, strict=True))
+    return [*told, *("  " + line.strip() for line in wrap(legend, terminal.width, taken=2, indent=2))]
+
+
+def _bar(parts: list[int], most: int, room: int, blocks: str) -> str:
+    """Parts end where their sum does, so that the bar is as long as the whole, however many parts are rounded."""
+    bar = ""
+    total = 0
+    for part, block in zip(parts, blocks, strict=True):
+        total += part
+        bar += block * (round(total * room / most) - len(bar))
+    return bar
+
+
+def _bytes(kinds: dict[str, Held]) -> list[int]:
+    return [kinds[kind].bytes if kind in kinds else 0 for kind in KINDS]
+
+
+# ------------------------------------------------------------------------------------------------------- in words
+
+
+def headline(verdict: Verdict) -> str:
+    """How a run went, in one sentence that begins with ``outcome``."""
+    where = f"{ranks(verdict)}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
+    return f"{outcome(verdict)} on {where}: {_what_came_of_it(verdict)}"
+
+
+def outcome(verdict: Verdict) -> str:
+    """How a run ended, in a word or two."""
+    if verdict.status == "error":
+        return "incomplete" if _has_answers(verdict) else "could not run"
+    return {"fail": "failed", "warn": "passed with warnings", "pass": "passed"}[verdict.status]
+
+
+def _has_answers(verdict: Verdict) -> bool:
+    return verdict.error is None and any(check.status in ("pass", "warn", "fail") for check in verdict.checks)
+
+
+def ranks(verdict: Verdict) -> str:
+    """``2 CPU ranks``, ``8 GPUs``, ``rank 0 of 1,024 simulated``."""
+    noun = {CPU: "CPU rank", CUDA: "GPU"}.get(verdict.mode)
+    if noun is None:
+        return f"rank 0 of {verdict.world_size:,} simulated"
+    return f"{verdict.world_size:,} {noun}{'' if verdict.world_size == 1 else 's'}"
+
+
+def _what_came_of_it(verdict: Verdict) -> str:
+    if verdict.error:
+        return verdict.error.strip().partition("\n")[0]
+    numbers = {status: sum(check.status == status for check in verdict.checks) for status in STATUSES}
+    words = {"fail": "failed", "error": "could not be decided"}
+    bad = [f"{numbers[status]} {word}" for status, word in words.items() if numbers[status]]
+    if bad:
+        return f"of {counted(len(verdict.checks), 'check')}, {_enumerated(bad)}"
+    proved = _proved(verdict)
+    if not proved:
+        return f"{numbers['pass']} of {counted(len(verdict.checks), 'check')} passed"
+    stage = _stage(verdict)
+    return f"{f'ZeRO stage {stage}' if stage else 'the config'} {_enumerated(proved)}"
+
+
+def _proved(verdict: Verdict) -> list[str]:
+    words = []
+    for word, ids in PROVED.items():
+        if word == "shards" and (verdict.world_size == 1 or not _stage(verdict)):
+            continue  # what a rank holds is as asked for, and it is everything
+        checks = [check for check in verdict.checks if check.id in ids and check.status != "skip"]
+        if checks and all(check.status == "pass" for check in checks):
+            words.append(f"{word} (with adaptation)" if any(check.adapted for check in checks) else word)
+    return words
+
+
+def _stage(verdict: Verdict) -> int:
+    """The stage of ZeRO that a check found; 0 where none did."""
+    for check in verdict.checks:
+        if check.id == "stage" and check.status == "pass" and isinstance(check.expected, int):
+            return check.expected
+    return 0
+
+
+def _enumerated(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def adapted(adaptation: Adaptation) -> str:
+    """``zero_optimization.stage3_param_persistence_threshold from 100,000 to 0: the model is tiny``."""
+    before, after = adaptation.before, adaptation.after
+    if before is None and after is None:
+        change = ""
+    elif before is None:
+        change = f"set to {written(after)}"
+    elif after is None:
+        change = f"taken away, was {written(before)}"
+    else:
+        change = f"from {written(before)} to {written(after)}"
+    return ": ".join(part for part in (" ".join(filter(None, (adaptation.key, change))), adaptation.why) if part)
+
+
+def shown(value: object, unit: str | None = None) -> str:
+    """A value of a check with its unit: numbers in groups of thousands, bytes in larger units."""
+    if isinstance(value, (list, tuple)):
+        if len(value) > 1 and len({repr(element) for element in value}) == 1:
+            return f"{shown(value[0], unit)} ({len(value)} times)"
+        text = ", ".join(shown(element, unit if unit == "bytes" else None) for element in value)
+    elif isinstance(value, dict):
+        return _cut(visible(", ".join(f"{key}: {shown(element, unit)}" for key, element in value.items())))
+    elif unit == "bytes" and isinstance(value, int) and not isinstance(value, bool):
+        return in_units(value)
+    else:
+        text = _scalar(value)
+    has_unit = unit and unit != "bytes" and value is not None and not isinstance(value, (bool, str))
+    return _cut(visible(f"{text} {unit}" if has_unit and text else text))
+
+
+def _scalar(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+    return str(value)
+
+
+def written(value: object) -> str:
+    """A value as it stands in a config, numbers in groups of thousands."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return shown(value)
+    from json import dumps
+
+    return _cut(visible(dumps(value, default=str, ensure_ascii=False)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
+
+
+def in_units(size: int) -> str:
+    """Bytes in the largest unit of which there is at least one: ``96.6 KiB``."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} TiB"
+
+
+def _worst_first(verdict: Verdict, statuses: tuple[str, ...] = STATUSES) -> list[Check]:
+    return [check for status in statuses for check in verdict.checks if check.status == status]
+
+
+# ------------------------------------------------------------------------------------------------------- what is held
+
+
+def by_kind(held: dict[str, Held]) -> dict[str, Held]:
+    """What a rank holds in the order of ``KINDS``, everything that the optimizer keeps of an element together."""
+    states = [amount for kind, amount in held.items() if kind not in KINDS]
+    whole = {kind: held[kind] for kind in KINDS if kind in held}
+    if states:
+        whole[STATES] = _together([*states, *([held[STATES]] if STATES in held else [])])
+    return whole
+
+
+def _together(amounts: Iterable[Held]) -> Held:
+    elements, sizes = zip(*amounts, strict=True)
+    return Held(sum(elements), sum(sizes))
+
+
+def unsharded(verdict: Verdict, verdicts: list[Verdict]) -> dict[str, Held] | None:
+    """What a rank would hold that shards nothing: as a run of one rank showed it, or else computed; None if neither.
+
+    It is computed where a kind has one dtype and where all ranks together hold it of every parameter: a lone rank then
+    holds all of that. Frozen parameters, states on NVMe and 8-bit states with their scales are such that nobody knows.
+    """
+    if verdict.world_size == 1 or not verdict.held:
+        return None
+    for other in verdicts:
+        is_same = (other.path, other.stack, other.model) == (verdict.path, verdict.stack, verdict.model)
+        if is_same and other.world_size == 1 and other.held:
+            return by_kind(other.held[0])
+    whole = {}
+    for kind, amount in verdict.held[0].items():
+        size, rest = divmod(amount.bytes, amount.elements or 1)
+        if rest or size not in SIZES_OF_ELEMENTS or amount.elements * verdict.world_size < verdict.parameter_count:
+            return None
+        whole[kind] = Held(verdict.parameter_count, verdict.parameter_count * size)
+    return by_kind(whole)
+
+
+# ------------------------------------------------------------------------------------------------------- for programs
+
+
+def as_object(verdict: Verdict) -> Json:
+    """A run as plain dicts and lists; numbers that JSON does not have are words."""
+    return {
+        "path": verdict.path,
+        "stack": verdict.stack,
+        "mode": verdict.mode,
+        "world_size": verdict.world_size,
+        "status": verdict.status,
+        "error": verdict.error,
+        "adaptations": [
+            {"key": one.key, "from": _plain(one.before), "to": _plain(one.after), "why": one.why}
+            for one in verdict.adaptations
+        ],
+        "checks": [
+            {
+                **check._asdict(),
+                "expected": _plain(check.expected),
+                "observed": _plain(check.observed),
+            }
+            for check in verdict.checks
+        ],
+        "ranks": [rank._asdict() for rank in verdict.ranks],
+        "seconds": verdict.seconds,
+        "model": verdict.model,
+        "parameter_count": verdict.parameter_count,
+        "steps": [_plain(step._asdict()) for step in verdict.steps],
+        "held": [{kind: amount._asdict() for kind, amount in held.items()} for held in verdict.held],
+        "peak_bytes": verdict.peak_bytes,
+        "versions": verdict.versions,
+        "log": verdict.log,
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(element) for key, element in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in value]
+    return str(value)
