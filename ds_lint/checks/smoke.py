@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.smoke import Check
     from ds_lint.tree import KeyPath, Span
 
+_SHARES = ("parameters", "master-weights", "optimizer-states", "gradients")
 _SEVERITY = {"fail": "error", "warn": "warning"}
 
 
@@ -31,8 +32,15 @@ def other_stage_runs(config: Config) -> Iterator[Problem]:
 
 @rule("DS903", "rank-holds-too-much", severity="error", effects=("wrong-result",))
 def rank_holds_too_much(config: Config) -> Iterator[Problem]:
-    """A rank does not hold the share that its stage promises."""
-    yield from _problems(config, WRONG_RESULT, "parameters", "master-weights", "optimizer-states", "gradients")
+    """A rank does not hold the share that its stage promises; where another stage runs, that says it all."""
+    if any(True for _ in _broken(config, "stage")):
+        return
+    checks = list(_broken(config, *_SHARES))
+    for check in checks[:1]:
+        problem = _problem(config, check, WRONG_RESULT)
+        if others := [other.id.replace("-", " ") for other in checks[1:]]:
+            problem.message += f"; likewise for {', '.join(dict.fromkeys(others))}"
+        yield problem
 
 
 @rule("DS904", "parameters-stay-whole", severity="error", effects=("no-effect",))

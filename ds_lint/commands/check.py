@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
+    from ds_lint.commands.smoking import Smoke
     from ds_lint.commands.terms import Terms
     from ds_lint.output.report import FileReport
     from ds_lint.source.document import Document
@@ -46,6 +47,7 @@ class Options:
         "preview",
         "select",
         "settings",
+        "smoke",
         "sources",
         "stack",
         "stdin_filename",
@@ -100,6 +102,7 @@ class Options:
         self.fail_on = fail_on
         self.fix = fix
         self.unsafe_fixes = unsafe_fixes  # also the unsafe ones, with ``fix`` and with ``diff``
+        self.smoke: Smoke | None = None  # the training runs to make
         self.diff = diff  # show what ``fix`` would do
 
     @property
@@ -121,6 +124,10 @@ def check(options: Options) -> int:
             judged = fixing.fix(options, wishes, unreadable)
         else:
             judged = judged_documents(options, wishes, unreadable)
+        if options.smoke is not None:
+            from ds_lint.commands import smoking
+
+            unreadable += smoking.prove_all(judged, options.smoke)
         notes = wishes.notes
         if any(terms.baseline is not None for _, terms in judged):
             from ds_lint.commands import baselines  # few runs have one

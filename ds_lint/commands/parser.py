@@ -101,7 +101,29 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="write the findings there are to the baseline (default: ds-lint-baseline.json), and hold them back",
     )
     _add_fixing(check)
+    _add_smoke(check)
     check.set_defaults(run=_run_check)
+
+
+def _add_smoke(check: argparse.ArgumentParser) -> None:
+    smoke = check.add_argument_group(
+        "training run",
+        "A few steps of real training with each config: does it shard, train, save and resume? It takes the extra "
+        "smoke (torch, transformers, deepspeed, accelerate) where ds-lint is installed. Status 2 where it could not "
+        "be made.",
+    )
+    smoke.add_argument("--smoke", action="store_true", help="train with each config, on CPU ranks of this machine")
+    smoke.add_argument("--smoke-ranks", type=_positive, metavar="N", help="how many ranks (default: 2)")
+    smoke.add_argument(
+        "--smoke-timeout", type=_positive, metavar="S", help="seconds for each part of a run (default: 120)"
+    )
+    smoke.add_argument(
+        "--smoke-build-ops",
+        action="store_true",
+        help="compile DeepSpeed's ops, which takes minutes, instead of computing what they compute with torch",
+    )
+    smoke.add_argument("--smoke-report", metavar="FILE", help="write a page for the browser to FILE")
+    smoke.add_argument("--smoke-keep", metavar="DIR", help="leave checkpoints and logs of the runs in DIR")
 
 
 def _add_fixing(check: argparse.ArgumentParser) -> None:
@@ -323,7 +345,20 @@ def _run_check(options: argparse.Namespace) -> int:
     asked = _options(options, _versions(options))
     asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
     asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
+    if (unused := _smoke_option(options)) and not options.smoke:
+        sys.stderr.write(f"ds-lint: {unused} needs --smoke, the training run that it is about\n")
+        return 2
+    if options.smoke:
+        from ds_lint.commands.smoking import smoke_of
+
+        asked.smoke = smoke_of(options)
     return check(asked)
+
+
+def _smoke_option(options: argparse.Namespace) -> str | None:
+    """An option about training runs that was given."""
+    given = (name for name, value in vars(options).items() if name.startswith("smoke_") and value)
+    return next((f"--{name.replace('_', '-')}" for name in given), None)
 
 
 def _run_upgrade(options: argparse.Namespace) -> int:

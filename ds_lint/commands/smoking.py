@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint import __version__
 from ds_lint.choice import choose
 from ds_lint.facts import Facts
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
@@ -12,6 +13,8 @@ from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from ds_lint.commands.terms import Terms
     from ds_lint.facts.smoke import Verdict
     from ds_lint.finding import Finding
@@ -28,6 +31,14 @@ class Smoke(NamedTuple):
     report: str | None = None  # the HTML file to write
 
 
+def smoke_of(options: Namespace) -> Smoke:
+    """The same from the options of ``check``."""
+    wish = Wish(
+        options.smoke_ranks or RANKS, options.smoke_timeout or SECONDS, options.smoke_build_ops, options.smoke_keep
+    )
+    return Smoke(wish, options.smoke_report)
+
+
 def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
     """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
     complaints: list[str] = []
@@ -40,7 +51,16 @@ def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]
             _add_findings(report, terms, verdict)
             if verdict.status == "error":
                 complaints.append(f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}")
+    if smoke.report is not None:
+        _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
     return complaints
+
+
+def _write_page(runs: list[Verdict], path: str) -> None:
+    from ds_lint.smoke import page  # plotly is slow to import
+
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page.render(runs, __version__))
 
 
 def _verdict(pool: Pool, report: FileReport, terms: Terms, smoke: Smoke, complaints: list[str]) -> Verdict | None:
@@ -67,19 +87,19 @@ def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
     found = [one for one in terms.judge(report.document, terms.rules).findings if one.code.startswith(_RUN_RULES)]
     new = []
     for finding in found:
-        earlier = next((one for one in report.findings if _says_the_same(one, finding)), None)
-        if earlier is None:
+        foretold = [one for one in report.findings if _foretells(one, finding)]
+        for one in foretold:
+            one.confirmed = one.confirmed or finding.message
+        if not any(one.effect == finding.effect for one in foretold):
             new.append(finding)
-        else:
-            earlier.confirmed = finding.message
     report.add(new)
 
 
-def _says_the_same(earlier: Finding, finding: Finding) -> bool:
-    """Whether a finding of a run is what another has foretold."""
+def _foretells(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run is what an earlier one has foretold."""
     if finding.name == "run-is-refused":
         stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
         return earlier.effect == "rejected" and earlier.stage in stages
-    return finding.name == "key-is-never-read" and earlier.effect == "ignored" and earlier.key == finding.key
+    return earlier.key == finding.key and earlier.severity != "info"
 
 

@@ -88,6 +88,8 @@ def _finding(report: Report, file: FileReport, finding: Finding) -> Json:
         "effect": finding.effect,
         "stage": finding.stage if finding.effect == "rejected" else None,
     }
+    if finding.confirmed:
+        described["confirmed"] = finding.confirmed
     if finding.effects:
         described["effects"] = finding.effects
     if finding.releases:

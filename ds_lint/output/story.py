@@ -51,6 +51,8 @@ def story(report: Report, file: FileReport, finding: Finding, terminal: Terminal
         label = f": {visible(related.label)}" if related.label else ""
         lines.append(sheet.heading(":::", shown_path(related.path or "") + label))
     lines += _footer("effect", _effect(file, finding), sheet)
+    if finding.confirmed:
+        lines += _footer("run", f"the training run confirms it: {finding.confirmed}", sheet)
     if finding.releases:
         lines += _footer("releases", finding.held_for, sheet)
     if finding.help:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ds_lint import linting
@@ -19,6 +20,7 @@ ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_OF_SCHEDULE = ("lr_scheduler_type", "warmup_steps", "warmup_ratio")
 _NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
 _THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
 
@@ -92,6 +94,10 @@ class Asked:
             if self.config.written.at(tuple(here.split("."))) is not None:
                 return here
         return None
+
+    def is_written(self, *path: str) -> bool:
+        """Whether the user wrote a key, mistyped or not."""
+        return self.config.written.at(path) is not None or dotted(path) in self.written_as
 
     def promise(self, value: Any, *path: str) -> Promise:
         """A value, with the key that asks for it."""
@@ -221,6 +227,25 @@ class Asked:
         """The learning rate that the optimizer takes where the text names none."""
         constructor = optimizer_constructor(self.final)
         return number(constructor.default("lr")) if constructor is not None else None
+
+    @property
+    def asks_for_schedule(self) -> bool:
+        """Whether somebody gave the Trainer a schedule of its own."""
+        return any(self.argument(name) is not None for name in _OF_SCHEDULE)
+
+    @property
+    def trainers_schedule(self) -> tuple[str, float, int, int] | None:
+        """What the training arguments ask for: the schedule, the rate, steps of warm-up and of the training."""
+        kind, rate, steps, total, share = (
+            found.value if (found := self.config.argument(name)) is not None else None
+            for name in ("lr_scheduler_type", "learning_rate", "warmup_steps", "max_steps", "warmup_ratio")
+        )
+        if not isinstance(kind, str) or not isinstance(rate, (int, float)) or not isinstance(total, int):
+            return None
+        if self.argument("lr_scheduler_kwargs"):
+            return None
+        warmup = steps or share or 0  # a share of the training below 1: get_warmup_steps in training_args.py
+        return kind, float(rate), math.ceil(total * warmup) if 0 < warmup < 1 else int(warmup), total
 
     @property
     def schedule(self) -> tuple[str, dict[str, Any]] | None:

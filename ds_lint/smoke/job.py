@@ -108,7 +108,6 @@ class Evidence:
     live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
     masters: dict[str, str] = field(default_factory=dict)  # of the whole fp32 weights, rank 0
     unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read
-    asked_rates: list[float] | None = None  # by the training arguments, the Trainer's own scheduler
     stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
     exported: Exported | None = None
     real_shapes: list[int] | None = None  # elements of the parameters of the user's own model

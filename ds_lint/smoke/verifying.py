@@ -365,26 +365,13 @@ def _product(batch: Batch | None, ranks: int | None) -> str:
 
 
 def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
-    """The learning rates of the steps against those of the scheduler, and of the training arguments."""
-    steps = [step for step in runs.train[0].steps if not step.is_skipped]
+    """The learning rates of the steps against those that the config, or the training arguments, ask for."""
+    steps = runs.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
-    if not observed or len(steps) != len(runs.train[0].steps):
+    if any(step.is_skipped for step in steps):
         return  # a scheduler waits while steps are skipped
-    wanted = runs.train[0].asked_rates
-    if wanted is not None:
-        promise = Promise(wanted[: len(observed)], asked.key("scheduler") or asked.key("optimizer"))
-        yield _checked(
-            "learning-rate",
-            promise,
-            observed,
-            _are_close(observed, promise.value),
-            bad="warn",
-            kept="the learning rates are those of the training arguments",
-            broken=f"the training arguments ask for the learning rates {_listed(promise.value)}, and the config makes "
-            f"them {_listed(observed)}",
-            help='Leave the scheduler and the learning rate to the Trainer (remove `scheduler`, "auto" for `lr`), or take '
-            "them out of the training arguments.",
-        )
+    if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
+        yield from _trainers_rates(asked, observed)
         return
     if asked.optimizer is None:
         return  # the script's own
@@ -407,15 +394,42 @@ def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     expected = [rate] * len(observed) if schedule is None else schedules.rates(*schedule, rate, len(observed))
     if expected is None:
         return
-    expected = [one[0] if isinstance(one, list) else one for one in expected]
-    promise = Promise(expected, asked.key("scheduler") or asked.key("optimizer", "params", "lr"))
+    promise = Promise(
+        [one[0] if isinstance(one, list) else one for one in expected],
+        asked.key("scheduler") or asked.key("optimizer", "params", "lr"),
+    )
     yield _checked(
         "learning-rate",
         promise,
         observed,
-        _are_close(observed, expected),
+        _are_close(observed, promise.value),
         kept=f"the learning rates are those that the config asks for: {_listed(observed)}",
-        broken=f"the config asks for the learning rates {_listed(expected)}, and the run has {_listed(observed)}",
+        broken=f"the config asks for the learning rates {_listed(promise.value)}, and the run has {_listed(observed)}",
+    )
+
+
+def _trainers_rates(asked: Asked, observed: list[float]) -> Iterator[Check]:
+    """The same where the training arguments ask for a schedule."""
+    wanted = asked.trainers_schedule
+    expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
+    if expected is None:
+        return
+    section = asked.key("scheduler", "type") or asked.key("optimizer", "params", "lr") or asked.key("optimizer")
+    help_ = (
+        "Remove `scheduler`, so that the Trainer makes its own, or take the schedule out of the training arguments."
+        if asked.schedule is not None
+        else 'Set `optimizer.params.lr` to "auto".'
+    )
+    yield _checked(
+        "learning-rate",
+        Promise(expected, section),
+        observed,
+        _are_close(observed, expected),
+        bad="warn",
+        kept=f"the learning rates are those that the training arguments ask for: {_listed(observed)}",
+        broken=f"the training arguments ask for the learning rates {_listed(expected)}, and the run has "
+        f"{_listed(observed)}",
+        help=help_,
     )
 
 
@@ -495,7 +509,8 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
 
 def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
     stage = asked.stage.value if asked.stage else 0
-    key = asked.key(*GATHER) or (asked.stage.key if asked.stage else None)
+    of_stage = asked.stage.key if asked.stage else None
+    key = of_stage if asked.gathers else asked.key(*GATHER) if asked.is_written(*GATHER) else of_stage
     promise = Promise("from_pretrained loads the live weights", key)
     exported = runs.exported
     if exported is None:
@@ -512,7 +527,7 @@ def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
         is_kept,
         kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
         broken=_nothing_to_load(exported, wrong, stage, len(live)),
-        help=_RECIPE if stage == 3 else "",
+        help=_RECIPE if stage == 3 and not asked.gathers else "",
     )
 
 
