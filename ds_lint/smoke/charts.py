@@ -1,15 +1,15 @@
-"""The plots of a run: what each rank holds, and how the steps went. The style sheet of ``page`` colours their text.
+"""The plots of a run as JSON for plotly.js: what each rank holds, and how the steps went.
 
-Plotly draws SVG in the browser, which follows the reader's light or dark theme by CSS and prints sharply.
+It draws SVG in the browser, which follows the reader's light or dark theme by the style sheet of ``page`` and prints
+sharply.
 """
 
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
-from plotly.io import to_html
 from plotly.subplots import make_subplots
 
 from ds_lint.facts.smoke import Held, Step
@@ -20,13 +20,20 @@ _COLOURS = dict(zip(KINDS, ("#4285c8", "#e0912f", "#2f9e82", "#b06ac2"), strict=
 _HATCHES = dict(zip(KINDS, ("", "/", ".", "x"), strict=True))
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 _BAR = 46  # pixels of a rank
-_PLOT = 150  # pixels of a quantity over the steps
+_QUANTITY = 150  # pixels of a quantity over the steps
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 _TRANSPARENT = "rgba(0,0,0,0)"
 
 
-def memory(bars: dict[str, dict[str, Held]], name: str) -> str:
-    """A stacked bar for each label, the first on top; ``name`` is the element's id on the page."""
+class Plot(NamedTuple):
+    """A figure of plotly, and the pixels that it is high."""
+
+    figure: str
+    height: int
+
+
+def memory(bars: dict[str, dict[str, Held]]) -> Plot:
+    """A stacked bar for each label, the first on top."""
     most = max(sum(amount.bytes for amount in kinds.values()) for kinds in bars.values())
     unit, size = next((unit, size) for unit, size in _UNITS if most >= size or size == 1)
     figure = go.Figure(layout={"template": "none"})
@@ -55,10 +62,10 @@ def memory(bars: dict[str, dict[str, Held]], name: str) -> str:
     figure.update_layout(barmode="stack", bargap=0.3, legend={"traceorder": "normal"})
     figure.update_yaxes(autorange="reversed", type="category", ticksuffix="  ", showgrid=False)
     figure.update_xaxes(title=unit, rangemode="tozero")
-    return _drawn(figure, name, height=_BAR * len(bars) + 140, top=56)
+    return _plot(figure, height=_BAR * len(bars) + 140, top=56)
 
 
-def steps(taken: list[Step], name: str) -> str:
+def steps(taken: list[Step]) -> Plot:
     """Loss, learning rate and, where there is one, loss scale, one below the other; skipped steps are crossed."""
     quantities: list[tuple[str, list[list[float | None]]]] = [
         ("loss", [[step.loss for step in taken]]),
@@ -89,7 +96,7 @@ def steps(taken: list[Step], name: str) -> str:
     figure.update_xaxes(title="optimizer step", row=len(quantities), col=1)
     figure.update_yaxes(nticks=4, exponentformat="e")
     figure.update_layout(showlegend=False)
-    return _drawn(figure, name, height=_PLOT * len(quantities) + 78, top=30)
+    return _plot(figure, height=_QUANTITY * len(quantities) + 78, top=30)
 
 
 def _rates(taken: list[Step]) -> list[list[float | None]]:
@@ -121,7 +128,7 @@ def _line(title: str, group: int, numbers: list[int], values: list[float | None]
     )
 
 
-def _drawn(figure: Any, name: str, height: int, top: int) -> str:
+def _plot(figure: Any, height: int, top: int) -> Plot:
     figure.update_layout(
         height=height,
         margin={"l": 8, "r": 16, "t": top, "b": 52},
@@ -134,11 +141,4 @@ def _drawn(figure: Any, name: str, height: int, top: int) -> str:
     )
     figure.update_xaxes(automargin=True, zeroline=False, gridcolor="#888888")
     figure.update_yaxes(automargin=True, zeroline=False, gridcolor="#888888")
-    html: str = to_html(
-        figure,
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=name,
-        config={"displayModeBar": False, "responsive": True},
-    )
-    return html
+    return Plot(figure.to_json(), height)

@@ -39,10 +39,14 @@ QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
 SHOWN_RANKS = 32  # bars; beyond them ranks repeat each other
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
-# Plots are as wide as their place, on paper as wide as that; what is folded is printed too.
+# Drawn when all places are there, as wide as they are, on paper as wide as that; what is folded is printed too.
 SCRIPT = """
-const plots = [...document.querySelectorAll(".js-plotly-plot")];
-plots.forEach((plot) => new ResizeObserver(() => Plotly.Plots.resize(plot)).observe(plot.parentElement));
+const plots = [...document.querySelectorAll(".plot")];
+for (const plot of plots) {
+  const { data, layout } = JSON.parse(plot.dataset.figure);
+  Plotly.newPlot(plot, data, layout, { displayModeBar: false, responsive: true });
+  new ResizeObserver(() => Plotly.Plots.resize(plot)).observe(plot.parentElement);
+}
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
   plots.forEach((plot) => Plotly.relayout(plot, { width: 640 }));
@@ -65,7 +69,7 @@ def render(verdicts: list[Verdict], tool_version: str) -> str:
     for number, verdict in numbered:
         configs.setdefault((verdict.path, verdict.stack), []).append((number, verdict))
     main = "".join(_config(path, stack, runs, verdicts) for (path, stack), runs in configs.items())
-    has_plots = 'class="plotly-graph-div"' in main
+    has_plots = 'class="plot"' in main
     scripts = f"<script>{get_plotlyjs()}</script>" if has_plots else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -136,7 +140,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     parts = (
         _error(verdict),
         _checks(verdict),
-        _plots(number, verdict, verdicts),
+        _plots(verdict, verdicts),
         _adaptations(verdict),
         _ranks(verdict),
         _circumstances(verdict),
@@ -164,10 +168,10 @@ def _checks(verdict: Verdict) -> str:
     columns = [
         Column("What", "name"),
         Column("Status"),
-        Column("Key"),
+        Column("Key", "key"),
         Column("Asked", "number"),
         Column("Got", "number"),
-        Column("Shown"),
+        Column("Shown", "message"),
     ]
     rows = [
         [
@@ -186,7 +190,7 @@ def _checks(verdict: Verdict) -> str:
 def _adaptations(verdict: Verdict) -> str:
     if not verdict.adaptations:
         return ""
-    columns = [Column("Key"), Column("Written", "number"), Column("In this run", "number"), Column("Why")]
+    columns = [Column("Key", "key"), Column("Written", "number"), Column("In this run", "number"), Column("Why")]
     rows = [
         [
             _code(one.key),
@@ -237,12 +241,12 @@ def _circumstances(verdict: Verdict) -> str:
 # ------------------------------------------------------------------------------------------------------- plots
 
 
-def _plots(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
-    figures = _memory(number, verdict, verdicts) + _steps(number, verdict)
+def _plots(verdict: Verdict, verdicts: list[Verdict]) -> str:
+    figures = _memory(verdict, verdicts) + _steps(verdict)
     return f'<div class="plots">{figures}</div>' if figures else ""
 
 
-def _memory(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
+def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
     bars = {f"rank {rank}": by_kind(held) for rank, held in enumerate(verdict.held[:SHOWN_RANKS])}
     if not any(amount.bytes for kinds in bars.values() for amount in kinds.values()):
         return ""
@@ -259,7 +263,7 @@ def _memory(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
     ]
     columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Together", "number")]
     told = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
-    return _figure("Bytes by rank", charts.memory(bars, f"memory-{number}"), told, caption, columns, rows)
+    return _figure("Bytes by rank", charts.memory(bars), told, caption, columns, rows)
 
 
 def _held(amount: Held | None) -> str:
@@ -272,7 +276,7 @@ def _sum(held: dict[str, Held]) -> int:
     return sum(amount.bytes for amount in held.values())
 
 
-def _steps(number: int, verdict: Verdict) -> str:
+def _steps(verdict: Verdict) -> str:
     if verdict.mode == FAKE or not verdict.steps:
         return ""
     numbered = list(enumerate(verdict.steps, start=1))
@@ -297,17 +301,20 @@ def _steps(number: int, verdict: Verdict) -> str:
     ]
     losses = ", ".join(shown(step.loss) for step in verdict.steps)
     told = f"Loss by step: {losses}. {caption}"
-    return _figure("Steps", charts.steps(verdict.steps, f"steps-{number}"), told, caption, columns, rows)
+    return _figure("Steps", charts.steps(verdict.steps), told, caption, columns, rows)
 
 
 def _counted_off(steps: list[int]) -> str:
     return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}"
 
 
-def _figure(title: str, plot: str, told: str, caption: str, columns: list[Column], rows: list[list[str]]) -> str:
+def _figure(
+    title: str, plot: charts.Plot, told: str, caption: str, columns: list[Column], rows: list[list[str]]
+) -> str:
     """A plot, what it says in words for those who do not see it, and its numbers to unfold."""
     return (
-        f'<figure><h4>{_text(title)}</h4><div role="img" aria-label="{_text(told)}">{plot}</div>'
+        f'<figure><h4>{_text(title)}</h4><div role="img" aria-label="{_text(told)}">'
+        f'<div class="plot" style="height: {plot.height}px" data-figure="{escape(plot.figure)}"></div></div>'
         f"<figcaption>{_text(caption)}</figcaption>"
         f"<details><summary>Numbers</summary>{_table(title, columns, rows)}</details></figure>"
     )
