@@ -101,5 +101,3 @@ def _foretells(earlier: Finding, finding: Finding) -> bool:
         stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
         return earlier.effect == "rejected" and earlier.stage in stages
     return earlier.key == finding.key and earlier.severity != "info"
-
-

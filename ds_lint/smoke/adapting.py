@@ -1,20 +1,22 @@
-"""What a run does otherwise than the user will, so that it fits this machine and a small model; every change is told."""
+"""What a run does otherwise than the user will, to fit this machine and a small model; every change is told."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ds_lint.config import Config
+from ds_lint.arguments import argument, fields
 from ds_lint.facts.smoke import CPU, FAKE, Adaptation
 from ds_lint.facts.training import UNKNOWN
-from ds_lint.arguments import argument, fields
 from ds_lint.smoke.agreeing import ORIGIN
 from ds_lint.smoke.asked import BATCH, ZERO, completed
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.switches import is_on, number_of, zero_stage
 from ds_lint.tree import dotted, plain
+
+if TYPE_CHECKING:
+    from ds_lint.config import Config
 
 MOST_SAMPLES = 8  # of a micro batch: more show nothing more
 MOST_MICRO_STEPS = 2  # of an accumulation window, likewise
@@ -130,7 +132,9 @@ def _number(changes: Changes, name: str) -> None:
 def _batch(config: Config, changes: Changes, ranks: int) -> None:
     """Batch sizes that fit so many ranks, keep a window of accumulation, and are quick."""
     if is_on(config, "elasticity", "enabled"):
-        changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and the run has {ranks} ranks")
+        changes.set(
+            config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and the run has {ranks} ranks"
+        )
     train, micro, steps = (_given(config, name) for name in BATCH)
     why = f"the run has {ranks} ranks"
     if config.stack != "deepspeed":
@@ -173,7 +177,8 @@ def _window(config: Config, steps: int) -> int:
 
 def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
     """Whether the config as it is gives these batch sizes."""
-    found = completed(*(_given(config, name) for name in BATCH), ranks)
+    train, micro, steps = (_given(config, name) for name in BATCH)
+    found = completed(train, micro, steps, ranks)
     return found is not None and tuple(found) == tuple(wanted.values())
 
 
@@ -253,5 +258,5 @@ def _paths(config: Config, changes: Changes, folder: str) -> None:
     if is_on(config, "nebula", "enabled"):
         changes.set(config, ("nebula", "enabled"), False, "nothing is sent")
     if config.written.at(("flops_profiler", "output_file")) is not None:
-        path = ("flops_profiler", "output_file")
-        changes.set(config, path, os.path.join(folder, "flops"), "nothing is written but in a temporary folder")
+        file = os.path.join(folder, "flops")
+        changes.set(config, ("flops_profiler", "output_file"), file, "nothing is written but in a temporary folder")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds_lint import linting
-from ds_lint.config import Config
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.prepared import Mismatch, prepare
 from ds_lint.smoke.asked import BATCH
 from ds_lint.switches import number_of
+
+if TYPE_CHECKING:
+    from ds_lint.config import Config
 
 ORIGIN = "the config, which it is to agree with"
 _ROUNDS = 4  # one argument may bring up the next

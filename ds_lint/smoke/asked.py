@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
 from ds_lint.arguments import is_asked_for
-from ds_lint.config import Config
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.knowledge import Target
@@ -15,6 +14,9 @@ from ds_lint.prepared import prepare
 from ds_lint.suggest import is_typo, sibling
 from ds_lint.switches import is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.tree import dotted, plain
+
+if TYPE_CHECKING:
+    from ds_lint.config import Config
 
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
@@ -66,7 +68,7 @@ def with_meant_names(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 class Asked:
-    """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed gets it if it means what it says.
+    """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed is meant to get it.
 
     ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.
     """
@@ -84,7 +86,7 @@ class Asked:
         )
 
     def key(self, *path: str) -> str | None:
-        """The key path as the user wrote it, or the innermost section of it that the user wrote; None for neither."""
+        """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
         for length in range(len(path), 0, -1):
             here = dotted(path[:length])
             here = self.written_as.get(here, here)

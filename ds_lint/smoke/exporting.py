@@ -18,11 +18,11 @@ def inspect(job: Job) -> Exported:
     exported = Exported(files=_files(folder))
     try:
         _load(folder, job, exported)
-    except Exception as error:  # what it raises is what is asked
+    except Exception as error:  # noqa: BLE001 - what it raises is what is asked
         exported.load_error = f"{type(error).__name__}: {error}"
     try:
         _recover(folder if is_trainer else os.path.join(job.folder, with_deepspeed.CHECKPOINT), exported)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - likewise
         exported.recovery_error = f"{type(error).__name__}: {error}"
     return exported
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.facts.smoke import RankEnd
-from ds_lint.smoke.job import Job, Raised
-from ds_lint.smoke.messages import Ended
+if TYPE_CHECKING:
+    from ds_lint.facts.smoke import RankEnd
+    from ds_lint.smoke.job import Job, Raised
+    from ds_lint.smoke.messages import Ended
 
 # What the libraries say when this machine is at fault, and not the config, and what to tell of it.
 _MACHINE = (
     (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", "the disk is full"),
     (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "there is not enough memory"),
     (r"no stand-in for|--smoke-build-ops", None),
-    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA|[Rr]equires? a GPU", "it takes a GPU"),
+    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
     (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
-    (r"No module named|[Pp]lease install|make sure it is installed|is not installed|not available", "a package is missing"),
+    (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "a package is missing"),
     (r"Permission denied|Read-only file system", "a file cannot be written"),
     (r"Address already in use|EADDRINUSE", "a port is taken"),
     (r"Too many open files", "there are too many open files"),
 )  # fmt: skip
 # What a rank says when it is another that failed.
 _OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
-_STAGES = {"load": "load", "meet": None, "start": None, "measure": None}  # None: ours, not the config's
+_OURS = ("start", "meet", "measure")  # phases in which nothing depends on the config
+_STAGES = {"load": "load", "arguments": "initialize", "model": "initialize", "initialize": "initialize"}
 
 
 class Failure(NamedTuple):
@@ -51,7 +53,9 @@ def failure(job: Job, ended: Ended) -> Failure | None:
         return _raised(rank, first)
     stopped = next((end for end in failed if end.exit == "exception"), None)
     if stopped is not None:
-        return Failure(f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None)
+        return Failure(
+            f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None
+        )
     phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in failed)
     return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, failed[0].rank, None)
 
@@ -67,9 +71,9 @@ def _raised(rank: int, raised: Raised) -> Failure:
         if re.search(pattern, f"{raised.kind}: {raised.text}"):
             free = f" ({_free()})" if blame == "the disk is full" else ""
             return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
-    if raised.phase in _STAGES and _STAGES[raised.phase] is None or not raised.where:
+    if raised.phase in _OURS or not raised.where:
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
-    stage = _STAGES.get(raised.phase) or ("initialize" if raised.phase in ("arguments", "model", "initialize") else "train")
+    stage = _STAGES.get(raised.phase, "train")
     return Failure(text, stage, rank, raised)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ds_lint.facts.smoke import RankEnd
-from ds_lint.smoke.job import Evidence
+if TYPE_CHECKING:
+    from ds_lint.facts.smoke import RankEnd
+    from ds_lint.smoke.job import Evidence
 
 
 @dataclass

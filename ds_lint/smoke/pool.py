@@ -62,7 +62,7 @@ def _preload(root: str) -> Ready:
         import torch
         import transformers
 
-        import ds_lint.smoke.worker  # noqa: F401 - with everything below it
+        import ds_lint.smoke.worker  # with everything below it
     except ImportError as error:
         return Ready(error=str(error))
     import deepspeed.runtime.bf16_optimizer
@@ -70,7 +70,7 @@ def _preload(root: str) -> Ready:
     import deepspeed.runtime.zero.stage_1_and_2
 
     with contextlib.suppress(ImportError):  # since 0.17.6
-        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401 - compiles for seconds at import
+        import deepspeed.runtime.zero.muon.muon_optimizer
     gc.collect()
     gc.freeze()  # the collections of the ranks leave the shared pages alone
     libraries = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "accelerate": accelerate}
@@ -130,7 +130,9 @@ class _Rank:
         self.ended_at = time.monotonic()
         if self.evidence is not None:  # whatever the libraries did on their way out
             raised = self.evidence.raised
-            self.end = RankEnd(self.number, "exception" if raised else "ok", self.evidence.phase, str(raised or "") or None)
+            self.end = RankEnd(
+                self.number, "exception" if raised else "ok", self.evidence.phase, str(raised or "") or None
+            )
         elif os.WIFSIGNALED(status):
             self.end = RankEnd(self.number, "signal", self.phase, signal.Signals(os.WTERMSIG(status)).name)
         else:

@@ -103,7 +103,7 @@ class Holding:
 
 def backed(tensor: torch.Tensor) -> int:
     """The elements of a tensor that have storage behind them; one that was swapped out has none."""
-    return min(tensor.numel(), tensor.untyped_storage().nbytes() // tensor.element_size())
+    return int(min(tensor.numel(), tensor.untyped_storage().nbytes() // tensor.element_size()))
 
 
 def holdings(engine: Any) -> dict[str, Holding]:
@@ -231,7 +231,9 @@ def digest(tensor: torch.Tensor) -> str:
     if not backed(value):
         return "empty"
     raw = value.reshape(-1).view(torch.uint8).numpy()
-    return f"{_name(tensor.dtype)} {list(tensor.shape)} {hashlib.sha1(raw.tobytes(), usedforsecurity=False).hexdigest()}"
+    return (
+        f"{_name(tensor.dtype)} {list(tensor.shape)} {hashlib.sha1(raw.tobytes(), usedforsecurity=False).hexdigest()}"
+    )
 
 
 def loss_scale(engine: Any) -> float | None:

@@ -6,11 +6,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
-from ds_lint.config import Config
 from ds_lint.facts import Facts
 from ds_lint.facts.smoke import CPU, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
@@ -21,11 +19,16 @@ from ds_lint.smoke.asked import Asked, with_meant_names
 from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
 from ds_lint.smoke.failing import Failure, failure
 from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
-from ds_lint.smoke.messages import Ended
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
 from ds_lint.smoke.verifying import Runs, verify
-from ds_lint.source.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.config import Config
+    from ds_lint.smoke.messages import Ended
+    from ds_lint.source.document import Document
 
 STEPS, STEPS_AFTER = 3, 2
 RANKS = 2

@@ -8,12 +8,15 @@ import multiprocessing
 import os
 import random
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 
 from ds_lint.facts.smoke import CPU, FAKE
 from ds_lint.smoke import ops
-from ds_lint.smoke.job import Job
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.job import Job
 
 _PATIENCE = timedelta(minutes=30)  # of a collective; what hangs is ended from outside, long before
 
@@ -26,7 +29,8 @@ def set_up(job: Job, rank: int) -> None:
     random.seed(0)
     # What starts processes must fork: "spawn" would run the main script again.
     fork = multiprocessing.get_context("fork")
-    multiprocessing.context._concrete_contexts.update(spawn=fork, forkserver=fork)  # type: ignore[attr-defined]
+    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined] # noqa: SLF001 - no other way
+    contexts.update(spawn=fork, forkserver=fork)
     _quiet()
     _ask_no_processor()
     ops.install(builds=job.builds_ops)
@@ -68,9 +72,7 @@ def _join(job: Job, rank: int) -> None:
         return
     store = torch.distributed.FileStore(os.path.join(job.folder, f"meeting-{job.part}"), job.world_size)
     backend = "gloo" if job.mode == CPU else "nccl"
-    torch.distributed.init_process_group(
-        backend, store=store, rank=rank, world_size=job.world_size, timeout=_PATIENCE
-    )
+    torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=job.world_size, timeout=_PATIENCE)
 
 
 def _pass_for_a_gpu() -> None:
@@ -83,10 +85,10 @@ def _pass_for_a_gpu() -> None:
     accelerator = get_accelerator()
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
-    torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # type: ignore[method-assign] # needs a GPU
-    torch._dynamo.config.disable = True  # Muon's kernels would be compiled when they are first used
+    torch.Tensor.pin_memory = lambda tensor, *_device: tensor  # needs a GPU
+    torch._dynamo.config.disable = True  # noqa: SLF001 - Muon's kernels would be compiled when they are first used
     gloo = (str(Backend.GLOO), accelerate.state.DistributedType.MULTI_GPU)
-    accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo
+    accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo  # noqa: SLF001 - it finds none without a GPU
     for module in (accelerate.state, transformers.training_args):
         for name in ("is_bf16_available", "is_fp16_available", "is_torch_bf16_gpu_available"):
             if hasattr(module, name):
@@ -120,5 +122,3 @@ def _quiet() -> None:
 def stand_ins() -> list[str]:
     """The ops for which torch operations stood in this process."""
     return ops.used()
-
-

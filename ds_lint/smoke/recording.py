@@ -15,8 +15,10 @@ import copy
 import dis
 import sys
 from collections.abc import Callable, Iterator, KeysView
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 KeyPath = tuple["str | int", ...]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it; DeepSpeed and torch name their segments there
 

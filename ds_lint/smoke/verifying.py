@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import Check, Held
 from ds_lint.smoke import schedules
 from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise
-from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Parameter
 from ds_lint.tree import dotted
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Parameter
 
 MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
 NEARLY_ALL = 0.5
@@ -119,7 +121,7 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
     adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
     expected = {"parameters": part if stage == 3 else whole, "master weights": in_memory}
     if not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")):  # they keep more than Adam does
-        expected |= {kind: in_memory for kind in _states(runs)}
+        expected |= dict.fromkeys(_states(runs), in_memory)
     if stage == 3 and asked.parameter_offload and asked.parameter_offload.value == "nvme":
         del expected["parameters"]
     for kind, elements in expected.items():
@@ -147,7 +149,7 @@ def _states(runs: Runs) -> list[str]:
 
 
 def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Check]:
-    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share to the element.
+    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
 
     A parameter that the border between two ranks goes through is kept whole by both of them in stage 2.
     """
@@ -203,7 +205,9 @@ def _persistence(asked: Asked, runs: Runs) -> Iterator[Check]:
     threshold = asked.threshold
     key = threshold.key or asked.stage.key
     if runs.real_shapes is None or threshold.value is None:
-        yield _skipped("persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model")
+        yield _skipped(
+            "persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model"
+        )
         return
     whole = sum(runs.real_shapes)
     kept = persistent(runs.real_shapes, threshold.value, asked.model_threshold)
@@ -250,7 +254,9 @@ def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
             promise,
             observed,
             observed == promise.value and has_files,
-            kept=f"the {what} go to {place[promise.value]}" if what == "parameters" else f"the optimizer works in {place[promise.value]}"
+            kept=f"the {what} go to {place[promise.value]}"
+            if what == "parameters"
+            else f"the optimizer works in {place[promise.value]}"
             + (f" ({runs.train[0].swapped_bytes:,} bytes of rank 0)" if observed == "nvme" else ""),
             broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
             f"{what} {'stay on' if observed is None else 'go to'} {place[observed]}"
@@ -344,7 +350,11 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     engine = runs.engine
     observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
     key = next((name for name in ("train_batch_size", "train_micro_batch_size_per_gpu") if asked.key(name)), None)
-    real = f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}" if runs.real_batch else ""
+    real = (
+        f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
+        if runs.real_batch
+        else ""
+    )
     yield _checked(
         "batch",
         Promise(promised.train, key),
@@ -478,7 +488,9 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
     promise = Promise("every tensor and the next losses, bitwise", key)
     if runs.resumed is None:
-        yield Check("resume", "fail", key, promise.value, None, None, f"a fresh process cannot resume: {runs.resume_error}")
+        yield Check(
+            "resume", "fail", key, promise.value, None, None, f"a fresh process cannot resume: {runs.resume_error}"
+        )
         return
     lost = [
         name
@@ -514,7 +526,9 @@ def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
     promise = Promise("from_pretrained loads the live weights", key)
     exported = runs.exported
     if exported is None:
-        yield Check("export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}")
+        yield Check(
+            "export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}"
+        )
         return
     live = runs.train[0].live
     loaded = exported.loaded or {}
@@ -540,10 +554,14 @@ def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
 def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: int) -> str:
     weights = [name for name in exported.files if name.endswith((".safetensors", ".bin"))]
     if exported.empty:
-        return f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
+        return (
+            f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
+        )
     if not weights:
-        return f"stage {stage} saves no weights that from_pretrained can load: there is no model.safetensors" if stage == 3 else (
-            "no weights file was saved"
+        return (
+            f"stage {stage} saves no weights that from_pretrained can load: there is no model.safetensors"
+            if stage == 3
+            else ("no weights file was saved")
         )
     if exported.loaded is None:
         return f"the saved model does not load: {exported.load_error}"

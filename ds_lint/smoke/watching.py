@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepspeed.runtime.engine import DeepSpeedEngine
 
 from ds_lint.facts.smoke import Step
 from ds_lint.smoke import probes
-from ds_lint.smoke.job import Evidence, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.smoke.job import Evidence, Job
 
 
 class Watch:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepspeed
 import torch
 
 from ds_lint.smoke import building, data
 from ds_lint.smoke.job import RESUME, Job, Parameter
-from ds_lint.smoke.watching import Watch
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.watching import Watch
 
 CHECKPOINT = "checkpoint"
 EXPORT = "export"

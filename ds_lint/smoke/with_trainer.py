@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from ds_lint.smoke import building, data
 from ds_lint.smoke.job import RESUME, Job, Parameter
-from ds_lint.smoke.watching import Watch
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.watching import Watch
 
 OUTPUT = "output"
 
@@ -52,7 +54,8 @@ def _checkpoint(job: Job) -> str:
 def _samples(job: Job, arguments: TrainingArguments) -> int:
     """Enough for every step of all ranks."""
     steps = job.steps + job.steps_after + 1
-    return steps * arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps * job.world_size
+    micro_steps = steps * arguments.gradient_accumulation_steps
+    return int(micro_steps * arguments.per_device_train_batch_size * job.world_size)
 
 
 def _parameters(trainer: Trainer) -> list[Parameter]:

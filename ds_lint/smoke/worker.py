@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ds_lint.smoke import exporting, rank, reading, recording, with_deepspeed, with_trainer
 from ds_lint.smoke.job import EXPORT, Evidence, Job, Raised
 from ds_lint.smoke.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
@@ -34,7 +37,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             train = with_deepspeed.train if job.stack == "deepspeed" else with_trainer.train
             train(job, number, config, watch)
         clock.enter("done")
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
         traceback.print_exc()
         evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
     if log is not None:
@@ -65,5 +68,3 @@ def _where(error: BaseException) -> str:
     if not frames or frames[-1].filename.startswith(_OURS):
         return ""
     return f"{frames[-1].filename.rpartition('site-packages/')[2]}:{frames[-1].lineno} {frames[-1].name}"
-
-
