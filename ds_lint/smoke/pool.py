@@ -62,7 +62,7 @@ def _preload(root: str) -> Ready:
         import torch
         import transformers
 
-        import ds_lint.smoke.worker  # with everything below it
+        import ds_lint.smoke.worker  # noqa: F401 - with everything below it
     except ImportError as error:
         return Ready(error=str(error))
     import deepspeed.runtime.bf16_optimizer
