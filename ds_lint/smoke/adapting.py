@@ -10,7 +10,7 @@ from ds_lint.arguments import argument, fields
 from ds_lint.facts.smoke import CPU, FAKE, Adaptation
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.smoke.agreeing import ORIGIN
-from ds_lint.smoke.asked import BATCH, ZERO, completed
+from ds_lint.smoke.asked import BATCH, ZERO, completed, ranks_of_a_copy
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.switches import is_on, number_of, zero_stage
 from ds_lint.tree import dotted, plain
@@ -81,7 +81,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> 
             changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
-        _batch(config, changes, ranks)
+        _batch(config, changes, max(1, ranks // ranks_of_a_copy(config)))
         _small_model(config, changes)
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
@@ -194,20 +194,31 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
     train, written_micro, written_steps = (_given(config, name) for name in BATCH)
     if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
         return  # the Trainer compares them, and says so
-    if train is not None and (train % (micro * steps) or config.world_size not in (None, train // (micro * steps))):
+    is_left_out = config.written.get(BATCH[2]) is None
+    if is_left_out:
+        steps = 1  # Accelerate puts that where the config says nothing
+    real = config.world_size
+    if train is not None and (train % (micro * steps) or (real and real * micro * steps != train)):
         return
     small, window = min(micro, MOST_SAMPLES), _window(config, steps)
-    for name, value, before, key in (
-        (micro_name, small, micro, BATCH[1]),
-        (steps_name, window, steps, BATCH[2]),
-    ):
-        changes.training[name] = value
-        if config.written.get(key) is not None and _given(config, key) is not None:
-            changes.set(config, (key,), value, _why(key, value))
-        elif value != before:
-            changes.adaptations.append(Adaptation(f"--{name}", before, value, _why(key, value)))
+    changes.training |= {micro_name: small, steps_name: window}
+    if small != micro:
+        _change(config, changes, BATCH[1], micro_name, micro, small)
+    if window != steps:
+        if is_left_out:
+            changes.set(config, (BATCH[2],), window, _why(BATCH[2], window))
+        else:
+            _change(config, changes, BATCH[2], steps_name, steps, window)
     if train is not None:
         changes.set(config, (BATCH[0],), small * window * ranks, f"the run has {ranks} ranks")
+
+
+def _change(config: Config, changes: Changes, key: str, name: str, before: int, after: int) -> None:
+    """A size that the config has as a number, or as an argument alone."""
+    if _given(config, key) is not None:
+        changes.set(config, (key,), after, _why(key, after))
+    else:
+        changes.adaptations.append(Adaptation(f"--{name}", before, after, _why(key, after)))
 
 
 def _argument(config: Config, name: str, default: int) -> int | None:

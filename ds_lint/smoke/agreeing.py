@@ -46,6 +46,8 @@ def _batch(config: Config) -> dict[str, Any]:
     nodes = (config.written.get(name) for name in BATCH)
     train, micro, steps = (number_of(node) if node is not None else None for node in nodes)
     ranks = config.world_size or 1
+    if config.written.get(BATCH[2]) is None:
+        steps = 1  # Accelerate puts that where the config says nothing
     if micro is None and train is not None:
         micro = max(1, train // (steps or 1) // ranks)
     if steps is None and train is not None and micro:

@@ -193,7 +193,7 @@ class Asked:
     def batch(self, world_size: int) -> Batch | None:
         """The batch sizes for so many ranks; None where they do not fit together, or are not given."""
         train, micro, steps = (_whole(self.number(name)) for name in BATCH)
-        return completed(train, micro, steps, world_size)
+        return completed(train, micro, steps, world_size // ranks_of_a_copy(self.final))
 
     @property
     def threshold(self) -> Promise:
@@ -256,6 +256,12 @@ class Asked:
         params = self.final.section("scheduler", "params")
         found = plain(params) if params is not None else {}
         return (kind, found) if isinstance(kind, str) and isinstance(found, dict) else None
+
+
+def ranks_of_a_copy(config: Config) -> int:
+    """Ranks that share the samples of one copy of the model, by cutting its sequences or its tensors."""
+    sizes = (config.root.at(path) for path in (("sequence_parallel_size",), ("tensor_parallel", "autotp_size")))
+    return math.prod(int(number_of(size) or 1) if size is not None else 1 for size in sizes) or 1
 
 
 def completed(train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:

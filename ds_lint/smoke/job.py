@@ -8,6 +8,7 @@ from typing import Any
 from ds_lint.facts.smoke import CPU, Held, Step
 from ds_lint.smoke.shrinking import TINY, Sizes
 
+ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
 
 
@@ -40,7 +41,7 @@ class Job:
     steps: int = 3  # optimizer steps up to the checkpoint
     steps_after: int = 2  # and after it, which a resumed run repeats
     builds_ops: bool = False
-    brings_optimizer: bool = False  # the script's, where the config has none
+    optimizer: str | None = None  # one of the script's optimizers below, where the config has none
     seconds: float = 300.0  # after which the ranks are ended
 
 

@@ -133,12 +133,12 @@ def persistent_elements(engine: Any) -> int:
 
 
 def masters(engine: Any) -> list[torch.Tensor]:
-    """The fp32 weights that the optimizer updates; without a wrapper these are the parameters themselves."""
+    """The fp32 weights beside the parameters; none where the optimizer updates the parameters themselves."""
     optimizer = engine.optimizer
     for attribute in _MASTERS:
         if hasattr(optimizer, attribute):
             return list(_tensors(getattr(optimizer, attribute)))
-    return [parameter.data for group in optimizer.param_groups for parameter in group["params"]]
+    return []
 
 
 def states(engine: Any) -> dict[str, list[torch.Tensor]]:
@@ -166,8 +166,8 @@ def gradients(engine: Any) -> Holding:
 def gradients_in_window(engine: Any) -> Holding:
     """The gradients before the last micro step of a window: whole in stage 1, a partition in stage 2."""
     optimizer = engine.optimizer
-    kept = (getattr(optimizer, name, None) for name in _IN_WINDOW)
-    return Holding([*_of_parameters(engine), *kept])
+    kept = Holding([*_of_parameters(engine), *(getattr(optimizer, name, None) for name in _IN_WINDOW)])
+    return kept if kept.elements else Holding([getattr(optimizer, "grad_partitions_flat_buffer", None)])
 
 
 def _of_parameters(engine: Any) -> list[Any]:

@@ -15,10 +15,10 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
-from ds_lint.smoke.asked import Asked, with_meant_names
+from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
 from ds_lint.smoke.failing import Failure, failure
-from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
+from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
 from ds_lint.smoke.verifying import Runs, verify
@@ -55,6 +55,10 @@ class _Run:
         self.began = time.monotonic()
         self.changes = adapt(config, folder, ranks=wish.ranks, mode=CPU, steps=STEPS + STEPS_AFTER)
         self.asked = _asked(config, self.changes, wish.ranks)
+        self.optimizer = _of_script(self.asked)
+        if self.optimizer is not None:
+            why = "the config names none, and the script brings it"
+            self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
         self.job = Job(
             text=config.document.text.removeprefix("\ufeff"),
             stack=config.stack or "deepspeed",
@@ -67,7 +71,7 @@ class _Run:
             steps=STEPS,
             steps_after=STEPS_AFTER,
             builds_ops=wish.builds_ops,
-            brings_optimizer=self.asked.optimizer is None,
+            optimizer=self.optimizer,
             seconds=wish.seconds + (_BUILDING if wish.builds_ops else 0.0),
         )
         self.ended: list[Ended] = []
@@ -102,6 +106,8 @@ def prove(
 
 
 def _prove(pool: Pool, run: _Run, on_phase: Callable[[str, str], None] | None) -> Verdict:
+    if (obstacle := _obstacle(run)) is not None:
+        return _verdict(pool, run, [], status="error", error=obstacle)
     try:
         (trained,) = pool.run([run.job], on_phase)
         run.ended.append(trained)
@@ -116,6 +122,18 @@ def _prove(pool: Pool, run: _Run, on_phase: Callable[[str, str], None] | None) -
     runs = _runs(run, trained, resumed, exported)
     checks = verify(run.asked, runs)
     return _verdict(pool, run, checks, status=_status(checks))
+
+
+def _obstacle(run: _Run) -> str | None:
+    """What keeps a config from being run at all; None where nothing does."""
+    issue = next((one for one in run.config.document.issues if one.kind == "template"), None)
+    if issue is not None:
+        placeholder = run.config.document.text[issue.span.start : issue.span.end]
+        return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
+    ranks = ranks_of_a_copy(run.asked.final)
+    if run.wish.ranks % ranks:
+        return f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
+    return None
 
 
 def _status(checks: list[Check]) -> str:
@@ -245,6 +263,13 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
         if name not in joined or joined[name].value != value:
             joined[name] = Argument(value, "the smoke run")
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
+
+
+def _of_script(asked: Asked) -> str | None:
+    """What stands for the optimizer of the script: the one that DeepSpeed wants where it offloads."""
+    if asked.optimizer is not None or asked.config.stack != "deepspeed":
+        return None
+    return CPU_ADAM if asked.optimizer_offload is not None else ADAMW
 
 
 def _sizes(asked: Asked) -> Sizes:

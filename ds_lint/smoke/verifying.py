@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import Check, Held
 from ds_lint.smoke import schedules
-from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise
+from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.switches import is_on
 from ds_lint.tree import dotted
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _RECIPE = (
     "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true, or recover the weights from the "
     "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
 )
+_ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 _TOLERANCE = 1e-6  # relative, of learning rates
 
 
@@ -112,6 +114,9 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     if runs.world_size == 1:
         yield _skipped("parameters", promise.key, "one rank has nobody to share with: sharding was not verified")
+        return
+    if (copies := ranks_of_a_copy(asked.final)) > 1:
+        yield _skipped("parameters", promise.key, f"{copies} ranks share each copy of the model: shares were not counted")
         return
     stage, ranks = promise.value, runs.world_size
     parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
@@ -552,7 +557,7 @@ def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
 
 
 def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: int) -> str:
-    weights = [name for name in exported.files if name.endswith((".safetensors", ".bin"))]
+    weights = [name for name in exported.files if name.startswith(("model", "pytorch_model"))]
     if exported.empty:
         return (
             f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
@@ -573,15 +578,22 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     masters, recovered = runs.train[0].masters, runs.exported.recovered
     wrong = [name for name, digest in masters.items() if (recovered or {}).get(name) != digest]
+    is_shuffled = is_on(asked.final, *_ROUND_ROBIN)
     yield _checked(
         "recovery",
-        Promise("zero_to_fp32 gives the fp32 weights", asked.stage.key),
+        Promise(
+            "zero_to_fp32 gives the fp32 weights", asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else asked.stage.key
+        ),
         f"{len(masters) - len(wrong)} of {len(masters)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
-        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ""),
+        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and others for the rest"),
+        help="It takes the partitions in the order of the model, and `round_robin_gradients` deals them out in another; "
+        "set that to false."
+        if is_shuffled
+        else "",
     )
 
 

@@ -9,7 +9,7 @@ import deepspeed
 import torch
 
 from ds_lint.smoke import building, data
-from ds_lint.smoke.job import RESUME, Job, Parameter
+from ds_lint.smoke.job import ADAMW, CPU_ADAM, RESUME, Job, Parameter
 
 if TYPE_CHECKING:
     from ds_lint.smoke.watching import Watch
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpoint"
 EXPORT = "export"
 WEIGHTS = "pytorch_model.bin"
+_OF_SCRIPTS = {ADAMW: torch.optim.AdamW, CPU_ADAM: deepspeed.ops.adam.DeepSpeedCPUAdam}
 
 
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
@@ -47,20 +48,13 @@ def _initialize(job: Job, recipe: building.Recipe, config: Any, watch: Watch) ->
         for parameter in model.parameters()
     ]
     watch.enter("initialize")
-    optimizer = _of_the_script(model, config) if job.brings_optimizer else None
+    optimizer = _OF_SCRIPTS[job.optimizer](model.parameters(), lr=1e-3) if job.optimizer else None
     return deepspeed.initialize(
         model=model,
         model_parameters=None if optimizer else [p for p in model.parameters() if p.requires_grad],
         optimizer=optimizer,
         config=config,
     )[0]
-
-
-def _of_the_script(model: Any, config: Any) -> Any:
-    """The optimizer that stands for the one of a script: the one that DeepSpeed wants where it offloads."""
-    if (config.get("zero_optimization") or {}).get("offload_optimizer"):
-        return deepspeed.ops.adam.DeepSpeedCPUAdam(model.parameters(), lr=1e-3)
-    return torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
 def _steps(engine: Any, recipe: building.Recipe, rank: int, steps: range) -> None:
