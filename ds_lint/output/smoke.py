@@ -96,11 +96,20 @@ def _with_key(check: Check) -> str:
 
 def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
     told = []
+    all_ids = [check.id for check in verdict.checks]
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
         ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
         if ids:
-            told += _labelled(label, QUIET, ", ".join(ids), terminal)
+            told += _labelled(
+                label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
+            )
     return told
+
+
+def _times(name: str, some: list[str], every: list[str]) -> str:
+    """``dtypes``, or ``dtypes (3 of 4)`` where checks of that name came out differently."""
+    number, whole = some.count(name), every.count(name)
+    return name if number == whole else f"{name} ({number} of {whole})"
 
 
 def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
@@ -111,7 +120,7 @@ def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
     return [
         line
         for reason, ids in reasons.items()
-        for line in _labelled("not verified:", QUIET, f"{', '.join(ids)}: {reason}", terminal)
+        for line in _labelled("not verified:", QUIET, f"{', '.join(dict.fromkeys(ids))}: {reason}", terminal)
     ]
 
 

@@ -124,11 +124,11 @@ def _config(path: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: li
 
 
 def _where(runs: list[tuple[int, Verdict]]) -> str:
-    """What was verified where: a check a row, a run a column."""
+    """What was verified where: a check a row, a run a column; of several checks with one name the worst."""
     if len(runs) == 1:
         return ""
     names = list(dict.fromkeys(check.id for _, verdict in runs for check in verdict.checks))
-    found = [{check.id: check for check in verdict.checks} for _, verdict in runs]
+    found = [{check.id: check for check in reversed(_worst_first(verdict))} for _, verdict in runs]
     rows = [
         [_text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
     ]
@@ -182,9 +182,13 @@ def _checks(verdict: Verdict) -> str:
             _value(check.observed, check.unit),
             _text(check.message) + (f'<span class="help">{_lines(check.help)}</span>' if check.help else ""),
         ]
-        for check in sorted(verdict.checks, key=lambda check: STATUSES.index(check.status))
+        for check in _worst_first(verdict)
     ]
     return _table("Asked versus got", columns, rows)
+
+
+def _worst_first(verdict: Verdict) -> list[Check]:
+    return sorted(verdict.checks, key=lambda check: (STATUSES.index(check.status), not check.adapted))
 
 
 def _adaptations(verdict: Verdict) -> str:

@@ -103,6 +103,20 @@ def test_a_run_that_could_not_be_made_says_why_and_how_the_ranks_ended():
     """)  # noqa: E501 - a line of a pipe is not wrapped
 
 
+def test_checks_of_one_name_are_named_once():
+    checks = [
+        *[runs.check("dtypes")] * 2,
+        runs.check("dtypes", adapted=True),
+        runs.check("dtypes", "fail", message="gradients are float32"),
+        *[runs.check("offload")] * 2,
+    ]
+    assert told(runs.verdict(status="fail", checks=checks)).split("\n")[1:4] == [
+        "  fail[dtypes] gradients are float32",
+        "  verified: dtypes (2 of 4), offload",
+        "  verified with adaptation: dtypes (1 of 4)",
+    ]
+
+
 def test_runs_of_several_files_name_them():
     first, second = told(runs.broken(), runs.broken()._replace(path="other.json")).split("\n\n")
     assert first.startswith("smoke: config.json could not run on 2 CPU ranks")

@@ -133,6 +133,13 @@ def test_what_was_verified_where(page):
     assert table["pinning"] == ["○ skipped, not verified", "✓ verified", "not checked"]
 
 
+def test_of_several_checks_with_one_name_the_worst_counts():
+    mixed = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", "fail"), runs.check("dtypes")])
+    adapted = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", adapted=True)])
+    page = Page(render([mixed, adapted], "0.1.0"))
+    assert rows(page, "What was verified where")[1] == ["dtypes", "✗ failed", "≈ verified with adaptation"]
+
+
 def test_adaptations_say_what_is_written_and_what_ran(page):
     assert rows(page, "Adapted for this run")[1] == [
         "zero_optimization.stage3_param_persistence_threshold",
