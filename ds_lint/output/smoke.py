@@ -210,13 +210,16 @@ def _what_came_of_it(verdict: Verdict) -> str:
     if verdict.error:
         return verdict.error.strip().partition("\n")[0]
     numbers = {status: sum(check.status == status for check in verdict.checks) for status in STATUSES}
-    words = {"fail": "failed", "error": "could not be decided"}
-    bad = [f"{numbers[status]} {word}" for status, word in words.items() if numbers[status]]
+    of_all = f" of {counted(len(verdict.checks), 'check')}"
+    bad: list[str] = []
+    for status, words in (("fail", "failed"), ("error", "could not be decided")):
+        if numbers[status]:
+            bad.append(f"{numbers[status]}{'' if bad else of_all} {words}")
     if bad:
-        return f"of {counted(len(verdict.checks), 'check')}, {_enumerated(bad)}"
+        return _enumerated(bad)
     proved = _proved(verdict)
     if not proved:
-        return f"{numbers['pass']} of {counted(len(verdict.checks), 'check')} passed"
+        return f"{numbers['pass']}{of_all} passed"
     stage = _stage(verdict)
     return f"{f'ZeRO stage {stage}' if stage else 'the config'} {_enumerated(proved)}"
 

@@ -36,6 +36,7 @@ SHOWS = {
 }
 NOT_CHECKED = '<span class="quiet">not checked</span>'
 QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
+LONG_WORD = 20  # characters, beyond which a word of a key path is broken
 SHOWN_RANKS = 32  # bars; beyond them ranks repeat each other
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
@@ -364,8 +365,9 @@ def _value(value: object, unit: str | None) -> str:
 
 
 def _code(text: str | None) -> str:
-    """A key path or a value, which may break behind a dot or an underscore."""
-    return f"<code>{_text(text).replace('.', '.<wbr>').replace('_', '_<wbr>')}</code>" if text else ""
+    """A key path or a value. It may break behind a dot, and where a word of it is long behind an underscore."""
+    words = [word.replace("_", "_<wbr>") if len(word) > LONG_WORD else word for word in _text(text or "").split(".")]
+    return f"<code>{'.<wbr>'.join(words)}</code>" if text else ""
 
 
 def _lines(text: str) -> str:
