@@ -96,11 +96,20 @@ def _with_key(check: Check) -> str:
 
 def _passed(verdict: Verdict, terminal: Terminal) -> list[str]:
     told = []
+    all_ids = [check.id for check in verdict.checks]
     for label, is_adapted in (("verified:", False), ("verified with adaptation:", True)):
         ids = [check.id for check in verdict.checks if check.status == "pass" and check.adapted == is_adapted]
         if ids:
-            told += _labelled(label, QUIET, ", ".join(ids), terminal)
+            told += _labelled(
+                label, QUIET, ", ".join(_times(name, ids, all_ids) for name in dict.fromkeys(ids)), terminal
+            )
     return told
+
+
+def _times(name: str, some: list[str], every: list[str]) -> str:
+    """``dtypes``, or ``dtypes (3 of 4)`` where checks of that name came out differently."""
+    number, whole = some.count(name), every.count(name)
+    return name if number == whole else f"{name} ({number} of {whole})"
 
 
 def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
@@ -111,7 +120,7 @@ def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
     return [
         line
         for reason, ids in reasons.items()
-        for line in _labelled("not verified:", QUIET, f"{', '.join(ids)}: {reason}", terminal)
+        for line in _labelled("not verified:", QUIET, f"{', '.join(dict.fromkeys(ids))}: {reason}", terminal)
     ]
 
 
@@ -201,13 +210,16 @@ def _what_came_of_it(verdict: Verdict) -> str:
     if verdict.error:
         return verdict.error.strip().partition("\n")[0]
     numbers = {status: sum(check.status == status for check in verdict.checks) for status in STATUSES}
-    words = {"fail": "failed", "error": "could not be decided"}
-    bad = [f"{numbers[status]} {word}" for status, word in words.items() if numbers[status]]
+    of_all = f" of {counted(len(verdict.checks), 'check')}"
+    bad: list[str] = []
+    for status, words in (("fail", "failed"), ("error", "could not be decided")):
+        if numbers[status]:
+            bad.append(f"{numbers[status]}{'' if bad else of_all} {words}")
     if bad:
-        return f"of {counted(len(verdict.checks), 'check')}, {_enumerated(bad)}"
+        return _enumerated(bad)
     proved = _proved(verdict)
     if not proved:
-        return f"{numbers['pass']} of {counted(len(verdict.checks), 'check')} passed"
+        return f"{numbers['pass']}{of_all} passed"
     stage = _stage(verdict)
     return f"{f'ZeRO stage {stage}' if stage else 'the config'} {_enumerated(proved)}"
 

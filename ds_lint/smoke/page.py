@@ -36,6 +36,7 @@ SHOWS = {
 }
 NOT_CHECKED = '<span class="quiet">not checked</span>'
 QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
+LONG_WORD = 20  # characters, beyond which a word of a key path is broken
 SHOWN_RANKS = 32  # bars; beyond them ranks repeat each other
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
@@ -124,11 +125,11 @@ def _config(path: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: li
 
 
 def _where(runs: list[tuple[int, Verdict]]) -> str:
-    """What was verified where: a check a row, a run a column."""
+    """What was verified where: a check a row, a run a column; of several checks with one name the worst."""
     if len(runs) == 1:
         return ""
     names = list(dict.fromkeys(check.id for _, verdict in runs for check in verdict.checks))
-    found = [{check.id: check for check in verdict.checks} for _, verdict in runs]
+    found = [{check.id: check for check in reversed(_worst_first(verdict))} for _, verdict in runs]
     rows = [
         [_text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
     ]
@@ -182,9 +183,13 @@ def _checks(verdict: Verdict) -> str:
             _value(check.observed, check.unit),
             _text(check.message) + (f'<span class="help">{_lines(check.help)}</span>' if check.help else ""),
         ]
-        for check in sorted(verdict.checks, key=lambda check: STATUSES.index(check.status))
+        for check in _worst_first(verdict)
     ]
     return _table("Asked versus got", columns, rows)
+
+
+def _worst_first(verdict: Verdict) -> list[Check]:
+    return sorted(verdict.checks, key=lambda check: (STATUSES.index(check.status), not check.adapted))
 
 
 def _adaptations(verdict: Verdict) -> str:
@@ -360,8 +365,9 @@ def _value(value: object, unit: str | None) -> str:
 
 
 def _code(text: str | None) -> str:
-    """A key path or a value, which may break behind a dot or an underscore."""
-    return f"<code>{_text(text).replace('.', '.<wbr>').replace('_', '_<wbr>')}</code>" if text else ""
+    """A key path or a value. It may break behind a dot, and where a word of it is long behind an underscore."""
+    words = [word.replace("_", "_<wbr>") if len(word) > LONG_WORD else word for word in _text(text or "").split(".")]
+    return f"<code>{'.<wbr>'.join(words)}</code>" if text else ""
 
 
 def _lines(text: str) -> str:

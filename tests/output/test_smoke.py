@@ -67,8 +67,8 @@ def test_a_run_that_passed():
 
 def test_a_run_that_failed_in_a_narrow_terminal_without_blocks():
     assert told(runs.failing(), width=60, encoding="ascii") == expected("""
-        smoke: failed on 2 CPU ranks, deepspeed stack, 3.0 s: of 6
-          checks, 1 failed and 1 could not be decided
+        smoke: failed on 2 CPU ranks, deepspeed stack, 3.0 s: 1 of 6
+          checks failed and 1 could not be decided
           error[offload] the engine does not say where its states
             are
           fail[optimizer-states] zero_optimizations.stage: every
@@ -103,6 +103,20 @@ def test_a_run_that_could_not_be_made_says_why_and_how_the_ranks_ended():
     """)  # noqa: E501 - a line of a pipe is not wrapped
 
 
+def test_checks_of_one_name_are_named_once():
+    checks = [
+        *[runs.check("dtypes")] * 2,
+        runs.check("dtypes", adapted=True),
+        runs.check("dtypes", "fail", message="gradients are float32"),
+        *[runs.check("offload")] * 2,
+    ]
+    assert told(runs.verdict(status="fail", checks=checks)).split("\n")[1:4] == [
+        "  fail[dtypes] gradients are float32",
+        "  verified: dtypes (2 of 4), offload",
+        "  verified with adaptation: dtypes (1 of 4)",
+    ]
+
+
 def test_runs_of_several_files_name_them():
     first, second = told(runs.broken(), runs.broken()._replace(path="other.json")).split("\n\n")
     assert first.startswith("smoke: config.json could not run on 2 CPU ranks")
@@ -134,7 +148,7 @@ def test_colours_mark_the_outcome_and_the_checks():
         ),
         (
             runs.verdict(status="error", checks=[runs.check("batch"), runs.check("loss", "error")]),
-            "incomplete on 2 CPU ranks, deepspeed stack, 4.2 s: of 2 checks, 1 could not be decided",
+            "incomplete on 2 CPU ranks, deepspeed stack, 4.2 s: 1 of 2 checks could not be decided",
         ),
     ],
 )
@@ -227,7 +241,7 @@ def test_full_and_concise_tell_runs_between_findings_and_summary(report, file, f
     parts = full(report(config), Terminal()).split("\n\n")
     assert [part.partition(" ")[0] for part in parts] == ["error[DS101]", "smoke:", "1"]
     lines = concise(report(config), Terminal()).split("\n")
-    assert lines[1].startswith("config.json: smoke: failed on 2 CPU ranks, deepspeed stack, 3.0 s: of 6 checks")
+    assert lines[1].startswith("config.json: smoke: failed on 2 CPU ranks, deepspeed stack, 3.0 s: 1 of 6 checks")
     assert lines[2] == "config.json: smoke: error[offload] the engine does not say where its states are"
 
 

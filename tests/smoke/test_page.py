@@ -98,7 +98,7 @@ def test_every_run_has_its_sentence_and_a_way_to_it(page):
         PASSED,
         "✓ passed on 1 GPU, deepspeed stack, 4.2 s: ZeRO stage 3 trains",
         "✓ passed on rank 0 of 1,024 simulated, deepspeed stack, 4.2 s: ZeRO stage 3 shards (with adaptation)",
-        "✗ failed on 2 CPU ranks, deepspeed stack, 3.0 s: of 6 checks, 1 failed and 1 could not be decided",
+        "✗ failed on 2 CPU ranks, deepspeed stack, 3.0 s: 1 of 6 checks failed and 1 could not be decided",
         BROKEN,
     ]
     links = [link["href"].removeprefix("#") for link in page.all("a")]
@@ -131,6 +131,13 @@ def test_what_was_verified_where(page):
     assert table["Check"] == ["2 CPU ranks", "1 GPU", "rank 0 of 1,024 simulated"]
     assert table["parameters"] == ["≈ verified with adaptation", "not checked", "≈ verified with adaptation"]
     assert table["pinning"] == ["○ skipped, not verified", "✓ verified", "not checked"]
+
+
+def test_of_several_checks_with_one_name_the_worst_counts():
+    mixed = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", "fail"), runs.check("dtypes")])
+    adapted = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", adapted=True)])
+    page = Page(render([mixed, adapted], "0.1.0"))
+    assert rows(page, "What was verified where")[1] == ["dtypes", "✗ failed", "≈ verified with adaptation"]
 
 
 def test_adaptations_say_what_is_written_and_what_ran(page):
