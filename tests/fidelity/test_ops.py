@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import importlib.util
 import os
 from pathlib import Path
@@ -22,6 +23,7 @@ from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
 from ranks import run
 
 from ds_lint.smoke import ops
+from ds_lint.smoke.kernels import functions_of
 
 pytestmark = pytest.mark.fidelity
 
@@ -231,6 +233,78 @@ def test_the_stand_in_computes_what_the_built_cpu_adam_computes(is_decoupled, ki
             )
     for one, other in zip(*results, strict=True):
         assert torch.allclose(one.float(), other.float(), rtol=torch.finfo(one.dtype).eps * 8, atol=1e-6)
+
+
+class Index:
+    def __index__(self) -> int:
+        return 1
+
+
+# 1 and 0 are the only integers: a real op indexes arrays with some of its arguments.
+VALUES = [
+    *(
+        1,
+        0,
+        True,
+        False,
+        None,
+        0.5,
+        -1.0,
+        1e300,
+        float("nan"),
+        2**31,
+        2**64,
+        10**400,
+        "3e-5",
+        "1",
+        "true",
+        "",
+        b"1",
+        bytearray(b"1"),
+    ),
+    *(
+        [],
+        [0.9],
+        (0.9, 0.99),
+        {},
+        1j,
+        fractions.Fraction(1, 2),
+        Index(),
+        object(),
+        torch.tensor(1.0),
+        torch.tensor([1.0, 2.0]),
+    ),
+]
+
+
+def takes(function, arguments):
+    try:
+        function(*arguments)
+    except TypeError as error:
+        assert "incompatible function arguments" in str(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize("op", ["fused_adam", "cpu_adam", "cpu_adagrad", "cpu_lion"])
+def test_stand_ins_take_what_the_built_ops_take(op):
+    real, ours = built(op), ops.stand_in(op)
+    good = {"int": 1, "size": 1, "float": 0.5, "bool": True}
+    for name, (signature, _) in functions_of(op).items():
+        kinds = signature.split()
+        if name.startswith(("destroy", "adam_rollback")):
+            continue  # they come last, and take nothing from a config
+        for position, kind in enumerate(kinds):
+            for value in VALUES if kind in good else []:
+                arguments = [
+                    torch.zeros(4) if k == "tensor" else [[]] * 4 if k == "tensors" else good[k] for k in kinds
+                ]
+                arguments[position] = value
+                if name.endswith("_update") and position == 0:
+                    continue  # the number of an optimizer that was created: the real op crashes on others
+                assert takes(getattr(ours, name), arguments) == takes(getattr(real, name), arguments), (
+                    f"{name} argument {position} ({kind}): {value!r}"
+                )
 
 
 # ----------------------------------------------------------------------------------------------------- memory and files
