@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +41,7 @@ DEFAULT = {
 }
 _LENGTH = 16  # tokens of a sequence, where the model has as many positions
 _PADDED = 2  # positions that RoBERTa and its like never use
-# Noise that changes from step to step: dropped elements, dropped layers, masked spans, experts that are chosen by chance.
+# Noise that changes from step to step: dropped elements and layers, masked spans, experts that are chosen by chance.
 _NOISE = ("drop", "jitter", "mask_time_prob", "mask_feature_prob", "router_noise", "apply_spec_augment")
 
 
@@ -61,7 +62,7 @@ class Recipe:
     vocabulary: int
     special_tokens: list[int]  # which stand for images, padding and the like
     sequence_length: int
-    words: str  # "tiny Qwen3ForCausalLM"
+    words: str  # "tiny Qwen3"
     seed: int = 0
 
 
@@ -93,8 +94,8 @@ def recipe(config: dict[str, Any] | None, sizes: Sizes = TINY) -> Recipe:
         small,
         vocabulary=text.vocab_size,
         special_tokens=sorted(set(_special_tokens(small))),
-        sequence_length=min(_LENGTH, (getattr(text, "max_position_embeddings", None) or _LENGTH + _PADDED) - _PADDED),
-        words=f"tiny {_classes(full, kind)[0].__name__}",
+        sequence_length=_sequence_length(text),
+        words=f"{'tiny' if sizes == TINY else 'small'} {_family(_classes(full, kind)[0])}",
     )
     _assert_buildable(made)
     return made
@@ -159,6 +160,16 @@ def _text_of(config: Any) -> Any:
     return text
 
 
+def _sequence_length(text: Any) -> int:
+    positions = getattr(text, "max_position_embeddings", None) or 0
+    return min(_LENGTH, positions - _PADDED) if positions > _PADDED else _LENGTH  # some say -1 for any number
+
+
+def _family(cls: Any) -> str:
+    """``Qwen3`` of ``Qwen3ForCausalLM``."""
+    return re.split("For[A-Z]|LMHead|WithLMHead", cls.__name__)[0]
+
+
 def _kind(config: Any) -> str:
     """What the model learns: what its architectures say, else what its type is mostly used for."""
     classes = {kind: _classes(config, kind) for kind in _AUTO}
@@ -218,7 +229,9 @@ def _silence(part: dict[str, Any]) -> None:
 
 
 def _refusal(what: str) -> UnknownArchitecture:
-    return UnknownArchitecture(f"transformers {transformers.__version__} {what}; without --model the run uses a tiny Llama")
+    return UnknownArchitecture(
+        f"transformers {transformers.__version__} {what}; without --model the run uses a tiny Llama"
+    )
 
 
 def _one_line(error: Exception) -> str:
