@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from transformers.integrations import HfDeepSpeedConfig, is_deepspeed_zero3_enabled
 
 from ds_lint.smoke.building import (
     CAUSAL,
@@ -219,6 +220,16 @@ def test_shapes_are_those_of_the_model_that_is_built():
     assert {shape.name: shape.dims for shape in shapes(made)} == built
 
 
+@pytest.mark.parametrize("model_type", ["llama", "gemma3"])  # one that transformers makes of several
+def test_shapes_are_whole_where_transformers_partitions_models(model_type):
+    whole = shapes(recipe(given(model_type)))
+    partitioning = HfDeepSpeedConfig({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}})
+    assert shapes(recipe(given(model_type))) == whole
+    assert is_deepspeed_zero3_enabled()
+    del partitioning  # which ends it
+    assert not is_deepspeed_zero3_enabled()
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -226,7 +237,7 @@ def test_shapes_are_those_of_the_model_that_is_built():
             {"model_type": "foo"},
             f"transformers {transformers.__version__} does not know model_type foo; without --model",
         ),
-        ({"hidden_size": 64}, "needs a model_type in config.json"),
+        ({}, "needs a model_type in config.json"),
         ({"model_type": "vit"}, "has no language model of model_type vit"),
         ({"model_type": "llama", "hidden_size": "wide"}, "does not accept the config.json of this llama"),
         ({"model_type": "blip"}, "on pixel_values, and the run has only text"),
