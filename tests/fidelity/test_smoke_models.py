@@ -33,7 +33,6 @@ from ds_lint.smoke.shrinking import SWAPPED
 pytestmark = pytest.mark.fidelity
 
 MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models")
-ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 # What the config.json of a well-known model says beside the defaults of its type.
 WELL_KNOWN = {
@@ -65,9 +64,10 @@ WELL_KNOWN = {
     "qwen2_vl": {
         "text_config": {
             "vocab_size": 152064, "hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4,
-            "rope_parameters": {**ROPE, "mrope_section": [16, 24, 24]},
+            "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
         },
     },
+    "qwen3_vl": {"text_config": {"rope_scaling": {"rope_type": "default", "mrope_section": [24, 20, 20]}}},
     "lfm2_moe": {"num_hidden_layers": 6, "layer_types": ["conv", "conv", "full_attention"] * 2},
     "ministral": {"head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
@@ -76,18 +76,20 @@ WELL_KNOWN = {
 }  # fmt: skip
 
 TRAINED = (
-    "afmoe", "apertus", "arcee", "bamba", "bart", "bert", "big_bird", "blenderbot", "bloom", "camembert", "codegen",
-    "cohere", "cohere2", "convbert", "ctrl", "deberta", "deberta-v2", "deepseek_v2", "deepseek_v3", "diffllama",
-    "distilbert", "doge", "dots1", "electra", "ernie4_5", "ernie4_5_moe", "exaone4", "falcon", "falcon_h1",
-    "falcon_mamba", "flex_olmo", "fsmt", "gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "glm",
-    "glm4", "glm4_moe", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe",
-    "helium", "hunyuan_v1_dense", "jamba", "jetmoe", "led", "lfm2", "lfm2_moe", "llama", "llama4_text", "longt5",
-    "m2m_100", "mamba", "mamba2", "marian", "mbart", "minimax", "ministral", "mistral", "mixtral", "mobilebert",
-    "modernbert", "modernbert-decoder", "mpnet", "mpt", "mt5", "mvp", "nemotron", "nemotron_h", "olmo", "olmo2",
-    "olmo3", "olmoe", "opt", "pegasus", "persimmon", "phi", "phi3", "phimoe", "plbart", "prophetnet", "qwen2",
-    "qwen2_moe", "qwen3", "qwen3_5_text", "qwen3_moe", "qwen3_next", "recurrent_gemma", "roberta", "seed_oss",
-    "smollm3", "stablelm", "starcoder2", "switch_transformers", "t5", "t5gemma", "umt5", "xglm", "xlm-roberta",
-    "xlnet",
+    "llama", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "mistral", "mixtral", "gemma", "gemma2",
+    "gemma3_text", "gpt2", "gpt_neox", "gpt_oss", "phi", "phi3", "falcon", "bloom", "opt", "deepseek_v3",
+    "stablelm", "starcoder2", "cohere", "olmo2", "glm4", "bamba", "mamba2", "t5", "bart", "pegasus", "mbart", "led",
+    "switch_transformers", "bert", "roberta", "electra", "deberta-v2", "distilbert", "modernbert",
+)  # fmt: skip
+MORE = (
+    "afmoe", "apertus", "arcee", "big_bird", "blenderbot", "camembert", "codegen", "cohere2", "convbert", "ctrl",
+    "deberta", "deepseek_v2", "diffllama", "doge", "dots1", "ernie4_5", "ernie4_5_moe", "exaone4", "falcon_h1",
+    "falcon_mamba", "flex_olmo", "fsmt", "gemma3n_text", "gemma4_text", "glm", "glm4_moe", "gpt_bigcode", "gpt_neo",
+    "gptj", "granite", "granitemoe", "helium", "hunyuan_v1_dense", "jamba", "jetmoe", "lfm2", "lfm2_moe",
+    "llama4_text", "longt5", "m2m_100", "mamba", "marian", "minimax", "ministral", "mobilebert",
+    "modernbert-decoder", "mpnet", "mpt", "mt5", "mvp", "nemotron", "nemotron_h", "olmo", "olmo3", "olmoe",
+    "persimmon", "phimoe", "plbart", "prophetnet", "qwen3_5_text", "recurrent_gemma", "seed_oss", "smollm3",
+    "t5gemma", "umt5", "xglm", "xlm-roberta", "xlnet",
 )  # fmt: skip
 # What has no part in a short text: poolers that only other heads use, attention from all tokens to a chosen one.
 UNUSED = {"big_bird": ("pooler",), "led": ("_global",), "xlnet": ("mask_emb", "r_s_bias", "seg_embed")}
@@ -115,7 +117,7 @@ def without_gradient(model):
     return [name for name, parameter in model.named_parameters() if parameter.requires_grad and parameter.grad is None]
 
 
-@pytest.mark.parametrize("model_type", TRAINED)
+@pytest.mark.parametrize("model_type", [*TRAINED, *(pytest.param(name, marks=pytest.mark.long) for name in MORE)])
 def test_a_small_model_of_the_architecture_trains_every_parameter(model_type):
     made = recipe(given(model_type))
     model, loss = trained(made)
