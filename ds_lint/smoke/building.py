@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import transformers
+from transformers.integrations import deepspeed as integration
 
 from ds_lint.smoke.shrinking import TINY, TOKEN_KEYS, Sizes, shrink
 
@@ -40,7 +43,7 @@ DEFAULT = {
 }
 _LENGTH = 16  # tokens of a sequence, where the model has as many positions
 _PADDED = 2  # positions that RoBERTa and its like never use
-# Noise that changes from step to step: dropped elements, dropped layers, masked spans, experts that are chosen by chance.
+# Noise that changes from step to step: dropped elements and layers, masked spans, experts that are chosen by chance.
 _NOISE = ("drop", "jitter", "mask_time_prob", "mask_feature_prob", "router_noise", "apply_spec_augment")
 
 
@@ -61,7 +64,7 @@ class Recipe:
     vocabulary: int
     special_tokens: list[int]  # which stand for images, padding and the like
     sequence_length: int
-    words: str  # "tiny Qwen3ForCausalLM"
+    words: str  # "tiny Qwen3"
     seed: int = 0
 
 
@@ -79,29 +82,37 @@ def recipe(config: dict[str, Any] | None, sizes: Sizes = TINY) -> Recipe:
     Dropout and other noise is set to 0: the ranks of a resumed run draw other numbers than before, since a checkpoint
     of DeepSpeed holds no random state, and the losses after it are to be the same to the last bit.
     """
-    given = config or (DEFAULT if sizes == TINY else _large_llama(sizes))
-    full = _config_of(given)
+    default = DEFAULT if sizes == TINY else _large_llama(sizes)
+    full = _config_of(default if config is None else config)
     kind = _kind(full)
     small = shrink(json.loads(json.dumps(full.to_dict())), sizes).config
     _silence(small)
     if kind == SEQ2SEQ:  # what shifts the labels
         for key in ("pad_token_id", "decoder_start_token_id"):
             small[key] = small.get(key) or 0
-    text = _text_of(_config_of(small))
-    made = Recipe(
+    made = _config_of(small)
+    cls = _class_of(made, kind)
+    if (fed := _without_memory(made, cls).main_input_name) != "input_ids":
+        raise _refusal(f"trains a {_family(cls)} on {fed}, and the run has only text")
+    text = _text_of(made)
+    return Recipe(
         kind,
         small,
         vocabulary=text.vocab_size,
         special_tokens=sorted(set(_special_tokens(small))),
-        sequence_length=min(_LENGTH, (getattr(text, "max_position_embeddings", None) or _LENGTH + _PADDED) - _PADDED),
-        words=f"tiny {_classes(full, kind)[0].__name__}",
+        sequence_length=_sequence_length(text),
+        words=f"{'tiny' if sizes == TINY else 'small'} {_family(cls)}",
     )
-    _assert_buildable(made)
-    return made
 
 
 def build(recipe: Recipe) -> Any:
-    """The model, with the same weights for the same recipe; seeds torch, reads no parameter."""
+    """The model, with the same weights for the same recipe; seeds torch, reads no parameter.
+
+    For ZeRO-3, partition what it returns, ``deepspeed.zero.Init(module=model, config_dict_or_path=...)``, or have a
+    HfDeepSpeedConfig alive, as the Trainer does: then transformers partitions it, and draws the weights in another
+    order. In the context of ``deepspeed.zero.Init`` alone transformers would set weights that are not there: some stay
+    as torch makes them, some are never set, and some models cannot be made.
+    """
     torch.manual_seed(recipe.seed)
     model = getattr(transformers, _AUTO[recipe.kind]).from_config(_config_of(recipe.config), trust_remote_code=False)
     model.train()
@@ -115,9 +126,8 @@ def auto_class(recipe: Recipe) -> Any:
 
 def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
     """The trainable parameters of a model in its full size, without memory for them; those that are tied once."""
-    made = _config_of(config.config if isinstance(config, Recipe) else config)
-    with torch.device("meta"):
-        model = _model_class(made, _kind(made))._from_config(made)  # noqa: SLF001 - what from_config calls
+    full = _config_of(config.config if isinstance(config, Recipe) else config)
+    model = _without_memory(full, _named_class(full))
     return [
         Shape(name, math.prod(parameter.shape), tuple(parameter.shape))
         for name, parameter in model.named_parameters()
@@ -159,6 +169,16 @@ def _text_of(config: Any) -> Any:
     return text
 
 
+def _sequence_length(text: Any) -> int:
+    positions = getattr(text, "max_position_embeddings", None) or 0
+    return min(_LENGTH, positions - _PADDED) if positions > _PADDED else _LENGTH  # some say -1 for any number
+
+
+def _family(cls: Any) -> str:
+    """``Qwen3`` of ``Qwen3ForCausalLM``."""
+    return re.split("For[A-Z]|LMHead|WithLMHead", cls.__name__)[0]
+
+
 def _kind(config: Any) -> str:
     """What the model learns: what its architectures say, else what its type is mostly used for."""
     classes = {kind: _classes(config, kind) for kind in _AUTO}
@@ -183,22 +203,38 @@ def _classes(config: Any, kind: str) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, (list, tuple)) else (found,)
 
 
-def _model_class(config: Any, kind: str) -> Any:
-    """The class that the config names, else the first of its kind."""
+def _class_of(config: Any, kind: str) -> Any:
+    """The class of a kind that the config names, else the first."""
     of_kind = _classes(config, kind)
+    return next((cls for cls in of_kind if cls.__name__ in (config.architectures or ())), of_kind[0])
+
+
+def _named_class(config: Any) -> Any:
+    """The class that the config names, whatever it learns; else that of its kind."""
     named = [getattr(transformers, name, None) for name in config.architectures or ()]
-    return next((cls for cls in named if hasattr(cls, "_from_config")), of_kind[0])
+    return next((cls for cls in named if hasattr(cls, "from_pretrained")), None) or _class_of(config, _kind(config))
 
 
-def _assert_buildable(made: Recipe) -> None:
-    """Build it without memory, so that what cannot be built is told before ranks start."""
+def _without_memory(config: Any, cls: Any) -> Any:
+    """The model without its weights."""
     try:
-        with torch.device("meta"):
-            model = build(made)
+        with _unpartitioned(), torch.device("meta"):
+            return cls(config)
     except Exception as error:
-        raise _refusal(f"cannot build a {made.words}: {_one_line(error)}") from error
-    if model.main_input_name != "input_ids":
-        raise _refusal(f"trains a {made.words} on {model.main_input_name}, and the run has only text")
+        raise _refusal(f"cannot build a {_family(cls)} of this config.json: {_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _unpartitioned() -> Iterator[None]:
+    """Where transformers knows of a DeepSpeed config with ZeRO-3, it partitions what it builds; here it does not."""
+    reference = integration._hf_deepspeed_config_weak_ref  # noqa: SLF001 - there are functions to set it, none to get it
+    told = reference() if reference else None
+    integration.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        if told is not None:
+            integration.set_hf_deepspeed_config(told)
 
 
 def _special_tokens(part: dict[str, Any]) -> Iterator[int]:
@@ -218,7 +254,9 @@ def _silence(part: dict[str, Any]) -> None:
 
 
 def _refusal(what: str) -> UnknownArchitecture:
-    return UnknownArchitecture(f"transformers {transformers.__version__} {what}; without --model the run uses a tiny Llama")
+    return UnknownArchitecture(
+        f"transformers {transformers.__version__} {what}; without --model the run uses a tiny Llama"
+    )
 
 
 def _one_line(error: Exception) -> str:

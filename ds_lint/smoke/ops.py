@@ -7,8 +7,6 @@ a GPU op needs a GPU.
 from __future__ import annotations
 
 import collections
-import importlib
-import pkgutil
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -100,14 +98,13 @@ def _name_gpu_ops(nameless: type) -> None:
     """Tell the builders apart that a CPU lacks: DeepSpeed has one class for them all, which knows no name of an op."""
     import deepspeed.ops.op_builder as package
 
-    builders = {}
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        if not module.ispkg:
-            for name, builder in vars(importlib.import_module(module.name)).items():
-                if name.endswith("Builder") and getattr(package, name, None) is nameless:
-                    builders[name] = type(name, (nameless,), {"NAME": builder.NAME})
-    for module_name in [name for name in sys.modules if name.partition(".")[0] == "deepspeed"]:
-        known = vars(sys.modules[module_name])
-        for name, builder in builders.items():
-            if known.get(name) is nameless:
-                known[name] = builder
+    modules = {name: vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "deepspeed"}
+    builders = {
+        name: type(name, (nameless,), {"NAME": builder.NAME})
+        for module, known in modules.items()
+        if module.rpartition(".")[0] == package.__name__
+        for name, builder in known.items()
+        if getattr(package, name, None) is nameless and builder.__module__ == module and hasattr(builder, "NAME")
+    }
+    for known in modules.values():
+        known.update({name: builder for name, builder in builders.items() if known.get(name) is nameless})

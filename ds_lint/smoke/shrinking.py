@@ -7,7 +7,7 @@ heads and the key heads that they share, the layers of each kind, a rope and the
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +28,8 @@ class Sizes(NamedTuple):
 
 
 TINY = Sizes()
-# A parameter goes to NVMe from 1 MiB of each rank on (MIN_SWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py): in
-# 16 bit those of 8192 * 256 elements do with up to four ranks.
+# A parameter goes to NVMe from 1 MiB of each rank on (MIN_SWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py):
+# in 16 bit those of 8192 * 256 elements do with up to four ranks.
 SWAPPED = Sizes(hidden=256, feed_forward=512, vocabulary=8192)
 
 
@@ -77,6 +77,7 @@ _HIDDEN = (
     "projection_dim", "projector_hidden_size", "prediction_head_size", "lru_width", "hidden_size_global",
     "cross_attention_hidden_size", "output_dim", "ple_embed_dim", "backbone_hidden_size",
 )  # fmt: skip
+_EMBEDDINGS = ("embedding_size", "word_embed_proj_dim")  # narrower than the layers where they are projected
 _HEADS = (
     "num_attention_heads", "num_heads", "n_head", "n_heads", "encoder_attention_heads", "decoder_attention_heads",
     "attention_heads", "swa_num_attention_heads", "linear_num_heads", "linear_num_value_heads", "index_n_heads",
@@ -98,15 +99,17 @@ _HEAD_WIDTHS = (
 _HALF_HEAD_WIDTHS = ("qk_rope_head_dim", "kv_lora_rank", "q_lora_rank", "o_lora_rank", "d_rel", "laurel_rank")
 _FEED_FORWARD = (
     "intermediate_size", "n_inner", "d_ff", "dff", "dim_ff", "d_inner", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim",
-    "ffn_hidden_size", "hidden_dim", "mlp_dim", "moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size",
-    "shared_expert_intermediate_size", "shared_experts_intermediate_size", "moe_shared_expert_intermediate_size",
-    "shared_intermediate_size", "dense_intermediate_size", "intermediate_size_mlp",
+    "ffn_hidden_size", "hidden_dim", "mlp_dim", "moe_intermediate_size", "moe_ffn_hidden_size",
+    "expert_ffn_hidden_size", "shared_expert_intermediate_size", "shared_experts_intermediate_size",
+    "moe_shared_expert_intermediate_size", "shared_intermediate_size", "dense_intermediate_size",
+    "intermediate_size_mlp",
 )  # fmt: skip
 _EXPERTS = (
     "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "zero_expert_num",
 )  # fmt: skip
 _CHOSEN_EXPERTS = (
-    "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts", "num_selected_experts",
+    "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts",
+    "num_selected_experts",
 )  # fmt: skip
 _VOCABULARY = (
     "vocab_size", "vocab_size_per_layer_input", "decoder_vocab_size", "unpadded_vocab_size", "src_vocab_size",
@@ -183,7 +186,7 @@ def _limit(part: dict[str, Any], keys: Iterable[str], limit: int) -> None:
             part[key] = min(value, limit)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -228,19 +231,15 @@ def _is_per_layer(key: str, value: Any, count: int | None) -> bool:
 
 
 def _layers_of_each_kind(lists: list[list[Any]], count: int, wanted: int) -> list[int]:
-    """Layers with every value that the lists have, in the order of the model, and others up to the wanted number.
-
-    A list in which hardly two layers are alike says nothing about kinds.
-    """
-    few = [values for values in lists if len({str(value) for value in values}) <= max(wanted, 4)]
+    """Layers with every kind that the lists have, in the order of the model, and others up to the wanted number."""
     kept: list[int] = []
-    for values in few:
-        for value in dict.fromkeys(str(value) for value in values):
-            if all(str(values[place]) != value for place in kept):
-                kept.append(next(place for place in range(count) if str(values[place]) == value))
-    others = (place for place in range(count) if place not in kept)
-    kept.extend(place for place, _ in zip(others, range(wanted - len(kept)), strict=False))
-    return sorted(kept)
+    for values in lists:
+        if all(isinstance(value, str) or value in (0, 1) for value in values):  # numbers are sizes, not kinds
+            for kind in dict.fromkeys(values):
+                if all(values[place] != kind for place in kept):
+                    kept.append(values.index(kind))
+    others = [place for place in range(count) if place not in kept]
+    return sorted(kept + others[: max(0, wanted - len(kept))])
 
 
 def _places(places: list[Any], count: int) -> list[Any]:
@@ -255,6 +254,9 @@ def _shrink_heads(part: dict[str, Any], sizes: Sizes, before: dict[str, Any]) ->
     """Fewer heads that divide the hidden size, and as many query heads to a key head as there were."""
     _limit(part, _HIDDEN, sizes.hidden)
     hidden = _first(part, _HIDDEN) or sizes.hidden
+    for key in _EMBEDDINGS:
+        if key in part and _is_number(before.get("hidden_size")) and before[key] < before["hidden_size"]:
+            part[key] = min(part[key], hidden // 2)
     for key in _HEADS:
         heads = part.get(key)
         if _is_number(heads) and (heads > sizes.heads or hidden % max(heads, 1)):
@@ -285,7 +287,11 @@ def _join_rope_heads(part: dict[str, Any], before: dict[str, Any]) -> None:
 def _fill_state_space(part: dict[str, Any], hidden: int, limit: int) -> None:
     """The heads of a state space model share its hidden size, expanded."""
     expand = _first(part, ("mamba_expand", "expand"))
-    for heads, width in (("mamba_n_heads", "mamba_d_head"), ("n_mamba_heads", "mamba_headdim"), ("num_heads", "head_dim")):
+    for heads, width in (
+        ("mamba_n_heads", "mamba_d_head"),
+        ("n_mamba_heads", "mamba_headdim"),
+        ("num_heads", "head_dim"),
+    ):
         if expand and heads in part and width in part:
             part[heads] = min(part[heads], limit)
             part[width] = expand * hidden // part[heads]

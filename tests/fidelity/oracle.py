@@ -7,13 +7,12 @@ The process of an `Oracle` imports DeepSpeed once and forks a child for every co
 The child patches the libraries to be watched, trains a tiny model on one CPU rank (gloo) and sends back what happened.
 
 The machine that a config is judged for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (README.md);
-where a CPU shows something else, `standins.py` takes the place of what is missing. What cannot be had is
-`Verdict.unjudged`, never a rejection.
+where a CPU shows something else, `ds_lint/smoke/ops.py` and `packages.py` take the place of what is missing. What
+cannot be had is `Verdict.unjudged`, never a rejection.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import copy
 import ctypes
@@ -37,7 +36,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from ds_lint.smoke import recording
+from ds_lint.smoke import ops, recording
 
 Level = Literal["parse", "construct", "initialize", "train"]
 Stage = Literal["load", "parse", "initialize", "train"]
@@ -46,7 +45,7 @@ Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at t
 
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
-OURS = (str(Path(__file__).parent), recording.__file__)
+OURS = (str(Path(__file__).parent), str(Path(ops.__file__).parent))
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # What the libraries say when this machine is at fault, and not the config.
@@ -54,7 +53,6 @@ MACHINE = {
     "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available",
     "package": r"[Pp]lease install|make sure it is installed|No module named 'cupy'",
     "cpu": r"mixed dtype \(CPU\)|Invalid device string: '0'",  # the latter: older AutoTP, on device 0
-    "stand-in": r"no stand-in for",
     "memory": r"can't allocate memory|Cannot allocate memory",
 }
 
@@ -292,7 +290,6 @@ class _Judge:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.stage: Stage = "load"
-        self.missing: str | None = None  # the op that could not be had
         self.original: Any = None  # the config, before anybody changes it
         self.log = recording.Log()
         self.messages: list[str] = []
@@ -302,7 +299,7 @@ class _Judge:
         verdict = Verdict()
         self.stage = "load"
         self.messages.clear()
-        self.missing, self.original, self.log = None, None, recording.start()
+        self.original, self.log = None, recording.start()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -310,7 +307,7 @@ class _Judge:
             except (Exception, SystemExit) as error:
                 verdict.error = f"{type(error).__name__}: {error}"
                 verdict.facts["where"] = where = _where(error)
-                blame = self.missing or next(
+                blame = _lacking(error) or next(
                     (name for name, text in MACHINE.items() if re.search(text, str(error))), None
                 )
                 if blame := blame or (None if where else "oracle"):
@@ -425,14 +422,10 @@ class _Judge:
         import cpuinfo
         import deepspeed.comm
         import deepspeed.ops.adam.cpu_adam
-        import deepspeed.ops.lamb.fused_lamb
         import deepspeed.ops.lion.cpu_lion
-        import deepspeed.ops.lion.fused_lion
         import hjson
-        import standins
+        import packages
         import torch._dynamo
-        from deepspeed.ops.op_builder.builder import OpBuilder
-        from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
         from deepspeed.utils import logger
 
         judge = self
@@ -448,38 +441,17 @@ class _Judge:
 
         hjson.load = load
 
-        def load_op(builder: Any, verbose: bool = False) -> Any:
-            try:
-                return standins.op(builder.name)
-            except NotImplementedError:
-                judge.missing = "gpu_op" if isinstance(builder, NotImplementedBuilder) else builder.name
-                raise
-
-        class Builder:
-            def __init__(self, name: str) -> None:
-                self.name = name
-
-            def __call__(self) -> Builder:
-                return self
-
-            load = load_op
-
-        OpBuilder.load = NotImplementedBuilder.load = load_op
-        deepspeed.ops.lamb.fused_lamb.FusedLambBuilder = Builder("fused_lamb")
-        deepspeed.ops.lion.fused_lion.FusedLionBuilder = Builder("fused_lion")
-
+        ops.install(builds=False)
         # "spawn" would start the main script again, and leave semaphores in /dev/shm when it is killed.
         fork = multiprocessing.get_context("fork")
         multiprocessing.context._concrete_contexts.update(spawn=fork, forkserver=fork)  # type: ignore[attr-defined]
         multiprocessing.set_start_method("fork", force=True)
         torch.Tensor.pin_memory = lambda tensor, device=None: tensor  # needs a GPU
         torch._dynamo.config.disable = True  # Muon's kernels are compiled when they are first used
-        # Finding out starts compilers; none means no shared memory communication either.
-        deepspeed.ops.__compatible_ops__ = collections.defaultdict(bool)
         for module in (cpuinfo, deepspeed.ops.adam.cpu_adam, deepspeed.ops.lion.cpu_lion):
             # It starts processes, for one warning about AMD; older ops hold it under a name of their own.
             module.get_cpu_info = lambda: {"vendor_id_raw": "GenuineIntel"}
-        standins.install_packages()
+        packages.install()
 
         class Collect(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
@@ -510,6 +482,15 @@ def _class(value: object) -> str | None:
 
 def _dotted(path: recording.KeyPath) -> str:
     return ".".join(map(str, path))
+
+
+def _lacking(error: BaseException | None) -> str | None:
+    """The op without a stand-in that the error comes from; those of GPUs are all one."""
+    while error is not None:
+        if isinstance(error, ops.NoStandIn):
+            return "gpu_op" if error.needs_gpu else error.op
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _where(error: BaseException) -> str:

@@ -39,7 +39,12 @@ SHOWN_BY = {
         "train",
     ),
     "bf16-has-a-static-loss-scale": (
-        {"bf16": {"enabled": True}, "optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}},
+        {
+            "bf16": {"enabled": True},
+            "optimizer": {"type": "Lamb", "params": {"lr": 1e-3}},
+            "zero_optimization": {"stage": 1},  # without ZeRO the kernel gets gradients in bf16, which it does not know
+            "zero_allow_untested_optimizer": True,
+        },
         "initialize",
         None,
     ),
@@ -101,12 +106,16 @@ SHOWN_BY = {
 
 # What trains, or is refused, on both sides, and where else it is shown, or why it is not.
 NOT_SHOWN_BY_REFUSAL = {
+    "cosine-holds-at-both-ends": "test_schedules_truth.py",
     "nvme-below-stage-3-is-host-memory": "test_engine_truth.py",
     "nvme-states-are-loaded-in-part": "test_engine_truth.py",
     "nvme-states-are-not-saved": "only releases that are older than those which are measured",
+    "one-cycle-has-stairs": "test_schedules_truth.py",
     "overlap-comm-races": "a race takes several GPUs",
     "secondary-partitions-race": "a race takes several GPUs",
     "tensor-parallel-refuses-stage-3": "test_engine_truth.py",
+    "warmup-ends-at-the-rate-of-each-group": "test_schedules_truth.py",
+    "warmup-sets-the-first-rate": "test_schedules_truth.py",
 }
 
 

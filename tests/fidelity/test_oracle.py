@@ -6,8 +6,6 @@ How it works, and that it leaves nothing behind, holds for every release.
 from __future__ import annotations
 
 import copy
-import fractions
-import importlib.util
 import json
 import os
 import pickle
@@ -16,17 +14,14 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 pytest.importorskip("deepspeed")
 
-import standins
-import torch
 from installed import measured_with_the_newest
 from oracle import Oracle
 
@@ -355,91 +350,3 @@ def test_recording() -> None:
     assert "in" in watched
     assert "asked" in watched.keys()  # noqa: SIM118
     assert recording.unread(plain, log) == {("swept",), ("list", 0, "d")}
-
-
-# -------------------------------------------------------------------------------------------------------- the stand-ins
-
-
-class Index:
-    def __index__(self) -> int:
-        return 1
-
-
-# 1 and 0 are the only integers: a real op indexes arrays with some of its arguments.
-VALUES = [
-    *(
-        1,
-        0,
-        True,
-        False,
-        None,
-        0.5,
-        -1.0,
-        1e300,
-        float("nan"),
-        2**31,
-        2**64,
-        10**400,
-        "3e-5",
-        "1",
-        "true",
-        "",
-        b"1",
-        bytearray(b"1"),
-    ),
-    *(
-        [],
-        [0.9],
-        (0.9, 0.99),
-        {},
-        1j,
-        fractions.Fraction(1, 2),
-        Index(),
-        object(),
-        torch.tensor(1.0),
-        torch.tensor([1.0, 2.0]),
-    ),
-]
-
-
-def _built_op(name: str) -> ModuleType:
-    root = Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache" / "torch_extensions"))
-    found = next(iter(sorted([*root.glob(f"{name}/{name}.so"), *root.glob(f"*cpu/{name}/{name}.so")])), None)
-    if found is None:
-        pytest.skip(f"{name} is not built")
-    spec = importlib.util.spec_from_file_location(name, found)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _takes(function: Callable[..., Any], arguments: list[Any]) -> bool:
-    try:
-        function(*arguments)
-    except TypeError as error:
-        assert "incompatible function arguments" in str(error)
-        return False
-    return True
-
-
-@pytest.mark.parametrize("op", ["fused_adam", "cpu_adam", "cpu_adagrad", "cpu_lion"])
-def test_stand_ins_take_what_the_real_ops_take(op: str) -> None:
-    real = _built_op(op)
-    good = {"int": 1, "size": 1, "float": 0.5, "bool": True}
-    for name, signature in standins.SIGNATURES[op].items():
-        kinds = signature.split()
-        if name.startswith(("destroy", "adam_rollback")):
-            continue  # they come last, and take nothing from a config
-        for position, kind in enumerate(kinds):
-            for value in VALUES if kind in good else []:
-                arguments = [
-                    torch.zeros(4) if k == "tensor" else [[]] * 4 if k == "tensors" else good[k] for k in kinds
-                ]
-                arguments[position] = value
-                if name.endswith("_update") and position == 0:
-                    continue  # the number of an optimizer that was created: the real op crashes on others
-                assert _takes(standins.function(name, signature), arguments) == _takes(
-                    getattr(real, name), arguments
-                ), f"{name} argument {position} ({kind}): {value!r}"

@@ -17,12 +17,13 @@ from unittest import mock
 
 import accelerate
 import deepspeed
-import standins
 import torch
 from accelerate.utils import DeepSpeedPlugin, DummyOptim, DummyScheduler
 from deepspeed.ops.op_builder.builder import OpBuilder
 from transformers import TrainingArguments
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
+
+from ds_lint.smoke import ops
 
 HIDDEN_SIZE = 64
 STEPS = 100
@@ -53,7 +54,7 @@ def prepare(
     """The config as deepspeed.initialize gets it from the Trainer; raises what the Trainer raises."""
     with (
         mock.patch.dict(os.environ),
-        mock.patch.object(OpBuilder, "load", lambda builder, **_: standins.op(builder.name)),  # no compiler
+        mock.patch.object(OpBuilder, "load", lambda builder, **_: ops.stand_in(builder.name)),  # no compiler
         mock.patch.object(deepspeed, "initialize", side_effect=Initialized) as initialize,
     ):
         for name in OUTSIDE:

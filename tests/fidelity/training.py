@@ -2,7 +2,7 @@
 
     train({"zero_optimization": {"stage": 3}, ...}, {"lr_scheduler_type": "cosine"}).rates
 
-One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `standins.py`.
+One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `ds_lint/smoke/ops.py`.
 """
 
 from __future__ import annotations
@@ -162,17 +162,12 @@ def _look_at(run: Run, engine: Any) -> None:
 
 def _patch() -> None:
     """Ops that would be compiled, and memory that would be pinned."""
-    import collections
-
-    import deepspeed.ops
-    import standins
     import torch
     import torch._dynamo
-    from deepspeed.ops.op_builder.builder import OpBuilder
-    from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
 
-    OpBuilder.load = NotImplementedBuilder.load = lambda builder, verbose=False: standins.op(builder.name)
-    deepspeed.ops.__compatible_ops__ = collections.defaultdict(bool)
+    from ds_lint.smoke import ops
+
+    ops.install(builds=False)
     torch.Tensor.pin_memory = lambda tensor, device=None: tensor
     torch._dynamo.config.disable = True
 
