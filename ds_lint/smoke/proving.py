@@ -132,7 +132,9 @@ def _obstacle(run: _Run) -> str | None:
         return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
     ranks = ranks_of_a_copy(run.asked.final)
     if run.wish.ranks % ranks:
-        return f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
+        return (
+            f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
+        )
     return None
 
 

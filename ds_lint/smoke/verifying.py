@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
 NEARLY_ALL = 0.5
+_GATHER = "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true."
 _RECIPE = (
-    "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true, or recover the weights from the "
+    f"{_GATHER[:-1]}, or recover the weights from the "
     "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
+)
+_IN_ORDER = (
+    "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
+    "another; set that to false."
 )
 _ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 _TOLERANCE = 1e-6  # relative, of learning rates
@@ -116,7 +121,9 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
         yield _skipped("parameters", promise.key, "one rank has nobody to share with: sharding was not verified")
         return
     if (copies := ranks_of_a_copy(asked.final)) > 1:
-        yield _skipped("parameters", promise.key, f"{copies} ranks share each copy of the model: shares were not counted")
+        yield _skipped(
+            "parameters", promise.key, f"{copies} ranks share each copy of the model: shares were not counted"
+        )
         return
     stage, ranks = promise.value, runs.world_size
     parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
@@ -388,8 +395,8 @@ def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
         yield from _trainers_rates(asked, observed)
         return
-    if asked.optimizer is None:
-        return  # the script's own
+    if (asked.optimizer or "muon").lower() == "muon":
+        return  # the script's own, or one with a rate for each kind of parameter
     rate = asked.rate.value if asked.rate is not None else asked.default_rate
     schedule = asked.schedule
     if schedule is None and asked.rate is None:
@@ -406,7 +413,9 @@ def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     if rate is None:
         return
-    expected = [rate] * len(observed) if schedule is None else schedules.rates(*schedule, rate, len(observed))
+    expected: list[schedules.Rate] | None = [rate] * len(observed)
+    if schedule is not None:
+        expected = schedules.rates(*schedule, rate, len(observed), asked.config.knowledge)
     if expected is None:
         return
     promise = Promise(
@@ -546,7 +555,7 @@ def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
         is_kept,
         kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
         broken=_nothing_to_load(exported, wrong, stage, len(live)),
-        help=_RECIPE if stage == 3 and not asked.gathers else "",
+        help="" if asked.gathers else _RECIPE if stage == 3 else _GATHER if ranks_of_a_copy(asked.final) > 1 else "",
     )
 
 
@@ -582,7 +591,8 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
     yield _checked(
         "recovery",
         Promise(
-            "zero_to_fp32 gives the fp32 weights", asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else asked.stage.key
+            "zero_to_fp32 gives the fp32 weights",
+            asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else asked.stage.key,
         ),
         f"{len(masters) - len(wrong)} of {len(masters)} tensors",
         recovered is not None and not wrong,
@@ -590,10 +600,7 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
         + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and others for the rest"),
-        help="It takes the partitions in the order of the model, and `round_robin_gradients` deals them out in another; "
-        "set that to false."
-        if is_shuffled
-        else "",
+        help=_IN_ORDER if is_shuffled else "",
     )
 
 

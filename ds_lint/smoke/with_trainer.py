@@ -72,7 +72,7 @@ def _parameters(trainer: Trainer) -> list[Parameter]:
     ]
 
 
-class _Callback(TrainerCallback):  # type: ignore[misc] # Any for the type checker, which runs without transformers
+class _Callback(TrainerCallback):
     """Looks at the engine when the Trainer is at the right place, and ends the training after the last step."""
 
     def __init__(self, job: Job, watch: Watch) -> None:
