@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.arguments import argument, fields
 from ds_lint.facts.smoke import CPU, FAKE, Adaptation
 from ds_lint.facts.training import UNKNOWN
-from ds_lint.smoke.agreeing import ORIGIN
-from ds_lint.smoke.asked import BATCH, ZERO, completed, ranks_of_a_copy
+from ds_lint.smoke.asked import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.switches import is_on, number_of, zero_stage
 from ds_lint.tree import dotted, plain
@@ -76,7 +75,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> 
     """The changes for a run of so many ranks below a folder."""
     changes = Changes()
     if config.stack != "deepspeed":
-        if config.facts.training is None or config.facts.training.origin == ORIGIN:
+        if config.facts.training is None or config.facts.training.origin == NOBODY:
             why = "--trainer-args does not say what they are"
             changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)
@@ -111,11 +110,12 @@ def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
     changes.training["dataloader_pin_memory"] = False
     if not (changes.training.get("max_steps") or 0) > 0:
         epochs = changes.training.pop("num_train_epochs", None)
-        changes.training["max_steps"] = steps
+        written = config.written.at(("scheduler", "params", "total_num_steps"))
+        total = number_of(written) if written is not None else None
+        changes.training["max_steps"] = steps = int(total) if total else steps
         if epochs is not None:
-            changes.adaptations.append(
-                Adaptation("--num_train_epochs", epochs, None, f"the training is {steps} steps long")
-            )
+            why = f"the training is planned for {steps:,} steps"
+            changes.adaptations.append(Adaptation("--num_train_epochs", epochs, None, why))
     _number(changes, "warmup_steps")
 
 

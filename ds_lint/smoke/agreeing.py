@@ -9,13 +9,12 @@ from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.prepared import Mismatch, prepare
-from ds_lint.smoke.asked import BATCH
+from ds_lint.smoke.asked import BATCH, NOBODY
 from ds_lint.switches import number_of
 
 if TYPE_CHECKING:
     from ds_lint.config import Config
 
-ORIGIN = "the config, which it is to agree with"
 _ROUNDS = 4  # one argument may bring up the next
 
 
@@ -34,7 +33,7 @@ def agreeing(config: Config) -> Config:
 def _with(config: Config, values: dict[str, Any]) -> Config:
     facts = Facts(
         world_size=config.facts.world_size,
-        training=TrainingArguments({name: Argument(value, ORIGIN) for name, value in values.items()}, ORIGIN),
+        training=TrainingArguments({name: Argument(value, NOBODY) for name, value in values.items()}, NOBODY),
     )
     facts.model = config.facts.model
     target = Target(**config.knowledge.target)

@@ -22,6 +22,7 @@ ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
 _OF_SCHEDULE = ("lr_scheduler_type", "warmup_steps", "warmup_ratio")
 _NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
 _THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
@@ -182,6 +183,9 @@ class Asked:
 
     def argument(self, name: str) -> Any:
         """A training argument that somebody gave; None where nobody did."""
+        training = self.config.facts.training
+        if training is None or training.origin == NOBODY:
+            return None
         found = self.config.argument(name) if is_asked_for(self.config, name) else None
         return found.value if found is not None and found.value is not UNKNOWN else None
 
