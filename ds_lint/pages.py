@@ -19,7 +19,7 @@ other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release 
 ``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
-times ``x``. A block ``json policy`` is a policy that the examples below it are held to.
+times ``x``. ``smoke`` says that the findings are those of a training run, too. A block ``json policy`` is a policy that the examples below it are held to.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class Example:
         "findings",
         "findings_span",
         "fixed",
+        "is_run",
         "kind",
         "language",
         "line",
@@ -96,6 +97,7 @@ class Example:
         self.facts = Sources()
         self.policy: str | None = None  # a JSON Schema of an organisation
         self.encoding = "utf-8"
+        self.is_run = False  # whether it is trained with
         self.findings: list[str] = []
         self.findings_span = Span(0, 0)
         self.fixed: Fixed | None = None
@@ -206,6 +208,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         example.facts.model = resources.path("tests", "models", value)
     elif option == "trainer-args":
         example.facts.trainer_args = value.replace("|", " ")
+    elif option == "smoke" and not value:
+        example.is_run = True
     elif option == "encoding":
         example.encoding = value
     elif option == "ellipsis" and value.isdigit():

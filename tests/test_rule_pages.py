@@ -51,6 +51,7 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "model": range(300, 500),
     "hardware": range(800, 900),
     "performance": range(800, 900),
+    "smoke": range(900, 1000),
 }
 
 
@@ -62,7 +63,9 @@ def text_of(rule: Rule) -> str:
 def collect(kind: str) -> list[object]:
     """The examples of a kind on all pages, each with the rule of its page."""
     return [
-        pytest.param(rule, example, id=f"{rule.code}:{example.line}")
+        pytest.param(
+            rule, example, id=f"{rule.code}:{example.line}", marks=[pytest.mark.fidelity] if example.is_run else []
+        )
         for rule in every_rule()
         for example in pages.examples(text_of(rule))
         if example.kind == kind
@@ -73,7 +76,14 @@ def own(rule: Rule, report: FileReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.code == rule.code]
 
 
-each_rule = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.code) for rule in every_rule()])
+RUN = "DS9"  # the codes of rules about training runs
+each_rule = pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, id=rule.code, marks=[pytest.mark.fidelity] if rule.code.startswith(RUN) else [])
+        for rule in every_rule()
+    ],
+)
 
 
 # --------------------------------------------------------------------------------------------------------- examples

@@ -4,7 +4,8 @@
     python -m tools.rule_pages --write    rewrite the findings, the fixed configs and the table of every page
 
 Messages change while rules are worked on; nobody should have to type them into a page by hand. What ``--write``
-changes is to be read before it is committed: the page is the promise, and ds-lint may be what is wrong.
+changes is to be read before it is committed: the page is the promise, and ds-lint may be what is wrong. Examples of
+training runs are left as they are where DeepSpeed is not installed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ds_lint.output import concise
 from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
 from ds_lint.settings.policy import Policy
+from tools import runs
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
@@ -41,6 +43,8 @@ def judge(example: pages.Example, rule: Rule | None = None, *, document: Documen
     The rule of its page runs even if it is off by default.
     """
     document = document or linting.read(example.data, NAME)
+    if example.is_run:
+        return runs.judge(example, document)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
     def judge_by(rules: list[Rule]) -> FileReport:
@@ -78,7 +82,7 @@ def lines(report: FileReport) -> list[str]:
 def corrected(text: str, rule: Rule) -> str:
     """The page as it would read if its findings, its fixed configs and its table were right."""
     for example in reversed(pages.examples(text)):
-        if example.kind == "bad":
+        if example.kind == "bad" and runs.can_judge(example):
             if example.fixed is not None:
                 span = example.fixed.span
                 text = text[: span.start] + fixed(example, rule, example.fixed.safeties) + text[span.end :]
@@ -94,6 +98,8 @@ def _with_table(text: str, rule: Rule) -> str:
     if not found:
         raise pages.PageError(f"no table that begins with {TABLE.splitlines()[0]!r}")
     row, end, rest = after.partition("\n")
+    if not all(map(runs.can_judge, pages.examples(text))):
+        return text
     cells = row.strip("| ").split("|")
     shown = [finding for example in pages.examples(text) for finding in judge(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]

@@ -84,9 +84,13 @@ def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
     facts = Facts(world_size=terms.facts.world_size, nodes=terms.facts.nodes, training=terms.facts.training)
     facts.smoke = [verdict]
     terms = terms.about(facts, verdict.stack)
-    found = [one for one in terms.judge(report.document, terms.rules).findings if one.code.startswith(_RUN_RULES)]
+    add_findings(report, terms.judge(report.document, terms.rules).findings)
+
+
+def add_findings(report: FileReport, found: list[Finding]) -> None:
+    """Put the findings about runs among these into the report, or let those that it has be confirmed by them."""
     new = []
-    for finding in found:
+    for finding in (one for one in found if one.code.startswith(_RUN_RULES)):
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message

@@ -1,0 +1,51 @@
+"""The examples of the rule pages that show a training run: trained with, once each."""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import functools
+import importlib.util
+from typing import TYPE_CHECKING
+
+from ds_lint import linting
+from ds_lint.commands.smoking import add_findings
+from ds_lint.facts.gathering import gather
+from ds_lint.smoke.client import Pool
+from ds_lint.smoke.proving import Wish, prove
+
+if TYPE_CHECKING:
+    from ds_lint.facts.smoke import Verdict
+    from ds_lint.output.report import FileReport
+    from ds_lint.pages import Example
+    from ds_lint.source.document import Document
+
+_verdicts: dict[tuple[object, ...], list[Verdict]] = {}
+
+
+def can_judge(example: Example) -> bool:
+    """Whether this machine can say what an example shows."""
+    return not example.is_run or importlib.util.find_spec("deepspeed") is not None
+
+
+def judge(example: Example, document: Document) -> FileReport:
+    """What ``ds-lint check --smoke`` says about an example."""
+    facts = gather(example.facts)
+    report = linting.lint_document(document, target=example.target, stack=example.stack, facts=facts)
+    key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
+    if key not in _verdicts:
+        _verdicts[key] = [
+            prove(_pool(), document, stack=example.stack, facts=facts, target=example.target, wish=Wish())
+        ]
+    facts = copy.copy(facts)
+    facts.smoke = _verdicts[key]
+    stack = _verdicts[key][0].stack
+    add_findings(report, linting.lint_document(document, target=example.target, stack=stack, facts=facts).findings)
+    return report
+
+
+@functools.cache
+def _pool() -> Pool:
+    pool = Pool()
+    atexit.register(pool.close)
+    return pool
