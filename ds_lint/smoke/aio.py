@@ -5,6 +5,7 @@ What is asked for is done at once; `wait` only counts it. The files are the real
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 from typing import Any
@@ -94,13 +95,18 @@ class AioHandle(PinHandle):
         """Write the buffer to the file of this path or descriptor, which is not cut short."""
         if not self._can_be_divided("Write", buffer):
             return -1
-        try:
-            descriptor = file if isinstance(file, int) else os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
-        except OSError as error:
-            return _failed(error)
-        with open(descriptor, "wb", closefd=descriptor is not file) as opened:
-            opened.seek(file_offset)
-            opened.write(_bytes(buffer.cpu().contiguous()))
+        content = _bytes(buffer.cpu().contiguous())
+        if isinstance(file, int):
+            _write(file, content, file_offset)
+        else:
+            try:
+                descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+            except OSError as error:
+                return _failed(error)
+            try:
+                _write(descriptor, content, file_offset)
+            finally:
+                os.close(descriptor)
         self._pending += 1
         return 0
 
@@ -152,6 +158,18 @@ class AioHandle(PinHandle):
             f"parallelism = {self._parallelism}\n"
         )
         return False
+
+
+def _write(descriptor: int, content: Any, offset: int) -> None:
+    """Write all of it, from memory that begins a page: DeepSpeed opens files with O_DIRECT."""
+    if not len(content):
+        return
+    with mmap.mmap(-1, len(content)) as pages, memoryview(pages) as page_view:
+        pages[:] = content
+        written = 0
+        while written < len(content):
+            with page_view[written:] as rest:
+                written += os.pwrite(descriptor, rest, offset + written)
 
 
 def _bytes(tensor: torch.Tensor) -> Any:

@@ -45,8 +45,6 @@ _LENGTH = 16  # tokens of a sequence, where the model has as many positions
 _PADDED = 2  # positions that RoBERTa and its like never use
 # Noise that changes from step to step: dropped elements and layers, masked spans, experts that are chosen by chance.
 _NOISE = ("drop", "jitter", "mask_time_prob", "mask_feature_prob", "router_noise", "apply_spec_augment")
-
-
 # Quantised weights are packed, and the code that comes with a model is never run.
 _NOT_BUILT = ("quantization_config", "compression_config", "auto_map")
 
@@ -114,7 +112,7 @@ def build(recipe: Recipe) -> Any:
     as torch makes them, some are never set, and some models cannot be made.
     """
     torch.manual_seed(recipe.seed)
-    model = getattr(transformers, _AUTO[recipe.kind]).from_config(_config_of(recipe.config), trust_remote_code=False)
+    model = auto_class(recipe).from_config(_config_of(recipe.config), trust_remote_code=False)
     model.train()
     return model
 

@@ -205,7 +205,7 @@ def multi_tensor_lion(
     """csrc/lion/multi_tensor_lion.cu; where the average is zero, the parameter grows."""
     for gradient, parameter, momentum in zip(*tensors, strict=True):
         falls = _average(beta1, momentum, gradient) > 0
-        parameter.copy_(parameter.float() * (1 - rate * decay) + torch.where(falls, -rate, rate))
+        parameter.copy_(parameter.float() * (1 - rate * decay) + torch.where(falls, -float(rate), float(rate)))
         momentum.copy_(_average(beta2, momentum, gradient))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]  # where ds_lint lies
 GRACE = 5.0  # seconds that the others get once one rank has failed
 
 
@@ -60,6 +61,7 @@ def run(program: str, *arguments: str, ranks: int = 2, timeout: float = 120.0) -
 def _environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     return {
         **os.environ,
+        "PYTHONPATH": str(ROOT),
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(ranks),

@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("deepspeed")
 
 import torch
-from command_line import ROOT
 from deepspeed.ops import op_builder
 from deepspeed.ops.adagrad import DeepSpeedCPUAdagrad
 from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
@@ -29,6 +28,7 @@ from ds_lint.smoke.kernels import functions_of
 
 pytestmark = pytest.mark.fidelity
 
+BUILT = Path(os.environ.get("TORCH_EXTENSIONS_DIR", Path.home() / ".cache" / "torch_extensions"))
 STEPS = 5
 TYPES = [torch.float32, torch.bfloat16]
 ADAM = {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}
@@ -42,7 +42,6 @@ def without_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", "/bin/false")
     monkeypatch.setenv("CXX", "/bin/false")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
-    monkeypatch.setenv("PYTHONPATH", ROOT)  # of programs
     monkeypatch.setattr(OpBuilder, "_loaded_ops", {}, raising=False)
     monkeypatch.setattr(sys, "_deepspeed_pin_memory_op_module", None, raising=False)  # DeepSpeed's own cache
     monkeypatch.setattr(OpBuilder, "jit_load", OpBuilder.jit_load)  # restores them afterwards
@@ -209,8 +208,7 @@ def test_numbers_that_no_run_survives_raise_nothing_either():
 
 
 def built(name):
-    root = Path(os.environ.get("DS_LINT_EXTENSIONS", Path.home() / ".cache" / "torch_extensions"))
-    found = next(iter(sorted([*root.glob(f"{name}/{name}.so"), *root.glob(f"*cpu/{name}/{name}.so")])), None)
+    found = next(iter(sorted([*BUILT.glob(f"{name}/{name}.so"), *BUILT.glob(f"*cpu/{name}/{name}.so")])), None)
     if found is None:
         pytest.skip(f"{name} is not built")
     spec = importlib.util.spec_from_file_location(name, found)
@@ -366,6 +364,22 @@ def test_locked_memory_is_known_to_all_handles(handle):
     assert pins.free_cpu_locked_tensor(locked)
     assert not handle.is_pinned(locked)
     assert not pins.free_cpu_locked_tensor(locked)
+
+
+@pytest.mark.skipif(not hasattr(op_builder, "UtilsBuilder"), reason="older releases have no fast writer of checkpoints")
+@pytest.mark.parametrize("double_buffer", [True, False])
+def test_the_fast_writer_of_checkpoints_writes_them(handle, tmp_path, double_buffer):
+    from deepspeed.io import FastFileWriter, FastFileWriterConfig
+
+    path = str(tmp_path / "states.pt")
+    states = {"weight": torch.randn(3000), "step": 7}
+    memory = handle.new_cpu_locked_tensor(8192, torch.empty(1, dtype=torch.uint8))
+    writer = FastFileWriter(path, FastFileWriterConfig(handle, memory, double_buffer))
+    torch.save(states, f=writer, _use_new_zipfile_serialization=False)
+    writer.close()
+    found = torch.load(path)
+    assert torch.equal(found["weight"], states["weight"])
+    assert found["step"] == 7
 
 
 def test_optimizer_states_go_to_files(tmp_path):

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]  # where ds_lint lies
 SECONDS = 240  # a run takes about ten
 SIZES = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
 
@@ -58,6 +59,7 @@ def train(
         }
         environment = {
             **os.environ,
+            "PYTHONPATH": str(ROOT),
             "DS_ACCELERATOR": "cpu",
             "ACCELERATE_TORCH_DEVICE": "cpu",
             "TRANSFORMERS_VERBOSITY": "error",

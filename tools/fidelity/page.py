@@ -40,8 +40,8 @@ Measured on {day} with {versions}:
 
 ## What was not tried
 
-* No GPU: one process on a CPU, with gloo. In place of compiled ops stand stand-ins that take the arguments which the
-  real ones take; the machine is said to support fp16 and bf16.
+* No GPU: one process on a CPU, with gloo. In place of compiled ops stand torch operations that take the same
+  arguments and compute the same; the machine is said to support fp16 and bf16.
 * No second process: nothing that only several ranks show.
 * One model of two linear layers, with the optimizer that the config names. No pipeline, no mixture of experts, no
   saving, no resuming.
