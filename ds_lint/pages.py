@@ -19,7 +19,8 @@ other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release 
 ``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
-times ``x``. ``smoke`` says that the findings are those of a training run, too. A block ``json policy`` is a policy that the examples below it are held to.
+times ``x``. ``smoke`` says that the findings are those of a training run, too. A block ``json policy`` is a policy that
+the examples below it are held to.
 """
 
 from __future__ import annotations

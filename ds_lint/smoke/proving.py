@@ -130,6 +130,8 @@ def _obstacle(run: _Run) -> str | None:
     if issue is not None:
         placeholder = run.config.document.text[issue.span.start : issue.span.end]
         return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
+    if run.job.stack == "accelerate":
+        return "a run is made with deepspeed.initialize or the Trainer; give --stack deepspeed or --stack trainer"
     ranks = ranks_of_a_copy(run.asked.final)
     if run.wish.ranks % ranks:
         return (
