@@ -217,9 +217,15 @@ def _without_memory(config: Any, cls: Any) -> Any:
     """The model without its weights."""
     try:
         with _unpartitioned(), torch.device("meta"):
-            return cls(config)
+            return cls(_part_for(cls, config))
     except Exception as error:
         raise _refusal(f"cannot build a {_family(cls)} of this config.json: {_one_line(error)}") from error
+
+
+def _part_for(cls: Any, config: Any) -> Any:
+    """Some classes are made of the text part of a config only, as in ``from_config`` (models/auto/auto_factory.py)."""
+    text = getattr(config, "sub_configs", {}).get("text_config")
+    return config.get_text_config() if text is not None and cls.config_class == text else config
 
 
 @contextlib.contextmanager

@@ -136,6 +136,13 @@ def test_a_model_that_also_sees_is_trained_on_text(model_type):
     assert all(any(part in name for part in of_pictures) for name in without_gradient(model))
 
 
+@pytest.mark.parametrize("model_type", ["llama4", "qwen3_5"])
+def test_of_some_models_with_pictures_only_the_text_part_is_trained(model_type):
+    model, loss = trained(recipe(given(model_type)))
+    assert torch.isfinite(torch.tensor(loss))
+    assert without_gradient(model) == []
+
+
 @pytest.mark.parametrize("folder", ["gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5"])
 def test_a_config_that_says_little_is_completed_by_transformers(folder):
     with open(os.path.join(MODELS, folder, "config.json"), encoding="utf-8") as file:
