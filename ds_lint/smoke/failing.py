@@ -25,6 +25,7 @@ _MACHINE = (
 )  # fmt: skip
 # What a rank says when it is another that failed.
 _OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
+_MODELS = "transformers/models/"  # where code of one architecture lies
 _OURS = ("start", "meet", "measure")  # phases in which nothing depends on the config
 _STAGES = {"load": "load", "arguments": "initialize", "model": "initialize", "initialize": "initialize"}
 
@@ -50,7 +51,7 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     own = {rank: one for rank, one in raised.items() if not _OF_PEERS.search(f"{one.kind} {one.text}")}
     if own or raised:
         rank, first = next(iter((own or raised).items()))
-        return _raised(rank, first)
+        return _raised(job, rank, first)
     stopped = next((end for end in failed if end.exit == "exception"), None)
     if stopped is not None:
         return Failure(
@@ -65,12 +66,16 @@ def _killed(end: RankEnd) -> Failure:
     return Failure(f"rank {end.rank} was killed by {end.error} while it was in {end.phase}{hint}", None, end.rank, None)
 
 
-def _raised(rank: int, raised: Raised) -> Failure:
+def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     text = first_line(str(raised))
     for pattern, blame in _MACHINE:
         if re.search(pattern, f"{raised.kind}: {raised.text}"):
             free = f" ({_free()})" if blame == "the disk is full" else ""
             return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
+    if raised.kind == "UnknownArchitecture":
+        return Failure(raised.text, None, rank, raised)
+    if job.model is not None and raised.where.startswith(_MODELS):
+        return Failure(f"your model, made small, cannot be trained ({text}); try without --model", None, rank, raised)
     if raised.phase in _OURS or not raised.where:
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
