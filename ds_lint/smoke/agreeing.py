@@ -58,7 +58,8 @@ def _batch(config: Config) -> dict[str, Any]:
 def _agreement(mismatch: Mismatch) -> list[tuple[str, Any]]:
     """The arguments that agree with what is written, where each is one value."""
     names = [name for name in mismatch.names if name != "world_size"]
-    if mismatch.path[0] in BATCH or not names:
+    is_text = isinstance(mismatch.written, str) and not isinstance(mismatch.wanted, str)  # which equals no number
+    if mismatch.path[0] in BATCH or not names or is_text:
         return []
     if isinstance(mismatch.written, list):
         return list(zip(names, mismatch.written, strict=False))

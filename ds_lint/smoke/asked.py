@@ -17,6 +17,7 @@ from ds_lint.tree import dotted, plain
 
 if TYPE_CHECKING:
     from ds_lint.config import Config
+    from ds_lint.source.document import Document
 
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
@@ -81,10 +82,8 @@ class Asked:
             linting.as_text(changed), target=_target(config), stack=config.stack, facts=config.facts, from_file=False
         )
         prepared = prepare(stacked)
-        self.prepared = prepared
-        self.final = linting.config_of(
-            linting.as_text(_known(prepared.config)), target=_target(config), stack="deepspeed", from_file=False
-        )
+        self.text = _plain(linting.as_text(changed), config)  # with nothing that a stack adds
+        self.final = _plain(linting.as_text(_known(prepared.config)), config)
 
     def key(self, *path: str) -> str | None:
         """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
@@ -140,7 +139,9 @@ class Asked:
     @property
     def dtype(self) -> Promise:
         """The dtype of the weights that the model computes with, or that torch_autocast casts."""
-        name = model_dtype(self.final)
+        name = model_dtype(self.text)  # what Accelerate adds to it asks for nothing
+        if name == "fp32":
+            name = model_dtype(self.final)
         section = name if name != "fp32" else "bf16" if self.key("bf16") else "fp16"
         return self.promise(_DTYPES[name], section, "enabled")
 
@@ -296,6 +297,11 @@ def _known(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _known(below) for name, below in value.items() if below is not UNKNOWN}
     return value
+
+
+def _plain(document: Document, config: Config) -> Config:
+    """A config as DeepSpeed alone takes it."""
+    return linting.config_of(document, target=_target(config), stack="deepspeed", from_file=False)
 
 
 def _target(config: Config) -> Target:
