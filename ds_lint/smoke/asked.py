@@ -12,7 +12,7 @@ from ds_lint.facts.training import UNKNOWN
 from ds_lint.knowledge import Target
 from ds_lint.prepared import prepare
 from ds_lint.suggest import is_typo, sibling
-from ds_lint.switches import is_on, model_dtype, number, number_of, zero_stage
+from ds_lint.switches import bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.tree import dotted, plain
 
 if TYPE_CHECKING:
@@ -142,7 +142,11 @@ class Asked:
         name = model_dtype(self.text)  # what Accelerate adds to it asks for nothing
         if name == "fp32":
             name = model_dtype(self.final)
-        section = name if name != "fp32" else "bf16" if self.key("bf16") else "fp16"
+        section = name
+        if name != "fp16":
+            section = bf16_section(self.text)
+        if name == "fp32" and not self.key(section):
+            section = "fp16"
         return self.promise(_DTYPES[name], section, "enabled")
 
     @property
