@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 from ds_lint import __version__
 from ds_lint.choice import choose
+from ds_lint.commands import progress
 from ds_lint.facts import Facts
+from ds_lint.output.smoke import outcome
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
 from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove
 from ds_lint.targets.distributions import installed
@@ -41,16 +44,20 @@ def smoke_of(options: Namespace) -> Smoke:
 
 def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
     """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
+    if not judged:
+        return []
     complaints: list[str] = []
-    with ended_by_signal(), Pool() as pool:
-        for report, terms in judged:
-            verdict = _verdict(pool, report, terms, smoke, complaints)
-            if verdict is None:
-                break  # the libraries are missing: the next config fares no better
-            report.smoke = [verdict]
-            _add_findings(report, terms, verdict)
-            if verdict.status == "error":
-                complaints.append(f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}")
+    try:
+        with ended_by_signal(), Pool() as pool, progress.shown(len(judged)) as show:
+            _ = pool.versions
+            for report, terms in judged:
+                complaints += _prove(pool, report, terms, smoke, show)
+    except CouldNotRun as error:
+        complaints.append(f"the smoke run could not be made: {error}")
+    except (KeyboardInterrupt, SystemExit) as ended:
+        name = "Ctrl-C" if isinstance(ended, KeyboardInterrupt) else "SIGTERM"
+        sys.stderr.write(f"ds-lint: {name} ended the smoke run; nothing of it is left\n")
+        raise
     if smoke.report is not None:
         _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
     return complaints
@@ -63,16 +70,31 @@ def _write_page(runs: list[Verdict], path: str) -> None:
         file.write(page.render(runs, __version__))
 
 
-def _verdict(pool: Pool, report: FileReport, terms: Terms, smoke: Smoke, complaints: list[str]) -> Verdict | None:
-    try:
-        _ = pool.versions
-    except CouldNotRun as error:
-        complaints.append(f"the smoke run could not be made: {error}")
-        return None
+def _prove(pool: Pool, report: FileReport, terms: Terms, smoke: Smoke, show: progress.Show) -> list[str]:
+    """Train with one config and add what that showed to its report; a complaint if it could not be done."""
     # The releases that run are the installed ones, whatever the project pins.
     target = choose("", {}, installed("")).newest
     stack = report.stack or terms.stack
-    return prove(pool, report.document, stack=stack, facts=terms.facts, target=target, wish=smoke.wish)
+    try:
+        verdict = prove(
+            pool,
+            report.document,
+            stack=stack,
+            facts=terms.facts,
+            target=target,
+            wish=smoke.wish,
+            on_phase=show.config(report.path),
+        )
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        show.done("could not run")
+        return [f"{report.path}: the smoke run could not be made: {place}{error.strerror or error}"]
+    show.done(outcome(verdict))
+    report.smoke = [verdict]
+    _add_findings(report, terms, verdict)
+    if verdict.status == "error":
+        return [f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}"]
+    return []
 
 
 def _log(verdict: Verdict) -> str:

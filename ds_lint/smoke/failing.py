@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,21 +45,25 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     failed = [end for end in ended.ends if end.exit != "ok"]
     if not failed:
         return None
-    killed = next((end for end in failed if end.exit == "signal"), None)
-    if killed is not None:
-        return _killed(killed)
     raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
     own = {rank: one for rank, one in raised.items() if not _OF_PEERS.search(f"{one.kind} {one.text}")}
-    if own or raised:
-        rank, first = next(iter((own or raised).items()))
-        return _raised(job, rank, first)
-    stopped = next((end for end in failed if end.exit == "exception"), None)
+    killed = [end for end in failed if end.exit == "signal"]
+    # gloo may abort a rank whose peer is gone.
+    first = next((end for end in killed if end.error != "SIGABRT"), None) or (killed[0] if killed and not own else None)
+    if first is not None:
+        return _killed(first)
+    if own:
+        return _raised(job, *next(iter(own.items())))
+    stopped = next((end for end in failed if end.exit == "exception" and end.rank not in raised), None)
     if stopped is not None:
         return Failure(
             f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None
         )
-    phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in failed)
-    return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, failed[0].rank, None)
+    late = [end for end in failed if end.exit == "timeout"]
+    if late:
+        phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in late)
+        return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, late[0].rank, None)
+    return _raised(job, *next(iter(raised.items())))
 
 
 def _killed(end: RankEnd) -> Failure:
@@ -70,7 +75,7 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     text = first_line(str(raised))
     for pattern, blame in _MACHINE:
         if re.search(pattern, f"{raised.kind}: {raised.text}"):
-            free = f" ({_free()})" if blame == "the disk is full" else ""
+            free = f" ({_free(job.folder)})" if blame == "the disk is full" else ""
             return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
     if raised.kind == "UnknownArchitecture":
         return Failure(raised.text, None, rank, raised)
@@ -92,8 +97,5 @@ def first_line(text: str) -> str:
     return lines[0][:500] if lines else "no message"
 
 
-def _free() -> str:
-    import tempfile
-
-    folder = tempfile.gettempdir()
-    return f"{shutil.disk_usage(folder).free // 2**20} MiB free below {folder}"
+def _free(folder: str) -> str:
+    return f"{shutil.disk_usage(folder).free // 2**20} MiB free below {os.path.dirname(folder)}"

@@ -21,9 +21,17 @@ class Ready:
 
 @dataclass
 class Started:
-    """The process groups of ranks that were started, for somebody to end if this process is gone."""
+    """What somebody must put away if this process is gone: process groups of ranks, and locks that they may leave."""
 
     groups: list[int]
+    locks: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Unable:
+    """The ranks could not be started, and why, in one sentence."""
+
+    reason: str
 
 
 @dataclass

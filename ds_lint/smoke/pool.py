@@ -8,27 +8,38 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
+import glob
 import os
+import shlex
 import shutil
 import signal
 import sys
 import time
+import traceback
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import RankEnd
+from ds_lint.smoke import locks, logs
 from ds_lint.smoke.job import EXPORT, Evidence, Job
-from ds_lint.smoke.messages import Ended, Entered, Ready, Started
-from ds_lint.smoke.traces import sweep
+from ds_lint.smoke.messages import Ended, Entered, Ready, Started, Unable
+from ds_lint.smoke.traces import end_processes_of, port_of, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GRACE = 3.0  # seconds that the other ranks get once one has failed; they fail of themselves when it is gone
 _TICK = 0.25  # seconds between looks at processes that ended without a word
+_SOON = 0.01  # and at those that said their last one
+_LOOK = 0.5  # seconds between looks, during imports, at whether the command line is still there
+_BEFORE_THE_END = 0.2  # seconds for a rank that hangs to write down where
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class Gone(Exception):  # noqa: N818 - nothing is wrong: the command line has ended
-    """Nobody listens any more."""
+class Gone(BaseException):
+    """Nobody listens any more: the command line has ended. No ``except Exception`` of a library is to catch it."""
 
 
 def main(descriptor: int, root: str) -> None:
@@ -36,19 +47,55 @@ def main(descriptor: int, root: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command line decides
     signal.signal(signal.SIGTERM, _leave)
     connection = Connection(descriptor)
+    is_over, status = False, 1
     try:
-        connection.send(_preload(root))
-        while True:
-            connection.send(_run(connection.recv(), connection))
-    except (EOFError, OSError, Gone, SystemExit):
-        pass
+        with _leaving_with(connection):
+            ready = _preload(root)
+        connection.send(ready)
+        while (jobs := connection.recv()) is not None:
+            connection.send(_answer(jobs, connection, root))
+        is_over, status = True, 0
+    except (EOFError, ConnectionError, Gone):
+        is_over, status = _is_told_goodbye(connection), 0
+    except BaseException:  # noqa: BLE001 - whatever it is, the log has it and the command line looks there
+        traceback.print_exc()
     finally:
-        shutil.rmtree(root, ignore_errors=True)
-        os._exit(0)  # the libraries' exit handlers have nothing to do here
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if status == 0:
+            end_processes_of(root, but=[os.getpid()])
+            shutil.rmtree(root, ignore_errors=True)
+            if not is_over:  # nobody is left who would tell of the logs
+                logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
+        os._exit(status)  # the libraries' exit handlers have nothing to do here
+
+
+def _is_told_goodbye(connection: Connection) -> bool:
+    """Whether the command line came to its end, or else was ended."""
+    try:
+        return connection.poll() and connection.recv() is None
+    except (EOFError, OSError):
+        return False
 
 
 def _leave(_number: int, _frame: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Gone
+
+
+@contextlib.contextmanager
+def _leaving_with(connection: Connection) -> Iterator[None]:
+    """Leave in the middle of an import when the command line has ended; it says nothing before."""
+
+    def look(_number: int, _frame: Any) -> None:
+        if connection.poll():
+            raise Gone
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _preload(root: str) -> Ready:
@@ -59,16 +106,21 @@ def _preload(root: str) -> Ready:
     try:
         import accelerate
         import deepspeed
+        import deepspeed.runtime.bf16_optimizer
+        import deepspeed.runtime.zero.stage3
+        import deepspeed.runtime.zero.stage_1_and_2
         import torch
         import transformers
 
         import ds_lint.smoke.worker  # noqa: F401 - with everything below it
-    except ImportError as error:
-        return Ready(error=str(error))
-    import deepspeed.runtime.bf16_optimizer
-    import deepspeed.runtime.zero.stage3
-    import deepspeed.runtime.zero.stage_1_and_2
-
+    except ModuleNotFoundError as error:
+        return Ready(
+            error=f"{error}; a smoke run takes torch, deepspeed, transformers and accelerate, installed where ds-lint "
+            f"is (pip install 'ds-lint[smoke]'): {sys.executable} lacks them"
+        )
+    except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+        traceback.print_exc()
+        return Ready(error=f"the libraries cannot be imported: {type(error).__name__}: {error}")
     with contextlib.suppress(ImportError):  # since 0.17.6
         import deepspeed.runtime.zero.muon.muon_optimizer
     gc.collect()
@@ -85,76 +137,86 @@ def _preload(root: str) -> Ready:
 class _Rank:
     """A forked rank, as the pool sees it."""
 
-    def __init__(self, job: Job, number: int) -> None:
+    def __init__(self, job: Job, number: int, inherited: list[Connection]) -> None:
         self.job = job
         self.number = number
         self.phase = "start"
         self.evidence: Evidence | None = None
         self.end: RankEnd | None = None
         self.ended_at = 0.0
+        self.is_silent = False  # it closed its end of the pipe
         self.log = os.path.join(job.folder, f"{job.part}-rank{number}.log")
         self.pipe, theirs = Pipe(duplex=False)
         parent = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
+        try:
+            self.pid = os.fork()
+        except OSError:
+            theirs.close()
             self.pipe.close()
-            _be_rank(self, theirs, parent)
+            raise
+        if self.pid == 0:
+            _be_rank(self, theirs, parent, [self.pipe, *inherited])
         theirs.close()
 
     def listen(self) -> None:
-        """Take what the rank says; its end, where it says no more."""
+        """Take what the rank says."""
         try:
-            while self.pipe.poll():
+            while not self.is_silent and self.pipe.poll():
                 said = self.pipe.recv()
                 if isinstance(said, str):
                     self.phase = said
                 else:
                     self.evidence = said
         except (EOFError, OSError):
-            self.reap(block=True)
+            self.is_silent = True
 
-    def reap(self, *, block: bool = False) -> None:
+    def reap(self) -> None:
         """Note how the process ended, if it has."""
         if self.end is not None:
             return
-        pid, status = os.waitpid(self.pid, 0 if block else os.WNOHANG)
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid == 0:
             return
-        with contextlib.suppress(EOFError, OSError):
-            while self.evidence is None and self.pipe.poll():
-                said = self.pipe.recv()
-                self.evidence = said if isinstance(said, Evidence) else None
-        self._conclude(status)
-
-    def _conclude(self, status: int) -> None:
+        self._end_group()
+        self.listen()  # its last words
         self.ended_at = time.monotonic()
+        self.end = self._ended(status)
+
+    def _ended(self, status: int) -> RankEnd:
         if self.evidence is not None:  # whatever the libraries did on their way out
             raised = self.evidence.raised
-            self.end = RankEnd(
-                self.number, "exception" if raised else "ok", self.evidence.phase, str(raised or "") or None
-            )
-        elif os.WIFSIGNALED(status):
-            self.end = RankEnd(self.number, "signal", self.phase, signal.Signals(os.WTERMSIG(status)).name)
-        else:
-            code = os.waitstatus_to_exitcode(status)
-            self.end = RankEnd(self.number, "exception", self.phase, f"the process ended with status {code}")
+            return RankEnd(self.number, "exception" if raised else "ok", self.evidence.phase, str(raised or "") or None)
+        if os.WIFSIGNALED(status):
+            return RankEnd(self.number, "signal", self.phase, signal.Signals(os.WTERMSIG(status)).name)
+        code = os.waitstatus_to_exitcode(status)
+        return RankEnd(self.number, "exception", self.phase, f"the process ended with status {code}")
 
     def kill(self, why: str) -> None:
         """End the rank with everything it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
         if self.end is None:
+            self._end_group()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)  # it may have no group yet
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.pid, 0)
             self.end = RankEnd(self.number, why, self.phase)
         self.pipe.close()
         sweep([self.pid])
 
+    def tell_place(self) -> None:
+        """Let the rank write into its log where it is."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR1)
 
-def _be_rank(rank: _Rank, connection: Connection, parent: int) -> None:
+    def _end_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[Connection]) -> None:
     """In the child: do the work and never return."""
+    import resource  # Windows has none, nor ranks
+
     status = 1
     try:
         os.setsid()  # the pool ends the group
@@ -163,16 +225,23 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int) -> None:
         if os.getppid() != parent:
             os._exit(1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in inherited:  # else who listens there does not hear that this process has ended
+            other.close()
         log = os.open(rank.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        faulthandler.enable(2)
+        faulthandler.register(signal.SIGUSR1, 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # gigabytes, of a process that imported torch
         os.chdir(rank.job.folder)
         from ds_lint.smoke.worker import work
 
         connection.send(work(rank.job, rank.number, connection.send))
         status = 0
+    except BaseException:  # noqa: BLE001 - what is no exception of the run is in the log
+        traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -180,15 +249,35 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int) -> None:
         os._exit(status)  # an abort at exit, after all is done, is nobody's business
 
 
-def _run(jobs: list[Job], connection: Connection) -> list[Ended]:
+def _answer(jobs: list[Job], connection: Connection, root: str) -> list[Ended] | Unable:
+    """How the jobs ended, or why they could not be started."""
+    may_stay = locks.settle() if any(job.builds_ops for job in jobs) else []
+    if stale := locks.stale(may_stay):
+        return Unable(
+            f"a build of DeepSpeed's ops was killed and left its lock, for which every later one waits without end; "
+            f"remove it: rm {shlex.join(stale)}"
+        )
+    try:
+        return _run(jobs, connection, may_stay)
+    finally:
+        end_processes_of(root, but=[os.getpid()])
+        sweep([], port_of(os.getpid()))
+        locks.remove(locks.stale(may_stay))
+
+
+def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[Ended] | Unable:
     """Run jobs beside each other, every rank of them, and say how each ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     ranks: list[_Rank] = []
     try:
-        for job in jobs:
-            ranks += [_Rank(job, number) for number in range(1 if job.part == EXPORT else job.world_size)]
-        connection.send(Started([rank.pid for rank in ranks]))
+        try:
+            for job in jobs:
+                for number in range(1 if job.part == EXPORT else job.world_size):
+                    ranks.append(_Rank(job, number, [connection, *(rank.pipe for rank in ranks)]))
+        except OSError as error:
+            return Unable(f"after {len(ranks)} ranks no other can be started: {error.strerror}")
+        connection.send(Started([rank.pid for rank in ranks], may_stay))
         _await(ranks, connection)
     finally:
         for rank in ranks:
@@ -204,7 +293,8 @@ def _await(ranks: list[_Rank], connection: Connection) -> None:
     deadlines = {id(rank.job): time.monotonic() + rank.job.seconds for rank in ranks}
     said: dict[str, str] = {}
     while running := [rank for rank in ranks if rank.end is None]:
-        wait([connection, *(rank.pipe for rank in running)], _TICK)
+        talking = [rank.pipe for rank in running if not rank.is_silent]
+        wait([connection, *talking], _TICK if len(talking) == len(running) else _SOON)
         if connection.poll():
             raise Gone  # it says nothing while it waits, so this is its end
         for rank in running:
@@ -215,8 +305,18 @@ def _await(ranks: list[_Rank], connection: Connection) -> None:
             if rank.number == 0 and said.get(rank.job.part) != rank.phase:
                 said[rank.job.part] = rank.phase
                 connection.send(Entered(rank.job.part, rank.phase))
-            if rank.end is None and time.monotonic() > deadlines[id(rank.job)]:
-                rank.kill("ended" if any(_failed(other, rank.job) for other in ranks) else "timeout")
+        late = [rank for rank in running if rank.end is None and time.monotonic() > deadlines[id(rank.job)]]
+        _end_late(late, ranks)
+
+
+def _end_late(late: list[_Rank], ranks: list[_Rank]) -> None:
+    """End ranks whose time is up, and let them write down before where they are."""
+    for rank in late:
+        rank.tell_place()
+    if late:
+        time.sleep(_BEFORE_THE_END)
+    for rank in late:
+        rank.kill("ended" if any(_failed(other, rank.job) for other in ranks) else "timeout")
 
 
 def _failed(rank: _Rank, job: Job) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -16,9 +15,10 @@ from ds_lint.knowledge import Target
 from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
-from ds_lint.smoke.client import PREFIX, CouldNotRun, Pool
+from ds_lint.smoke.client import CouldNotRun, Pool
 from ds_lint.smoke.failing import Failure, failure
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
+from ds_lint.smoke.keeping import keep
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
 from ds_lint.smoke.verifying import Runs, verify
@@ -98,10 +98,11 @@ def prove(
         if facts.training is None and config.stack != "deepspeed":
             config = agreeing(config)
         run = _Run(config, wish, folder)
-        return _prove(pool, run, on_phase)
-    finally:
+        verdict = _prove(pool, run, on_phase)
         if wish.keep is not None:
-            shutil.copytree(folder, os.path.join(wish.keep, os.path.basename(document.path)), dirs_exist_ok=True)
+            keep(folder, wish.keep, document.path)
+        return verdict
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -117,11 +118,13 @@ def _prove(pool: Pool, run: _Run, on_phase: Callable[[str, str], None] | None) -
         resuming, exporting = run.part(RESUME), run.part(EXPORT)
         resumed, exported = pool.run([resuming, exporting], on_phase)
     except CouldNotRun as error:
-        return _verdict(pool, run, [], status="error", error=str(error))
+        return _verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))
     run.ended += [resumed, exported]
     runs = _runs(run, trained, resumed, exported)
     checks = verify(run.asked, runs)
-    return _verdict(pool, run, checks, status=_status(checks))
+    status = _status(checks)
+    has_stopped = status == "error" or runs.resume_error or runs.export_error
+    return _verdict(pool, run, checks, status=status, log=pool.keep_log(run.folder) if has_stopped else None)
 
 
 def _obstacle(run: _Run) -> str | None:
@@ -167,7 +170,7 @@ def _all(ended: Ended) -> list[Evidence]:
 
 def _failed(pool: Pool, run: _Run, failed: Failure) -> Verdict:
     """The verdict on a run that did not come to its end: refused by the libraries, or not to be made here."""
-    log = _keep_log(run)
+    log = pool.keep_log(run.folder)
     if failed.stage is None:
         return _verdict(pool, run, [], status="error", error=failed.message, log=log)
     check = Check(
@@ -220,20 +223,6 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
             if end.rank not in found or found[end.rank].exit == "ok":
                 found[end.rank] = end
     return list(found.values())
-
-
-def _keep_log(run: _Run) -> str | None:
-    """A file with what the libraries printed, in the order of the ranks; it stays."""
-    logs = sorted(name for name in os.listdir(run.folder) if name.endswith(".log"))
-    if not logs:
-        return None
-    descriptor, path = tempfile.mkstemp(prefix=PREFIX, suffix=".log")
-    with open(descriptor, "wb") as file:
-        for name in logs:
-            file.write(f"==> {name}\n".encode())
-            with open(os.path.join(run.folder, name), "rb") as log:
-                shutil.copyfileobj(log, file)
-    return path
 
 
 # ------------------------------------------------------------------------------------------------------------ planning

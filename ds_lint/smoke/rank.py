@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import random
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import torch
 
 from ds_lint.facts.smoke import CPU, FAKE
 from ds_lint.smoke import ops
+from ds_lint.smoke.traces import port_of
 
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Job
@@ -51,8 +53,8 @@ def _variables(job: Job, rank: int) -> dict[str, str]:
         "CROSS_RANK": "0",
         "CROSS_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "1",  # nobody listens: the ranks meet at a file
-        "GLOO_SOCKET_IFNAME": "lo",  # the name of this machine may not resolve
+        "MASTER_PORT": str(port_of(os.getppid())),  # nobody listens: the ranks meet at a file
+        "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",  # the name of this machine may not resolve
         "HOME": job.folder,
         "TMPDIR": job.folder,
         "HF_HUB_OFFLINE": "1",

@@ -1,16 +1,19 @@
-"""What ranks leave in shared memory when they are ended, and how it is removed."""
+"""What a run leaves behind when it is ended: processes and shared memory, how they are found and removed."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import os
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
+MARK = "DS_LINT_SMOKE"  # names the folder of the run in the environment of each of its processes
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it; DeepSpeed and torch name their segments there
+_ROUNDS = 5  # what is killed may just have forked
 
 
 def port_of(pid: int) -> int:
@@ -30,3 +33,26 @@ def sweep(pids: Iterable[int], port: int | None = None) -> None:
         for segment in glob.glob(os.path.join(SHARED_MEMORY, pattern)):
             with contextlib.suppress(OSError):
                 os.unlink(segment)
+
+
+def processes_of(folder: str) -> list[int]:
+    """The processes of a run, whatever session they went to; none where the system does not tell (macOS)."""
+    mark = os.fsencode(f"{MARK}={folder}")
+    found = []
+    for path in glob.iglob("/proc/[0-9]*/environ"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # another user's, or it has just ended
+            if mark in file.read().split(b"\0"):
+                found.append(int(path.split("/")[2]))
+    return found
+
+
+def end_processes_of(folder: str, *, but: Collection[int] = ()) -> None:
+    """Kill the processes of a run that are left, and remove their segments."""
+    for _ in range(_ROUNDS):
+        left = [pid for pid in processes_of(folder) if pid not in but]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        sweep(left)
+        if not left:
+            return

@@ -1,0 +1,101 @@
+"""How far training runs are, on a terminal: one line a config with its phase and its seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from ds_lint.output.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TextIO
+
+    from rich.progress import Progress
+
+    OnPhase = Callable[[str, str], None]
+
+
+class Show(Protocol):
+    """Somebody who is told of the runs."""
+
+    def config(self, path: str) -> OnPhase:
+        """The run of this config begins; what to call with its parts and phases."""
+
+    def done(self, outcome: str) -> None:
+        """It is over."""
+
+
+@contextlib.contextmanager
+def shown(count: int, stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> Iterator[Show]:
+    """Show how so many runs go, if somebody is looking: in a pipe, a file or CI nothing is written."""
+    stream = stream or sys.stderr
+    if not _is_looked_at(stream, environment):
+        yield _Nothing()
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn
+    except ImportError:
+        stream.write(f"ds-lint: training with {'a config' if count == 1 else f'{count:,} configs'}\n")
+        stream.flush()
+        yield _Nothing()
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TextColumn("{task.elapsed:.1f} s"))
+    # Lines of somebody else go where they would: stdout may be a report that another program reads.
+    with Progress(
+        *columns, console=Console(file=stream), transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bars:
+        yield _Lines(bars, count)
+
+
+def _is_looked_at(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    try:
+        return stream.isatty() and not environment.get("CI") and environment.get("TERM") != "dumb"
+    except ValueError:  # closed
+        return False
+
+
+class _Nothing:
+    """Nobody looks."""
+
+    def config(self, _path: str) -> OnPhase:
+        return lambda _part, _phase: None
+
+    def done(self, _outcome: str) -> None:
+        pass
+
+
+class _Lines:
+    """The run there is at the bottom, those that are over above it."""
+
+    def __init__(self, bars: Progress, count: int) -> None:
+        self._bars = bars
+        self._count = count
+        self._number = 0
+        self._path = ""
+        self._began = time.monotonic()
+        self._line = bars.add_task("importing the libraries")
+
+    def config(self, path: str) -> OnPhase:
+        self._number += 1
+        self._path = visible(path)
+        self._began = time.monotonic()
+        self._bars.remove_task(self._line)
+        self._line = self._bars.add_task(self._path)
+        place = f" ({self._number:,} of {self._count:,})" if self._count > 1 else ""
+
+        def enter(part: str, phase: str) -> None:
+            words = phase if part in ("train", phase) else f"{part}: {phase}"
+            self._bars.update(self._line, description=f"{self._path}{place}  {words}")
+
+        return enter
+
+    def done(self, outcome: str) -> None:
+        seconds = time.monotonic() - self._began
+        self._bars.console.print(
+            f"{self._path}  {outcome}  {seconds:.1f} s", markup=False, highlight=False, emoji=False, soft_wrap=True
+        )

@@ -1,0 +1,28 @@
+"""What ``--smoke-keep`` leaves: the folder of each run, below the one that the user named, where the config lies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+
+
+def keep(folder: str, into: str, config: str) -> str:
+    """Move the folder of a run; where it is now. Nothing that is there already is touched."""
+    kept = _free(os.path.join(into, _below(config)))
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    shutil.move(folder, kept)
+    return kept
+
+
+def _below(config: str) -> str:
+    """The path of a config as one below some folder: from here, or else from the root."""
+    path = os.path.relpath(config)
+    if path.startswith(os.pardir):
+        path = os.path.splitdrive(os.path.abspath(config))[1].lstrip(os.sep)
+    return path
+
+
+def _free(path: str) -> str:
+    names = itertools.chain([path], (f"{path}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if not os.path.lexists(name))

@@ -1,0 +1,63 @@
+"""The locks of builds: a build that is killed leaves its lock, and every later one waits for it without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FOLDER = "TORCH_EXTENSIONS_DIR"
+_LONGEST_BUILD = 3600.0  # seconds, where the system does not tell who has a file open
+
+
+def settle() -> list[str]:
+    """Let ranks build where torch always does, whatever their home; the paths of the locks of DeepSpeed's ops."""
+    from deepspeed.ops.op_builder import ALL_OPS
+
+    builds = os.environ[_FOLDER] = _folder()
+    names = {builder.name for builder in ALL_OPS.values() if builder is not None}
+    return [os.path.join(builds, name, "lock") for name in sorted(names)]
+
+
+def _folder() -> str:
+    """Where torch builds extensions (``_get_build_directory`` in torch/utils/cpp_extension.py)."""
+    if _FOLDER in os.environ:
+        return os.environ[_FOLDER]
+    import torch
+    from torch.utils.cpp_extension import get_default_build_root
+
+    hip, cuda = getattr(torch.version, "hip", None), torch.version.cuda
+    backend = f"rocm{hip.replace('.', '')}" if hip else f"cu{cuda.replace('.', '')}" if cuda else "cpu"
+    python = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
+    return os.path.join(get_default_build_root(), f"{python}_{backend}")
+
+
+def stale(locks: Iterable[str]) -> list[str]:
+    """Those that are there and that nobody holds: a builder keeps its file open (torch/utils/file_baton.py)."""
+    return [lock for lock in locks if os.path.exists(lock) and not _is_held(lock)]
+
+
+def remove(locks: Iterable[str]) -> None:
+    """Remove locks."""
+    for lock in locks:
+        with contextlib.suppress(OSError):
+            os.unlink(lock)
+
+
+def _is_held(lock: str) -> bool:
+    if not os.path.isdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            return time.time() - os.stat(lock).st_mtime < _LONGEST_BUILD
+        return False
+    place = os.path.realpath(lock)
+    for descriptor in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(descriptor) == place:
+                return True
+    return False
