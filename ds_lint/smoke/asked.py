@@ -251,7 +251,10 @@ class Asked:
             found.value if (found := self.config.argument(name)) is not None else None
             for name in ("lr_scheduler_type", "learning_rate", "warmup_steps", "max_steps", "warmup_ratio")
         )
-        if not isinstance(kind, str) or not isinstance(rate, (int, float)) or not isinstance(total, int):
+        numbers = [one for one in (rate, steps, total, share) if one is not None]
+        if not isinstance(kind, str) or not all(isinstance(one, (int, float)) for one in numbers):
+            return None
+        if rate is None or total is None:
             return None
         if self.argument("lr_scheduler_kwargs"):
             return None
@@ -278,7 +281,7 @@ def completed(train: int | None, micro: int | None, steps: int | None, ranks: in
 
     Source: ``_set_batch_related_parameters`` in deepspeed/runtime/config.py.
     """
-    if micro is None and train is None:
+    if ranks < 1 or (micro is None and train is None):
         return None
     if train is None:
         assert micro is not None  # noqa: S101 - one of the two is there
