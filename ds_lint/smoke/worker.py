@@ -7,13 +7,14 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke import exporting, rank, reading, recording, with_deepspeed, with_trainer
+from ds_lint.smoke import aio, exporting, kernels, pybind, rank, reading, recording, with_deepspeed, with_trainer
 from ds_lint.smoke.job import EXPORT, Evidence, Job, Raised
 from ds_lint.smoke.watching import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_FOR_LIBRARIES = (aio.__file__, kernels.__file__, pybind.__file__, recording.__file__)
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -63,8 +64,11 @@ class _Clock:
 
 
 def _where(error: BaseException) -> str:
-    """The innermost frame, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if it is ours."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != recording.__file__]
+    """The innermost frame, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if it is ours.
+
+    What stands for a dict or a kernel of the libraries raises what they would.
+    """
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename not in _FOR_LIBRARIES]
     if not frames or frames[-1].filename.startswith(_OURS):
         return ""
     return f"{frames[-1].filename.rpartition('site-packages/')[2]}:{frames[-1].lineno} {frames[-1].name}"
