@@ -264,7 +264,8 @@ def _paths(config: Config, changes: Changes, folder: str) -> None:
     """Nothing is written but below the folder, and nothing is sent."""
     for section in ("offload_optimizer", "offload_param"):
         path = (ZERO, section, "nvme_path")
-        if config.written.at(path) is not None and config.written.at((ZERO, section, "device")) is not None:
+        node = config.written.at(path)
+        if node is not None and node.kind == "string":
             changes.set(config, path, os.path.join(folder, "nvme"), "nothing is written but in a temporary folder")
     for monitor in _MONITORS:
         if is_on(config, monitor, "enabled"):
