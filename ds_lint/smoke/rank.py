@@ -72,6 +72,8 @@ def _variables(job: Job, rank: int) -> dict[str, str]:
         variables |= environment(job.seat)
         if job.seat.nodes > 1:
             del variables["GLOO_SOCKET_IFNAME"]
+    if job.mode == CUDA:
+        variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else cuBLAS may add in another order
     if job.mode == CPU:
         variables |= {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
     return variables
@@ -102,6 +104,9 @@ def _take_gpu(local_rank: int) -> None:
         )
     torch.cuda.set_device(local_rank)
     torch.cuda.reset_peak_memory_stats()
+    # A run that resumes is to repeat its losses bitwise, which only deterministic kernels do.
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # with NaN, also what pads DeepSpeed's partitions
 
 
 def _pass_for_a_gpu() -> None:
