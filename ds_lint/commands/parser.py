@@ -112,8 +112,29 @@ def _add_smoke(check: argparse.ArgumentParser) -> None:
         "smoke (torch, transformers, deepspeed, accelerate) where ds-lint is installed. Status 2 where it could not "
         "be made.",
     )
-    smoke.add_argument("--smoke", action="store_true", help="train with each config, on CPU ranks of this machine")
-    smoke.add_argument("--smoke-ranks", type=_positive, metavar="N", help="how many ranks (default: 2)")
+    smoke.add_argument(
+        "--smoke",
+        action="store_true",
+        help="train with each config, on CPU ranks of this machine and on its GPUs, if it has any",
+    )
+    smoke.add_argument("--smoke-ranks", type=_positive, metavar="N", help="how many CPU ranks (default: 2)")
+    smoke.add_argument(
+        "--smoke-device", choices=("auto", "cpu", "cuda"), help="on CPU ranks alone, or on GPUs alone (default: auto)"
+    )
+    smoke.add_argument(
+        "--smoke-launch",
+        metavar="COMMAND",
+        help='start the ranks with a launcher: "torchrun --nproc-per-node 4", "deepspeed --num_gpus 2", "accelerate '
+        'launch --use_deepspeed --num_processes 2", "srun -N 2 --ntasks-per-node 8"',
+    )
+    smoke.add_argument(
+        "--smoke-sbatch",
+        metavar="FILE",
+        help="train nothing, and write the script of a SLURM job that does, on --nodes with --world-size GPUs in all",
+    )
+    smoke.add_argument(
+        "--smoke-folder", metavar="DIR", help="where runs may write, and ranks on all nodes see it (default: temporary)"
+    )
     smoke.add_argument(
         "--smoke-timeout", type=_positive, metavar="S", help="seconds for each part of a run (default: 120)"
     )
@@ -124,6 +145,8 @@ def _add_smoke(check: argparse.ArgumentParser) -> None:
     )
     smoke.add_argument("--smoke-report", metavar="FILE", help="write a page for the browser to FILE")
     smoke.add_argument("--smoke-keep", metavar="DIR", help="leave checkpoints and logs of the runs in DIR")
+    # Rank 0 of `python -m ds_lint.smoke.worker` is this command with that option.
+    smoke.add_argument("--smoke-join", action="store_true", help=argparse.SUPPRESS)
 
 
 def _add_fixing(check: argparse.ArgumentParser) -> None:
@@ -345,6 +368,13 @@ def _run_check(options: argparse.Namespace) -> int:
     asked = _options(options, _versions(options))
     asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
     asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
+    if options.smoke_sbatch is not None:
+        from ds_lint.commands.smoking import write_sbatch
+
+        return write_sbatch(options)
+    if options.smoke_launch is not None and options.smoke_ranks is not None:
+        sys.stderr.write("ds-lint: --smoke-ranks and --smoke-launch both say how many ranks there are\n")
+        return 2
     if (unused := _smoke_option(options)) and not options.smoke:
         sys.stderr.write(f"ds-lint: {unused} needs --smoke, the training run that it is about\n")
         return 2

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NamedTuple
 
 from ds_lint import __version__
 from ds_lint.choice import choose
 from ds_lint.commands import progress
-from ds_lint.facts import Facts
-from ds_lint.output.smoke import outcome
+from ds_lint.facts import Facts, Sources
+from ds_lint.facts.smoke import CPU, CUDA
+from ds_lint.output.smoke import outcome, verdict_of
+from ds_lint.smoke import devices, launching
+from ds_lint.smoke.batch_script import sbatch
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
 from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove
 from ds_lint.targets.distributions import installed
@@ -17,14 +21,27 @@ from ds_lint.targets.distributions import installed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from ds_lint.commands.terms import Terms
     from ds_lint.facts.smoke import Verdict
     from ds_lint.finding import Finding
     from ds_lint.output.report import FileReport
+    from ds_lint.smoke.proving import Runner
 
 _RUN_RULES = "DS9"
 _BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
+
+
+AUTO = "auto"  # on CPU ranks, and on the GPUs where there are any
+CPU_RANKS, GPUS = "cpu", "cuda"
+DEVICES = (AUTO, CPU_RANKS, GPUS)
+# What a launched run is told of our command line, beside the config.
+_PASSED_ON = (
+    "stack", *Sources.NAMES, "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device",
+    "smoke_folder",
+)  # fmt: skip
+_REPORTED = ("fail_on", "output_format", "output_file", "smoke_report")  # and how a job reports by itself
 
 
 class Smoke(NamedTuple):
@@ -32,6 +49,11 @@ class Smoke(NamedTuple):
 
     wish: Wish = Wish(RANKS, SECONDS)
     report: str | None = None  # the HTML file to write
+    device: str = AUTO
+    folder: str | None = None  # where runs may write; None: a temporary one
+    launcher: str | None = None  # the command line that starts the ranks
+    passed_on: tuple[str, ...] = ()  # the options that they get
+    joins: bool = False  # this process is rank 0 of ranks that a launcher started
 
 
 def smoke_of(options: Namespace) -> Smoke:
@@ -39,7 +61,43 @@ def smoke_of(options: Namespace) -> Smoke:
     wish = Wish(
         options.smoke_ranks or RANKS, options.smoke_timeout or SECONDS, options.smoke_build_ops, options.smoke_keep
     )
-    return Smoke(wish, options.smoke_report)
+    return Smoke(
+        wish,
+        options.smoke_report,
+        options.smoke_device or AUTO,
+        options.smoke_folder,
+        options.smoke_launch,
+        tuple(_as_flags(options, _PASSED_ON)),
+        options.smoke_join,
+    )
+
+
+def _as_flags(options: Namespace, names: tuple[str, ...]) -> list[str]:
+    """The options of these names that were given, as they could be given again."""
+    given = ((name.replace("_", "-"), getattr(options, name)) for name in names)
+    return [
+        f"--{name}" if value is True else f"--{name}={value}" for name, value in given if value not in (None, False)
+    ]
+
+
+def write_sbatch(options: Namespace) -> int:
+    """Write the script of a job that makes the run on the nodes of a cluster; the exit status."""
+    nodes, ranks = options.nodes, options.world_size
+    if nodes is None or ranks is None or ranks % nodes:
+        sys.stderr.write(
+            "ds-lint: --smoke-sbatch needs --nodes, and --world-size, a multiple of it: the ranks on all nodes\n"
+        )
+        return 2
+    arguments = [*options.paths, *_as_flags(options, (*_PASSED_ON, *_REPORTED))]
+    if options.smoke_folder is None and nodes > 1:
+        arguments.append("--smoke-folder=.")  # the folder that the job is sent from, which nodes usually share
+    script = sbatch(arguments, nodes=nodes, gpus_per_node=ranks // nodes)
+    if options.smoke_sbatch == "-":
+        sys.stdout.write(script)
+        return 0
+    with open(options.smoke_sbatch, "w", encoding="utf-8") as file:
+        file.write(script)
+    return 0
 
 
 def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
@@ -48,10 +106,11 @@ def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]
         return []
     complaints: list[str] = []
     try:
-        with ended_by_signal(), Pool() as pool, progress.shown(len(judged)) as show:
-            _ = pool.versions
-            for report, terms in judged:
-                complaints += _prove(pool, report, terms, smoke, show)
+        with ended_by_signal(), progress.shown(len(judged)) as show:
+            if smoke.launcher is not None:
+                complaints += _launch(judged, smoke, smoke.launcher, show)
+            else:
+                complaints += _run(judged, smoke, show)
     except CouldNotRun as error:
         complaints.append(f"the smoke run could not be made: {error}")
     except (KeyboardInterrupt, SystemExit) as ended:
@@ -63,6 +122,82 @@ def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]
     return complaints
 
 
+def _run(judged: list[tuple[FileReport, Terms]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+    """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
+    with _ranks(smoke) as ranks:
+        wishes = _wishes(smoke, ranks)
+        for report, terms in judged:
+            yield from _prove(ranks, report, terms, wishes, show)
+
+
+def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], show: progress.Show) -> Iterator[str]:
+    """Train with one config and add what that showed to its report; complaints if it could not be done."""
+    # The releases that run are the installed ones, whatever the project pins.
+    target = choose("", {}, installed("")).newest
+    stack = report.stack or terms.stack
+    on_phase = show.config(report.path)
+    outcomes = []
+    for wish in wishes:
+        try:
+            verdict = prove(
+                ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
+            )
+        except OSError as error:  # noqa: PERF203 - a run takes a second
+            place = f"{error.filename}: " if error.filename else ""
+            outcomes.append("could not run")
+            yield f"{report.path}: the smoke run could not be made: {place}{error.strerror or error}"
+        else:
+            outcomes.append(outcome(verdict))
+            yield from _add(report, terms, verdict)
+    show.done(", ".join(dict.fromkeys(outcomes)))
+
+
+def _ranks(smoke: Smoke) -> Runner:
+    if not smoke.joins:
+        return Pool(smoke.folder)
+    from ds_lint.smoke.launched import Launched  # imports torch
+    from ds_lint.smoke.rendezvous import NoRendezvous, find
+
+    try:
+        return Launched(find(os.environ), smoke.folder)
+    except NoRendezvous as error:
+        raise CouldNotRun(str(error)) from None
+
+
+def _wishes(smoke: Smoke, ranks: Runner) -> list[Wish]:
+    """The runs to make with each config; raises CouldNotRun where the ranks cannot be made."""
+    _ = ranks.versions
+    if not isinstance(ranks, Pool):
+        has_gpus = smoke.device != CPU_RANKS and ranks.have_gpus
+        _demand_gpus(smoke, has_gpus, "not every rank has one")
+        mode = CUDA if has_gpus else CPU
+        return [smoke.wish._replace(ranks=ranks.world_size, mode=mode, is_real_world=True)]
+    gpus = devices.visible() if smoke.device != CPU_RANKS else 0
+    _demand_gpus(smoke, gpus > 0, "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide")
+    on_cpu = [] if smoke.device == GPUS else [smoke.wish]
+    return on_cpu + ([smoke.wish._replace(ranks=gpus, mode=CUDA)] if gpus else [])
+
+
+def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
+    if smoke.device == GPUS and not has_gpus:
+        raise CouldNotRun(f"--smoke-device {GPUS} needs a GPU for each rank, and {why}")
+
+
+def _launch(judged: list[tuple[FileReport, Terms]], smoke: Smoke, launcher: str, show: progress.Show) -> Iterator[str]:
+    """Make the runs through the launcher of the user, one config after the other."""
+    start = launching.command(launcher)
+    for report, terms in judged:
+        if not os.path.isfile(report.path):
+            raise CouldNotRun(f"--smoke-launch takes configs in files, and {report.path} is none")
+        show.config(report.path)
+        verdicts = [
+            verdict_of(found) for found in launching.runs(start, report.path, list(smoke.passed_on), smoke.folder)
+        ]
+        for verdict in verdicts:
+            yield from _add(report, terms, verdict)
+        show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
+
+
 def _write_page(runs: list[Verdict], path: str) -> None:
     from ds_lint.smoke import page  # plotly is slow to import
 
@@ -70,31 +205,12 @@ def _write_page(runs: list[Verdict], path: str) -> None:
         file.write(page.render(runs, __version__))
 
 
-def _prove(pool: Pool, report: FileReport, terms: Terms, smoke: Smoke, show: progress.Show) -> list[str]:
-    """Train with one config and add what that showed to its report; a complaint if it could not be done."""
-    # The releases that run are the installed ones, whatever the project pins.
-    target = choose("", {}, installed("")).newest
-    stack = report.stack or terms.stack
-    try:
-        verdict = prove(
-            pool,
-            report.document,
-            stack=stack,
-            facts=terms.facts,
-            target=target,
-            wish=smoke.wish,
-            on_phase=show.config(report.path),
-        )
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        show.done("could not run")
-        return [f"{report.path}: the smoke run could not be made: {place}{error.strerror or error}"]
-    show.done(outcome(verdict))
-    report.smoke = [verdict]
+def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
+    """Put a verdict into the report on its config; a complaint if the run could not be made."""
+    report.smoke = [*(report.smoke or ()), verdict]
     _add_findings(report, terms, verdict)
     if verdict.status == "error":
-        return [f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}"]
-    return []
+        yield f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}"
 
 
 def _log(verdict: Verdict) -> str:
@@ -113,6 +229,8 @@ def add_findings(report: FileReport, found: list[Finding]) -> None:
     """Put the findings about runs among these into the report, or let those that it has be confirmed by them."""
     new = []
     for finding in (one for one in found if one.code.startswith(_RUN_RULES)):
+        if any((one.code, one.key) == (finding.code, finding.key) for one in report.findings):
+            continue  # the run before showed it
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message

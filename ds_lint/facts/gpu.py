@@ -72,15 +72,19 @@ def named(name: str) -> Gpu:
 
 def here() -> Gpu | None:
     """The weakest GPU of this machine; None where it has none, or no ``nvidia-smi``."""
+    return min(all_here(), key=lambda gpu: (gpu.compute_capability or (0, 0), gpu.memory), default=None)
+
+
+def all_here() -> list[Gpu]:
+    """The GPUs of this machine; none where there is no ``nvidia-smi``."""
     from subprocess import SubprocessError, run
 
     query = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
     try:
         answer = run(query, capture_output=True, text=True, timeout=_PATIENCE, check=True)  # noqa: S603 - fixed words
     except (OSError, SubprocessError):  # SubprocessError: no driver, or one older than this question
-        return None
-    found = [gpu for line in answer.stdout.splitlines() if (gpu := _listed(line)) is not None]
-    return min(found, key=lambda gpu: (gpu.compute_capability or (0, 0), gpu.memory), default=None)
+        return []
+    return [gpu for line in answer.stdout.splitlines() if (gpu := _listed(line)) is not None]
 
 
 def _listed(line: str) -> Gpu | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from math import isfinite
 
-from ds_lint.facts.smoke import CPU, CUDA, STATUSES, Held
+from ds_lint.facts.smoke import CPU, CUDA, STATUSES, Adaptation, Check, Held, RankEnd, Step, Verdict
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
 from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
-    from ds_lint.facts.smoke import Adaptation, Check, Verdict
     from ds_lint.output.terminal import Terminal
 
     Json = dict[str, object]
@@ -389,6 +389,29 @@ def as_object(verdict: Verdict) -> Json:
         "versions": verdict.versions,
         "log": verdict.log,
     }
+
+
+def verdict_of(run: dict[str, Any]) -> Verdict:
+    """The run that ``as_object`` made this of."""
+    held = [{kind: Held(**amount) for kind, amount in one.items()} for one in run["held"]]
+    adaptations = [Adaptation(one["key"], one["from"], one["to"], one["why"]) for one in run["adaptations"]]
+    return Verdict(
+        **{
+            **run,
+            "adaptations": adaptations,
+            "checks": [Check(**one) for one in run["checks"]],
+            "ranks": [RankEnd(**one) for one in run["ranks"]],
+            "steps": [_step(one) for one in run["steps"]],
+            "held": held,
+        }
+    )
+
+
+def _step(step: dict[str, Any]) -> Step:
+    """A step whose numbers may be words that ``float`` knows."""
+    numbers = {name: None if step[name] is None else float(step[name]) for name in ("loss_scale", "gradient_norm")}
+    rates = [float(rate) for rate in step["learning_rates"]]
+    return Step(float(step["loss"]), rates, is_skipped=step["is_skipped"], **numbers)
 
 
 def _plain(value: object) -> object:

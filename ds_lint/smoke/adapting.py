@@ -45,6 +45,8 @@ _ARGUMENTS: dict[str, tuple[Any, str]] = {
     "hub_token": (None, "nothing leaves this machine"),
     "local_rank": (-1, "the run has ranks of its own"),
 }
+# Micro batch and accumulation steps among the training arguments, and their defaults.
+_TRAINERS_BATCH = (("per_device_train_batch_size", 8), ("gradient_accumulation_steps", 1))
 _NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
 
 
@@ -71,8 +73,8 @@ class Changes:
         return frozenset(one.key for one in self.adaptations if one.key)
 
 
-def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> Changes:
-    """The changes for a run of so many ranks below a folder."""
+def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_real_world: bool = False) -> Changes:
+    """The changes for a run of so many ranks below a folder; a real world keeps the batch sizes that fit it."""
     changes = Changes()
     if config.stack != "deepspeed":
         if config.facts.training is None or config.facts.training.origin == NOBODY:
@@ -80,7 +82,9 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int) -> 
             changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
-        _batch(config, changes, max(1, ranks // ranks_of_a_copy(config)))
+        copies = max(1, ranks // ranks_of_a_copy(config))
+        if not (is_real_world and _fits(config, copies)):
+            _batch(config, changes, copies)
         _small_model(config, changes)
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
@@ -167,6 +171,19 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
         changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
 
 
+def _fits(config: Config, ranks: int) -> bool:
+    """Whether the batch sizes as they are go with so many ranks."""
+    if is_on(config, "elasticity", "enabled"):
+        return False
+    train, micro, steps = (_given(config, name) for name in BATCH)
+    if config.stack != "deepspeed":
+        own_micro, own_steps = (_argument(config, name, default) for name, default in _TRAINERS_BATCH)
+        if micro not in (None, own_micro) or steps not in (None, own_steps):
+            return False
+        micro, steps = own_micro, own_steps
+    return completed(train, micro, steps, ranks) is not None
+
+
 def _why(name: str, value: int) -> str:
     if name == BATCH[1]:
         return "a smaller batch shows the same"
@@ -192,8 +209,8 @@ def _may_fit(train: int | None, micro: int, steps: int | None) -> bool:
 
 def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
     """The same where the training arguments say the sizes too: both are changed, if they agree."""
-    micro_name, steps_name = "per_device_train_batch_size", "gradient_accumulation_steps"
-    micro, steps = _argument(config, micro_name, 8), _argument(config, steps_name, 1)
+    (micro_name, most), (steps_name, fewest) = _TRAINERS_BATCH
+    micro, steps = _argument(config, micro_name, most), _argument(config, steps_name, fewest)
     train, written_micro, written_steps = (_given(config, name) for name in BATCH)
     if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
         return  # the Trainer compares them, and says so

@@ -30,6 +30,7 @@ _PATIENCE = 10.0  # and to end ranks, remove its things, and go
 _IMPORTING = 900.0  # seconds for the libraries; from a network drive that is busy they take minutes
 _PROBE = 2**20  # bytes that a run writes at the least
 PREFIX = "ds-lint-smoke-"
+VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # what the user lets us see; the warm process itself sees none
 
 # What launchers set for the ranks of their own run; ours get theirs.
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_", "GROUP_", "ROLE_")
@@ -45,10 +46,10 @@ class Pool:
     One that dies in a run is started again for the next.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         if not hasattr(os, "fork"):
             raise CouldNotRun("a smoke run takes Linux or macOS: its ranks are forked, which this system cannot")
-        self.folder = _folder()
+        self.folder = own_folder(folder)
         self._kept: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._started = Started([])
@@ -119,6 +120,12 @@ class Pool:
             return None
         self._kept.append(path)
         return path
+
+    def end_ranks(self) -> None:
+        """End the ranks of the run that is going on; it ends with them. Any thread may call it."""
+        for group in self._started.groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
 
     def close(self, *, is_over: bool = True) -> None:
         """End the process, and remove whatever it left; if not all is over, also the logs that nobody hears of now."""
@@ -230,10 +237,10 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-def _folder() -> str:
-    """A folder of our own in which files can be written."""
-    wanted = os.environ.get("TMPDIR") or None
-    place = f"{wanted} (TMPDIR)" if wanted else "none of the usual ones"
+def own_folder(below: str | None = None) -> str:
+    """A folder of our own in which files can be written; below the one that the user named, if he did."""
+    wanted = below or os.environ.get("TMPDIR") or None
+    place = f"{wanted} ({'--smoke-folder' if below else 'TMPDIR'})" if wanted else "none of the usual ones"
     try:
         folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=wanted))
         try:
@@ -267,6 +274,7 @@ def _environment() -> dict[str, str]:
         **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE, os.environ.get("PYTHONPATH")))),
         "CUDA_VISIBLE_DEVICES": "",
+        **({VISIBLE_GPUS: os.environ["CUDA_VISIBLE_DEVICES"]} if "CUDA_VISIBLE_DEVICES" in os.environ else {}),
         "DS_ACCELERATOR": "cpu",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",  # one that has threads cannot be forked

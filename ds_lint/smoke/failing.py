@@ -20,6 +20,7 @@ _MACHINE = (
     (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
     (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
     (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "a package is missing"),
+    (r"start one rank per GPU", "there is no GPU for each rank"),
     (r"Permission denied|Read-only file system", "a file cannot be written"),
     (r"Address already in use|EADDRINUSE", "a port is taken"),
     (r"Too many open files", "there are too many open files"),

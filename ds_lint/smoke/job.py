@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import CPU, Held, Step
 from ds_lint.smoke.shrinking import TINY, Sizes
 
+if TYPE_CHECKING:
+    from ds_lint.smoke.rendezvous import Rendezvous
+
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
+SHARED = (TRAIN, RESUME)  # the parts that take all ranks
 
 
 class Removed:
@@ -43,6 +47,7 @@ class Job:
     builds_ops: bool = False
     optimizer: str | None = None  # one of the script's optimizers below, where the config has none
     seconds: float = 300.0  # after which the ranks are ended
+    seat: Rendezvous | None = None  # of the one rank that is made here, where a launcher started all of them
 
 
 @dataclass

@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import glob
 import os
+import pickle
 import shlex
 import shutil
 import signal
@@ -21,9 +22,10 @@ import traceback
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.facts.smoke import RankEnd
+from ds_lint.facts.smoke import CUDA, RankEnd
 from ds_lint.smoke import locks, logs
-from ds_lint.smoke.job import EXPORT, Evidence, Job
+from ds_lint.smoke.client import VISIBLE_GPUS
+from ds_lint.smoke.job import EXPORT, SHARED, Evidence, Job
 from ds_lint.smoke.messages import Ended, Entered, Ready, Started, Unable
 from ds_lint.smoke.traces import end_processes_of, port_of, sweep
 
@@ -112,7 +114,7 @@ def _preload(root: str) -> Ready:
         import torch
         import transformers
 
-        import ds_lint.smoke.worker  # noqa: F401 - with everything below it
+        import ds_lint.smoke.working  # noqa: F401 - with everything below it
     except ModuleNotFoundError as error:
         return Ready(
             error=f"{error}; a smoke run takes torch, deepspeed, transformers and accelerate, installed where ds-lint "
@@ -236,7 +238,9 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
         faulthandler.register(signal.SIGUSR1, 2)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # gigabytes, of a process that imported torch
         os.chdir(rank.job.folder)
-        from ds_lint.smoke.worker import work
+        if rank.job.mode == CUDA and rank.job.part in SHARED:
+            _begin_anew(rank, connection)
+        from ds_lint.smoke.working import work
 
         connection.send(work(rank.job, rank.number, connection.send))
         status = 0
@@ -247,6 +251,19 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)  # an abort at exit, after all is done, is nobody's business
+
+
+def _begin_anew(rank: _Rank, connection: Connection) -> None:
+    """Become a process that has imported nothing: CUDA does not work in one that was forked from others."""
+    path = os.path.join(rank.job.folder, f"{rank.job.part}-rank{rank.number}.job")
+    with open(path, "wb") as file:
+        pickle.dump(rank.job, file)
+    kept = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", VISIBLE_GPUS)}
+    if VISIBLE_GPUS in os.environ:
+        kept["CUDA_VISIBLE_DEVICES"] = os.environ[VISIBLE_GPUS]
+    os.set_inheritable(connection.fileno(), True)
+    command = [sys.executable, "-m", "ds_lint.smoke.anew", str(connection.fileno()), path, str(rank.number)]
+    os.execve(sys.executable, command, {**kept, "DS_ACCELERATOR": "cuda"})  # noqa: S606 - ourselves
 
 
 def _answer(jobs: list[Job], connection: Connection, root: str) -> list[Ended] | Unable:
@@ -273,7 +290,7 @@ def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[E
     try:
         try:
             for job in jobs:
-                for number in range(1 if job.part == EXPORT else job.world_size):
+                for number in _numbers(job):
                     ranks.append(_Rank(job, number, [connection, *(rank.pipe for rank in ranks)]))
         except OSError as error:
             return Unable(f"after {len(ranks)} ranks no other can be started: {error.strerror}")
@@ -286,6 +303,13 @@ def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[E
         Ended([rank.end for rank in ranks if rank.job is job and rank.end], [r.evidence for r in ranks if r.job is job])
         for job in jobs
     ]
+
+
+def _numbers(job: Job) -> list[int]:
+    """The ranks of a job that are made here."""
+    if job.part == EXPORT:
+        return [0]
+    return list(range(job.world_size)) if job.seat is None else [job.seat.rank]
 
 
 def _await(ranks: list[_Rank], connection: Connection) -> None:
@@ -302,7 +326,7 @@ def _await(ranks: list[_Rank], connection: Connection) -> None:
             rank.reap()
             if rank.end is not None and rank.end.exit != "ok":
                 deadlines[id(rank.job)] = min(deadlines[id(rank.job)], rank.ended_at + GRACE)
-            if rank.number == 0 and said.get(rank.job.part) != rank.phase:
+            if (rank.number == 0 or rank.job.seat is not None) and said.get(rank.job.part) != rank.phase:
                 said[rank.job.part] = rank.phase
                 connection.send(Entered(rank.job.part, rank.phase))
         late = [rank for rank in running if rank.end is None and time.monotonic() > deadlines[id(rank.job)]]

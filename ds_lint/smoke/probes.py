@@ -44,7 +44,7 @@ def describe(engine: Any) -> Engine:
         communication_dtype=_name(engine.communication_data_type),
         offloads_optimizer=_optimizer_offload(optimizer),
         offloads_parameters=_parameter_offload(engine),
-        is_pinned=None,
+        is_pinned=_is_pinned(optimizer),
     )
 
 
@@ -71,6 +71,19 @@ def _parameter_offload(engine: Any) -> str | None:
     if getattr(optimizer, "params_in_nvme_and_cpu", False) or "nvme" in devices:
         return "nvme"
     return "cpu" if getattr(optimizer, "offload_param", False) else None
+
+
+def _is_pinned(optimizer: Any) -> bool | None:
+    """Whether what an offloaded optimizer keeps in host memory is page-locked; None where no GPU would care.
+
+    Sources: ``cpu_offload_pin_memory`` in stage_1_and_2.py, ``offload_optimizer_pin_memory`` in stage3.py.
+    """
+    if not torch.cuda.is_available() or _optimizer_offload(optimizer) is None:
+        return None
+    kept = (
+        getattr(optimizer, name, None) for name in ("single_partition_of_fp32_groups", "grad_partitions_flat_buffer")
+    )
+    return any(tensor.is_pinned() for tensor in _tensors(kept) if tensor.device.type == "cpu")
 
 
 # ------------------------------------------------------------------------------------------------------- what is held

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
 from ds_lint.facts import Facts
-from ds_lint.facts.smoke import CPU, Adaptation, Check, RankEnd, Verdict, worst
+from ds_lint.facts.smoke import CPU, CUDA, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
-from ds_lint.smoke.client import CouldNotRun, Pool
+from ds_lint.smoke.client import CouldNotRun
 from ds_lint.smoke.failing import Failure, failure
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.keeping import keep
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ds_lint.config import Config
+    from ds_lint.smoke.client import Pool
+    from ds_lint.smoke.launched import Launched
     from ds_lint.smoke.messages import Ended
     from ds_lint.source.document import Document
 
+    Runner = Pool | Launched  # who makes the ranks of a run
 STEPS, STEPS_AFTER = 3, 2
 RANKS = 2
 MOST_RANKS = 64  # that somebody may start on one machine for a try
@@ -44,6 +47,8 @@ class Wish(NamedTuple):
     seconds: float = SECONDS
     builds_ops: bool = False
     keep: str | None = None  # a folder to leave everything in
+    mode: str = CPU
+    is_real_world: bool = False  # a launcher started the ranks, as many as the user has
 
 
 class _Run:
@@ -54,7 +59,14 @@ class _Run:
         self.wish = wish
         self.folder = folder
         self.began = time.monotonic()
-        self.changes = adapt(config, folder, ranks=wish.ranks, mode=CPU, steps=STEPS + STEPS_AFTER)
+        self.changes = adapt(
+            config,
+            folder,
+            ranks=wish.ranks,
+            mode=wish.mode,
+            steps=STEPS + STEPS_AFTER,
+            is_real_world=wish.is_real_world,
+        )
         self.asked = _asked(config, self.changes, wish.ranks)
         self.optimizer = _of_script(self.asked)
         if self.optimizer is not None:
@@ -67,6 +79,7 @@ class _Run:
             model=config.facts.model.config if config.facts.model is not None else None,
             sizes=_sizes(self.asked),
             world_size=wish.ranks,
+            mode=wish.mode,
             edits=self.changes.edits,
             training=self.changes.training,
             steps=STEPS,
@@ -83,7 +96,7 @@ class _Run:
 
 
 def prove(
-    pool: Pool,
+    pool: Runner,
     document: Document,
     *,
     stack: str | None,
@@ -95,6 +108,8 @@ def prove(
     """Train with the config of a document, and say what it showed."""
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
+        if wish.is_real_world and facts.world_size is None:
+            facts = _of_world(facts, wish.ranks)
         config = linting.config_of(document, target=target, stack=stack or _stack(document, target, facts), facts=facts)
         if facts.training is None and config.stack != "deepspeed":
             config = agreeing(config)
@@ -107,7 +122,7 @@ def prove(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prove(pool: Pool, run: _Run, on_phase: Callable[[str, str], None] | None) -> Verdict:
+def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> Verdict:
     if (obstacle := _obstacle(run)) is not None:
         return _verdict(pool, run, [], status="error", error=obstacle)
     try:
@@ -169,7 +184,7 @@ def _all(ended: Ended) -> list[Evidence]:
     return [evidence for evidence in ended.evidence if evidence is not None]
 
 
-def _failed(pool: Pool, run: _Run, failed: Failure) -> Verdict:
+def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
     """The verdict on a run that did not come to its end: refused by the libraries, or not to be made here."""
     log = pool.keep_log(run.folder)
     if failed.stage is None:
@@ -188,7 +203,7 @@ def _failed(pool: Pool, run: _Run, failed: Failure) -> Verdict:
 
 
 def _verdict(
-    pool: Pool, run: _Run, checks: list[Check], *, status: str, error: str | None = None, log: str | None = None
+    pool: Runner, run: _Run, checks: list[Check], *, status: str, error: str | None = None, log: str | None = None
 ) -> Verdict:
     trained = _all(run.ended[0]) if run.ended else []
     first = trained[0] if trained else None
@@ -213,6 +228,7 @@ def _verdict(
         versions=pool.known_versions,
         error=error,
         log=log,
+        peak_bytes=[one.peak_bytes for one in trained] if run.job.mode == CUDA else [],
     )
 
 
@@ -235,6 +251,13 @@ def _stack(document: Document, target: Target, facts: Facts) -> str:
         return "trainer"
     stacks = linting.config_of(document, target=target, facts=facts).stacks
     return "deepspeed" if "deepspeed" in stacks else "trainer"
+
+
+def _of_world(facts: Facts, ranks: int) -> Facts:
+    """The same facts, and how many ranks there are."""
+    known = Facts(world_size=ranks, nodes=facts.nodes, training=facts.training)
+    known.model = facts.model
+    return known
 
 
 def _asked(config: Config, changes: Changes, ranks: int) -> Asked:

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ds_lint.facts.smoke import CPU, FAKE
-from ds_lint.smoke import ops
+from ds_lint.facts.smoke import CPU, CUDA, FAKE
+from ds_lint.smoke import meeting, ops
+from ds_lint.smoke.rendezvous import environment
 from ds_lint.smoke.traces import port_of
 
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Job
 
 _PATIENCE = timedelta(minutes=30)  # of a collective; what hangs is ended from outside, long before
+
+
+class NoGpu(RuntimeError):  # noqa: N818 - it is the GPU that is not there
+    """A rank for which there is no GPU; the message says how to start it."""
 
 
 def set_up(job: Job, rank: int) -> None:
@@ -38,6 +43,9 @@ def set_up(job: Job, rank: int) -> None:
     ops.install(builds=job.builds_ops)
     if job.mode == CPU:
         _pass_for_a_gpu()
+    elif job.mode == CUDA:
+        _take_gpu(job.seat.local_rank if job.seat is not None else rank)
+    torch._dynamo.config.disable = True  # noqa: SLF001 - Muon's kernels would be compiled when they are first used
     _join(job, rank)
 
 
@@ -60,6 +68,12 @@ def _variables(job: Job, rank: int) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "WANDB_MODE": "disabled",
     }
+    if job.seat is not None:
+        variables |= environment(job.seat)
+        if job.seat.nodes > 1:
+            del variables["GLOO_SOCKET_IFNAME"]
+    if job.mode == CUDA:
+        variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else cuBLAS may add in another order
     if job.mode == CPU:
         variables |= {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
     return variables
@@ -72,9 +86,27 @@ def _join(job: Job, rank: int) -> None:
 
         torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=job.world_size)
         return
-    store = torch.distributed.FileStore(os.path.join(job.folder, f"meeting-{job.part}"), job.world_size)
+    if job.seat is not None:
+        store = meeting.store_of(job.seat, f"{os.path.basename(job.folder)}/{job.part}", job.seconds)
+    else:
+        store = torch.distributed.FileStore(os.path.join(job.folder, f"meeting-{job.part}"), job.world_size)
     backend = "gloo" if job.mode == CPU else "nccl"
     torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=job.world_size, timeout=_PATIENCE)
+
+
+def _take_gpu(local_rank: int) -> None:
+    """Compute on the GPU of this rank, as DeepSpeed will: the one that has its number on the node."""
+    seen = torch.cuda.device_count()
+    if local_rank >= seen:
+        raise NoGpu(
+            f"this is rank {local_rank} of its node, and sees {seen} GPU{'s' * (seen != 1)}: start one rank per GPU, "
+            "and let each see all GPUs of its node (with srun no --gpus-per-task)"
+        )
+    torch.cuda.set_device(local_rank)
+    torch.cuda.reset_peak_memory_stats()
+    # A run that resumes is to repeat its losses bitwise, which only deterministic kernels do.
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # with NaN, also what pads DeepSpeed's partitions
 
 
 def _pass_for_a_gpu() -> None:
@@ -88,7 +120,6 @@ def _pass_for_a_gpu() -> None:
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
     torch.Tensor.pin_memory = lambda tensor, *_device: tensor  # needs a GPU
-    torch._dynamo.config.disable = True  # noqa: SLF001 - Muon's kernels would be compiled when they are first used
     gloo = (str(Backend.GLOO), accelerate.state.DistributedType.MULTI_GPU)
     accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo  # noqa: SLF001 - it finds none without a GPU
     for module in (accelerate.state, transformers.training_args):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.facts.smoke import Check, Held
+from ds_lint.facts.smoke import CUDA, Check, Held
 from ds_lint.smoke import schedules
 from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
 from ds_lint.switches import is_on
@@ -118,7 +118,8 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
     if promise is None or promise.value == 0:
         return
     if runs.world_size == 1:
-        yield _skipped("parameters", promise.key, "one rank has nobody to share with: sharding was not verified")
+        verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding was not verified"
+        yield _skipped("parameters", promise.key, f"one rank has nobody to share with: {verified}")
         return
     if (copies := ranks_of_a_copy(asked.final)) > 1:
         yield _skipped(
@@ -275,6 +276,34 @@ def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
             if observed != promise.value
             else "nothing was written to the NVMe files",
             adapted=f"{ZERO}.offload_{'optimizer' if what == 'optimizer' else 'param'}.nvme_path" in runs.adapted,
+        )
+
+
+def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Where the tensors of an offloaded optimizer are, which only a GPU shows: a CPU has no other place."""
+    promise = asked.optimizer_offload
+    if runs.job.mode != CUDA or promise is None or promise.value != "cpu" or runs.engine.offloads_optimizer != "cpu":
+        return
+    devices = runs.train[0].devices
+    observed = {kind: devices[kind] for kind in ("master weights", *_states(runs)) if devices.get(kind)}
+    elsewhere = sorted(kind for kind, found in observed.items() if found != ["cpu"])
+    yield _checked(
+        "offload",
+        promise,
+        observed,
+        not elsewhere,
+        kept=f"the {' and '.join(observed)} of the optimizer are tensors in host memory",
+        broken=f"the {' and '.join(elsewhere)} of the optimizer are tensors on the GPU",
+    )
+    if asked.final.value(ZERO, "offload_optimizer", "pin_memory") is True:
+        yield _checked(
+            "offload",
+            asked.promise(True, ZERO, "offload_optimizer", "pin_memory"),
+            runs.engine.is_pinned,
+            bool(runs.engine.is_pinned),
+            bad="warn",
+            kept="the host memory of the optimizer is page-locked",
+            broken="none of the host memory of the optimizer is page-locked",
         )
 
 
@@ -634,6 +663,7 @@ _PROPERTIES: tuple[Verify, ...] = (
     _sharding,
     _persistence,
     _offload,
+    _placement,
     _dtypes,
     _loss,
     _overflow,

@@ -9,9 +9,10 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
-from ds_lint.facts.smoke import Step
+from ds_lint.facts.smoke import CUDA, Step
 from ds_lint.smoke import probes
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Watch:
         evidence.engine = probes.describe(engine)
         for kind, holding in probes.holdings(engine).items():
             self._keep(kind, holding)
+        if self.job.mode == CUDA:
+            evidence.peak_bytes = torch.cuda.max_memory_allocated()
         evidence.persistent_elements = probes.persistent_elements(engine)
         evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)

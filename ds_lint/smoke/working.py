@@ -1,0 +1,74 @@
+"""One rank of a run: does its part of the job and writes down what it saw, however far it came."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from ds_lint.smoke import aio, exporting, kernels, pybind, rank, reading, recording, with_deepspeed, with_trainer
+from ds_lint.smoke.job import EXPORT, Evidence, Job, Raised
+from ds_lint.smoke.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FOR_LIBRARIES = (aio.__file__, kernels.__file__, pybind.__file__, recording.__file__)
+_OURS = os.path.dirname(os.path.abspath(__file__))
+
+
+def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
+    """Be rank ``number`` of the job. ``say`` gets the name of every phase that begins."""
+    evidence = Evidence(number)
+    clock = _Clock(evidence, say)
+    log: recording.Log | None = None
+    try:
+        if job.part == EXPORT:
+            clock.enter("load the saved model")
+            evidence.exported = exporting.inspect(job)
+            evidence.real_shapes = exporting.real_shapes(job)
+        else:
+            clock.enter("load")
+            config, log = reading.prepared(job)
+            clock.enter("meet")
+            rank.set_up(job, number)
+            recording.watch()
+            watch = Watch(job, evidence, clock.enter)
+            train = with_deepspeed.train if job.stack == "deepspeed" else with_trainer.train
+            train(job, number, config, watch)
+        clock.enter("done")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
+        traceback.print_exc()
+        evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
+    if log is not None:
+        evidence.unread = reading.unread(job, log) if evidence.phase == "done" else []
+        evidence.stand_ins = rank.stand_ins()
+    return evidence
+
+
+class _Clock:
+    """Says which phase a rank is in, and keeps the seconds of each."""
+
+    def __init__(self, evidence: Evidence, say: Callable[[str], None]) -> None:
+        self._evidence = evidence
+        self._say = say
+        self._since = time.perf_counter()
+
+    def enter(self, phase: str) -> None:
+        now = time.perf_counter()
+        seconds = self._evidence.seconds
+        seconds[self._evidence.phase] = seconds.get(self._evidence.phase, 0.0) + now - self._since
+        self._evidence.phase, self._since = phase, now
+        self._say(phase)
+
+
+def _where(error: BaseException) -> str:
+    """The innermost frame, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if it is ours.
+
+    What stands for a dict or a kernel of the libraries raises what they would.
+    """
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename not in _FOR_LIBRARIES]
+    if not frames or frames[-1].filename.startswith(_OURS):
+        return ""
+    return f"{frames[-1].filename.rpartition('site-packages/')[2]}:{frames[-1].lineno} {frames[-1].name}"
