@@ -67,6 +67,13 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     return _raised(job, *next(iter(raised.items())))
 
 
+def as_told(end: RankEnd) -> RankEnd:
+    """The end of a rank without what it says of the one that failed before it."""
+    if end.exit == "exception" and _OF_PEERS.search(end.error or ""):
+        return end._replace(exit="ended", error="another rank was gone")
+    return end
+
+
 def _killed(end: RankEnd) -> Failure:
     hint = ", which is usually what the system does when memory runs out" if end.error == "SIGKILL" else ""
     return Failure(f"rank {end.rank} was killed by {end.error} while it was in {end.phase}{hint}", None, end.rank, None)

@@ -18,7 +18,7 @@ _LONGEST_BUILD = 3600.0  # seconds, where the system does not tell who has a fil
 
 def settle() -> list[str]:
     """Let ranks build where torch always does, whatever their home; the paths of the locks of DeepSpeed's ops."""
-    from deepspeed.ops.op_builder import ALL_OPS
+    from deepspeed.ops.op_builder.all_ops import ALL_OPS
 
     builds = os.environ[_FOLDER] = _folder()
     names = {builder.name for builder in ALL_OPS.values() if builder is not None}

@@ -16,7 +16,7 @@ from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.client import CouldNotRun
-from ds_lint.smoke.failing import Failure, failure
+from ds_lint.smoke.failing import Failure, as_told, failure
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.keeping import keep
 from ds_lint.smoke.reading import apply
@@ -238,7 +238,7 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
     for part in ended:
         for end in part.ends:
             if end.rank not in found or found[end.rank].exit == "ok":
-                found[end.rank] = end
+                found[end.rank] = as_told(end)
     return list(found.values())
 
 

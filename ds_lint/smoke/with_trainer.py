@@ -56,7 +56,8 @@ def _samples(job: Job, arguments: TrainingArguments) -> int:
     """Enough for every step of all ranks."""
     steps = job.steps + job.steps_after + 1
     micro_steps = steps * arguments.gradient_accumulation_steps
-    return max(job.world_size, math.ceil(micro_steps * arguments.per_device_train_batch_size * job.world_size))
+    samples: float = micro_steps * arguments.per_device_train_batch_size * job.world_size
+    return max(job.world_size, math.ceil(samples))
 
 
 def _parameters(trainer: Trainer) -> list[Parameter]:

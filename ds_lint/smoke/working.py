@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
@@ -39,7 +40,8 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             train(job, number, config, watch)
         clock.enter("done")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
+            traceback.print_exc()
         evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
     if log is not None:
         evidence.unread = reading.unread(job, log) if evidence.phase == "done" else []
