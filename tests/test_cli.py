@@ -144,7 +144,7 @@ def test_paths_may_stand_before_and_behind_options(run, tmp_path):
 def test_an_unknown_rule_is_2_and_says_which_was_meant(run, write):
     write(**{"clean.json": CLEAN})
     assert_wrong_rule(run("check", "clean.json", "--select", "unknown-keys"), "unknown-keys; did you mean unknown-key?")
-    assert_wrong_rule(run("check", "clean.json", "--ignore", "DS999"), "DS999; `ds-lint rules` lists them")
+    assert_wrong_rule(run("check", "clean.json", "--ignore", "XY999"), "XY999; `ds-lint rules` lists them")
 
 
 def assert_wrong_rule(result, said):

@@ -95,7 +95,7 @@ def test_a_rule_in_preview_is_off_and_there_is_none_yet(run, write):
 
 
 def test_a_rule_that_there_is_not_is_2_even_where_there_is_nothing_to_judge(run):
-    assert_wrong(run("check", "--select", "DS999"), "there is no rule DS999; `ds-lint rules` lists them")
+    assert_wrong(run("check", "--select", "XY999"), "there is no rule XY999; `ds-lint rules` lists them")
     assert run("check", "--gpu", "abacus").returncode == 2
 
 
@@ -208,12 +208,12 @@ def test_standard_input_has_the_settings_of_its_name(run, write):
 @pytest.mark.parametrize("name", ["pyproject.toml", "ds-lint.toml"])
 def test_settings_that_there_are_not_are_2(run, write, name):
     table = "[tool.ds-lint]\n" if name == "pyproject.toml" else ""
-    write({name: f'{table}selct = ["DS1"]\nworld-size = 0\nignore = ["DS999"]\n', "a.json": CLEAN})
+    write({name: f'{table}selct = ["DS1"]\nworld-size = 0\nignore = ["XY999"]\n', "a.json": CLEAN})
     assert_wrong(
         run("check", "a.json"),
         f'{name}: unknown setting "selct", did you mean "select"?',
         f"{name}: world-size is a whole number of at least 1, not 0",
-        f"{name}: ignore[0]: there is no rule DS999; `ds-lint rules` lists them",
+        f"{name}: ignore[0]: there is no rule XY999; `ds-lint rules` lists them",
     )
 
 
