@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import CUDA, Check, Held
 from ds_lint.smoke import schedules
-from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.smoke.asked import BATCH, GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.spelling import is_comment
 from ds_lint.switches import is_on
 from ds_lint.tree import dotted
 
@@ -26,6 +27,14 @@ _RECIPE = (
 _IN_ORDER = (
     "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
     "another; set that to false."
+)
+_IN_FILES = (
+    "The fp32 weights lie in NVMe files, and zero_to_fp32 does not look there; save the model itself, or keep the "
+    "optimizer in host memory."
+)
+_ADAGRAD = (
+    "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
+    "partition; take another optimizer."
 )
 _ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 _TOLERANCE = 1e-6  # relative, of learning rates
@@ -88,6 +97,14 @@ def _checked(
     return Check(id, status, promise.key, promise.value, observed, unit, message, "" if is_kept else help, adapted)
 
 
+def _spelling(asked: Asked, promise: Promise) -> str:
+    """How to write a mistyped key that made a promise."""
+    for meant, written in asked.written_as.items():
+        if promise.key is not None and (promise.key == written or promise.key.startswith(f"{written}.")):
+            return f"Write it as `{meant}{promise.key[len(written) :]}`."
+    return ""
+
+
 def _skipped(id: str, key: str | None, why: str) -> Check:
     return Check(id, "skip", key, None, None, None, why)
 
@@ -108,7 +125,7 @@ def _stage(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"the engine runs ZeRO stage {stage}",
         broken=f"`{promise.key}` asks for ZeRO stage {promise.value}, and the engine runs stage {stage}"
         + (": every rank holds everything" if stage == 0 else ""),
-        help=f"Write it as `{ZERO}.stage`." if promise.key and not promise.key.startswith(f"{ZERO}.") else "",
+        help=_spelling(asked, promise),
     )
 
 
@@ -148,10 +165,11 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
             kept=f"each rank holds {elements:,} elements of {kind}"
             + (f", 1/{ranks} of {whole:,}" if elements < whole else ""),
             broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, and stage {stage} on {ranks} ranks "
-            f"promises {elements:,}",
+            f"promises {elements:,} of the model's {whole:,}",
+            help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
-    yield from _gradients(asked, runs, whole, part)
+    yield from _gradients(asked, runs, whole, part, in_memory)
 
 
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
@@ -161,7 +179,7 @@ def _states(runs: Runs) -> list[str]:
     return [kind for kind in runs.train[0].held if kind not in ("parameters", "master weights", "gradients")]
 
 
-def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Check]:
+def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
     """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
 
     A parameter that the border between two ranks goes through is kept whole by both of them in stage 2.
@@ -172,7 +190,7 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Chec
     observed = in_window or runs.held("gradients")
     if stage == 1 and not in_window:
         return
-    most = whole if stage == 1 else part
+    most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
     if stage == 2 and in_window:
         most += max(parameter.elements for parameter in runs.train[0].parameters)
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
@@ -272,9 +290,10 @@ def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
             else f"the optimizer works in {place[promise.value]}"
             + (f" ({runs.train[0].swapped_bytes:,} bytes of rank 0)" if observed == "nvme" else ""),
             broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
-            f"{what} {'stay on' if observed is None else 'go to'} {place[observed]}"
+            f"{what} {_goes(what, observed)} {place[observed]}"
             if observed != promise.value
             else "nothing was written to the NVMe files",
+            help=_spelling(asked, promise) or _offloading_stage(what, promise.value, engine.stage),
             adapted=f"{ZERO}.offload_{'optimizer' if what == 'optimizer' else 'param'}.nvme_path" in runs.adapted,
         )
 
@@ -307,6 +326,19 @@ def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
         )
 
 
+def _goes(what: str, place: str | None) -> str:
+    """The verb of what is offloaded, or is not."""
+    verb = "stay on" if place is None else "go to"
+    return verb if what == "parameters" else {"stay on": "stays on", "go to": "goes to"}[verb]
+
+
+def _offloading_stage(what: str, place: str, stage: int) -> str:
+    """The stages that offload it, where another one runs."""
+    if stage < 3 and (what == "parameters" or place == "nvme"):
+        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
+    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
+
+
 # ----------------------------------------------------------------------------------------------------------- precision
 
 
@@ -320,34 +352,40 @@ def _dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
         observed = evidence.dtypes.get(kind)
         if promise is None or not observed:
             continue
-        yield _dtype(kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
+        yield _dtype(asked, kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
     promise = asked.communication_dtype
     if promise is not None:
-        yield _dtype("communication", promise, [runs.engine.communication_dtype], adapted=False)
+        yield _dtype(asked, "communication", promise, [runs.engine.communication_dtype], adapted=False)
 
 
-def _dtype(kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+def _dtype(asked: Asked, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+    what = "gradients are reduced in" if kind == "communication" else f"{kind} are"
     return _checked(
         "dtypes",
         promise,
         observed,
         observed == [promise.value],
-        kept=f"{kind} are {promise.value}" if kind != "communication" else f"gradients are reduced in {promise.value}",
-        broken=f"{kind} are {' and '.join(observed)}, and the config asks for {promise.value}",
+        kept=f"{what} {promise.value}",
+        broken=f"{what} {' and '.join(observed)}, and the config asks for {promise.value}",
+        help=_spelling(asked, promise),
         adapted=adapted,
     )
 
 
 def _loss(asked: Asked, runs: Runs) -> Iterator[Check]:
-    losses = [step.loss for one in runs.train for step in one.steps]
-    bad = [loss for loss in losses if not math.isfinite(loss)]
+    steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
+    bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
+    number = sum(not all(map(math.isfinite, step)) for step in steps)
+    kind = "not a number" if any(map(math.isnan, bad)) else "infinite"
     yield _checked(
         "loss",
         Promise("finite", asked.dtype.key),
-        losses[: len(runs.train[0].steps)],
+        [step[0] for step in steps],
         not bad,
-        kept=f"the loss of all {len(runs.train[0].steps)} steps is finite",
-        broken=f"the loss of {len(bad)} of {len(losses)} steps is {bad[0] if bad else ''}",
+        kept=f"the loss of all {len(steps)} steps is finite",
+        broken=f"the loss of {number} of {len(steps)} steps is {kind}",
+        help="The model is small and its data are made up, so that the config is to blame: look at the learning rate, "
+        "its warm-up, and the precision.",
     )
 
 
@@ -371,14 +409,20 @@ def _overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
         + (f", the first {skipped} skipped while the loss scale came down" if skipped else ""),
         broken=f"all {len(steps)} steps overflowed and were skipped: the loss scale "
         + (
-            f"stays {scales[-1]:g}, so no step will ever be made"
+            f"stays {_scale(scales[-1])}, so no step will ever be made"
             if asked.is_loss_scale_static and scales[-1] is not None
-            else f"went from {scales[0] or 0:g} to {scales[-1] or 0:g} and has to come down further"
+            else f"came down from {_scale(scales[0])} to {_scale(scales[-1])} and has to come down further"
         ),
         help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
         if asked.is_loss_scale_static
-        else "",
+        else "Set `fp16.initial_scale_power` to 16 or less, and the first steps are made.",
     )
+
+
+def _scale(scale: float | None) -> str:
+    """A loss scale as people think of it: a power of two."""
+    power = math.log2(scale) if scale else 0.5
+    return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
 # ------------------------------------------------------------------------------------- batch, learning rate, clipping
@@ -390,7 +434,8 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     engine = runs.engine
     observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
-    key = next((name for name in ("train_batch_size", "train_micro_batch_size_per_gpu") if asked.key(name)), None)
+    keys = [key for name in BATCH if (key := asked.key(name)) is not None]
+    key = next((key for key in keys if key in asked.written_as.values()), keys[0] if keys else None)
     real = (
         f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
         if runs.real_batch
@@ -405,6 +450,7 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"a step takes {_product(observed, runs.world_size)} samples{real}",
         broken=f"a step takes {_product(observed, runs.world_size)} samples, and the config asks for "
         f"{_product(promised, runs.world_size)}",
+        help=next(filter(None, (_spelling(asked, Promise(None, asked.key(name))) for name in BATCH)), ""),
         adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
     )
 
@@ -497,6 +543,11 @@ def _listed(rates: list[float]) -> str:
     return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
+def _exact(losses: list[float]) -> str:
+    """Losses with so many digits that those of other bits look different."""
+    return ", ".join(f"{loss:.9g}" for loss in losses)
+
+
 def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
     promise, observed = asked.clipping, runs.engine.clipping
     if promise is None:
@@ -520,6 +571,7 @@ def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
         broken=f"gradients are {f'clipped to a norm of {observed:g}' if observed else 'not clipped'}, and "
         f"{'max_grad_norm' if asked.argument('max_grad_norm') is not None else f'`{promise.key}`'} asks for "
         f"{promise.value:g}",
+        help=_spelling(asked, promise),
     )
 
 
@@ -555,7 +607,7 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
         f"{len(before)} losses bitwise",
         broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else f", and the next losses are {_listed(after)} instead of {_listed(before)}"),
+        + ("" if are_equal else f", and the next losses are {_exact(after)} instead of {_exact(before)}"),
         help="DeepSpeed does not put NVMe states back: resume with the optimizer in host memory, or not at all."
         if offload and offload.value == "nvme"
         else "",
@@ -617,19 +669,19 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
     masters, recovered = runs.train[0].masters, runs.exported.recovered
     wrong = [name for name, digest in masters.items() if (recovered or {}).get(name) != digest]
     is_shuffled = is_on(asked.final, *_ROUND_ROBIN)
+    offload = asked.optimizer_offload
+    is_swapped = offload is not None and offload.value == "nvme"
+    blamed = asked.key(*_ROUND_ROBIN) if is_shuffled else offload.key if offload is not None and is_swapped else None
     yield _checked(
         "recovery",
-        Promise(
-            "zero_to_fp32 gives the fp32 weights",
-            asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else asked.stage.key,
-        ),
+        Promise("zero_to_fp32 gives the fp32 weights", (wrong and blamed) or asked.stage.key),
         f"{len(masters) - len(wrong)} of {len(masters)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
-        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and others for the rest"),
-        help=_IN_ORDER if is_shuffled else "",
+        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
+        help=_IN_ORDER if is_shuffled else _IN_FILES if is_swapped else "",
     )
 
 
@@ -638,11 +690,20 @@ def _keys(asked: Asked, runs: Runs) -> Iterator[Check]:
     unread = set(runs.train[0].unread)
     if runs.resumed is not None:
         unread &= set(runs.resumed[0].unread)
-    unknown = {dotted(visit.path) for visit in asked.config.unknown}
-    strange = sorted(unread & unknown)
-    rest = sorted(unread - unknown)
+    unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in asked.config.unknown}
+    strange = sorted(key for key in unread if unknown.get(key) is False)
+    rest = sorted(unread - unknown.keys())
     for key in strange:
-        yield Check("keys", "warn", key, "read", "never read", None, f"nothing has read `{key}` during the run")
+        yield Check(
+            "keys",
+            "warn",
+            key,
+            "read",
+            "never read",
+            None,
+            f"nothing has read `{key}` during the run",
+            "Delete the key, or write the one that is meant.",
+        )
     yield Check(
         "keys",
         "pass",
