@@ -600,14 +600,14 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     yield _checked(
         "resume",
         promise,
-        f"{whole - len(lost)} of {whole} tensors, losses {_listed(after)}",
+        f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
         not lost and are_equal,
         unit="tensors",
         kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses bitwise",
         broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else f", and the next losses are {_exact(after)} instead of {_exact(before)}"),
+        + ("" if are_equal else ", and its next losses are not those of the run that went on"),
         help="DeepSpeed does not put NVMe states back: resume with the optimizer in host memory, or not at all."
         if offload and offload.value == "nvme"
         else "",
