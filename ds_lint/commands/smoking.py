@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ds_lint.smoke.proving import Runner
 
 _RUN_RULES = "DS9"
+_REFUSED = "run-is-refused"
+_WITHOUT_EFFECT = ("ignored", "no-effect")  # of a section: what it asks for does not happen
 _BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
 
 
@@ -235,7 +237,7 @@ def add_findings(report: FileReport, found: list[Finding]) -> None:
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message
-        if not any(one.effect == finding.effect and not _is_milder(one, finding) for one in foretold):
+        if not any(_says_the_same(one, finding) and not _is_milder(one, finding) for one in foretold):
             new.append(finding)
     report.add(new)
 
@@ -247,7 +249,16 @@ def _is_milder(earlier: Finding, finding: Finding) -> bool:
 
 def _foretells(earlier: Finding, finding: Finding) -> bool:
     """Whether a finding of a run is what an earlier one has foretold."""
-    if finding.name == "run-is-refused":
+    if finding.name == _REFUSED:
         stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
         return earlier.effect == "rejected" and earlier.stage in stages
-    return (earlier.key == finding.key or earlier.span == finding.span) and earlier.severity != "info"
+    is_of_section = earlier.effect in _WITHOUT_EFFECT and (finding.key or "").startswith(f"{earlier.key}.")
+    is_there = earlier.key == finding.key or earlier.span == finding.span
+    return (is_there or is_of_section) and earlier.severity != "info"
+
+
+def _says_the_same(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run adds nothing to one that has foretold it."""
+    return earlier.effect == finding.effect and (
+        earlier.key == finding.key or earlier.span == finding.span or finding.name == _REFUSED
+    )
