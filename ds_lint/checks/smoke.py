@@ -49,10 +49,10 @@ def parameters_stay_whole(config: Config) -> Iterator[Problem]:
     yield from _problems(config, NO_EFFECT, "persistence")
 
 
-@rule("DS905", "offload-does-not-happen", severity="error", effects=("ignored",))
+@rule("DS905", "offload-does-not-happen", severity="error", effects=("no-effect",))
 def offload_does_not_happen(config: Config) -> Iterator[Problem]:
     """Something is to be offloaded and is not, or to another place."""
-    yield from _problems(config, IGNORED, "offload")
+    yield from _problems(config, NO_EFFECT, "offload")
 
 
 @rule("DS906", "other-dtype-runs", severity="error", effects=("wrong-result",))
@@ -123,6 +123,12 @@ def real_world_does_not_fit(config: Config) -> Iterator[Problem]:
     """What rank 0 of the user's real number of ranks shows."""
     for check in _broken(config, "world"):
         yield _problem(config, check, rejected("initialize") if check.observed is None else WRONG_RESULT)
+
+
+@rule("DS917", "loss-is-not-scaled", severity="error", effects=("wrong-result",))
+def loss_is_not_scaled(config: Config) -> Iterator[Problem]:
+    """Gradients are divided by a loss scale that the loss was not multiplied by."""
+    yield from _problems(config, WRONG_RESULT, "loss-scale")
 
 
 def _problems(config: Config, outcome: Outcome, *ids: str) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from ds_lint.choice import choose
 from ds_lint.commands import progress
 from ds_lint.facts import Facts, Sources
 from ds_lint.facts.smoke import CPU, CUDA
+from ds_lint.finding import SEVERITIES
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.smoke import devices, launching
 from ds_lint.smoke.batch_script import sbatch
@@ -234,9 +235,14 @@ def add_findings(report: FileReport, found: list[Finding]) -> None:
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message
-        if not any(one.effect == finding.effect for one in foretold):
+        if not any(one.effect == finding.effect and not _is_milder(one, finding) for one in foretold):
             new.append(finding)
     report.add(new)
+
+
+def _is_milder(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run is worse than what was foretold, so that it has to count too."""
+    return SEVERITIES.index(earlier.severity) > SEVERITIES.index(finding.severity)
 
 
 def _foretells(earlier: Finding, finding: Finding) -> bool:
@@ -244,4 +250,4 @@ def _foretells(earlier: Finding, finding: Finding) -> bool:
     if finding.name == "run-is-refused":
         stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
         return earlier.effect == "rejected" and earlier.stage in stages
-    return earlier.key == finding.key and earlier.severity != "info"
+    return (earlier.key == finding.key or earlier.span == finding.span) and earlier.severity != "info"

@@ -24,6 +24,8 @@ GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
+_ADAM = ("exp_avg", "exp_avg_sq")
+_STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
 _OF_SCHEDULE = ("lr_scheduler_type", "warmup_steps", "warmup_ratio")
 _NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
 _THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
@@ -207,22 +209,35 @@ class Asked:
     @property
     def threshold(self) -> Promise:
         """The size up to which ZeRO-3 keeps a parameter whole on every rank, as the user's run has it."""
-        path = (ZERO, "stage3_param_persistence_threshold")
-        node = self.config.root.at(path) or self.config.root.at((ZERO, "param_persistence_threshold"))
-        value = number_of(node) if node is not None else None
-        prepared = _whole(value) if value is not None else _THRESHOLD if node is None else None
-        return self.promise(prepared, *path)
+        for name in ("stage3_param_persistence_threshold", "param_persistence_threshold"):
+            path = (ZERO, name)
+            if self.config.root.at(path) is None:
+                continue
+            filled: Any = prepare(self.config).config
+            for part in path:
+                filled = filled.get(part) if isinstance(filled, dict) else None
+            return self.promise(int(filled) if isinstance(filled, (int, float)) else None, *path)
+        return self.promise(_THRESHOLD, ZERO, "stage3_param_persistence_threshold")
 
     @property
     def model_threshold(self) -> int:
         """How many elements ZeRO-3 keeps whole in all."""
-        return _whole(self.number(ZERO, "stage3_model_persistence_threshold")) or _NO_LIMIT
+        most = _whole(self.number(ZERO, "stage3_model_persistence_threshold"))
+        return _NO_LIMIT if most is None else most
 
     @property
     def optimizer(self) -> str | None:
         """The type of the optimizer that the config names; None where the script brings it."""
         value = self.final.value("optimizer", "type")
         return str(value) if value is not None else None
+
+    @property
+    def states(self) -> tuple[str, ...] | None:
+        """What the optimizer keeps of every element; None where nobody knows it."""
+        if self.optimizer is not None:
+            return _STATES.get(self.optimizer.lower())
+        optim = self.argument("optim")
+        return _STATES["adamw"] if optim is None or str(optim).startswith("adamw_torch") else None
 
     @property
     def rate(self) -> Promise | None:

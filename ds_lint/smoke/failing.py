@@ -7,10 +7,13 @@ import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.tree import dotted, walk
+
 if TYPE_CHECKING:
     from ds_lint.facts.smoke import RankEnd
     from ds_lint.smoke.job import Job, Raised
     from ds_lint.smoke.messages import Ended
+    from ds_lint.tree import Node
 
 # What the libraries say when this machine is at fault, and not the config, and what to tell of it.
 _MACHINE = (
@@ -103,6 +106,23 @@ def first_line(text: str) -> str:
     if lines and lines[0].endswith(":"):
         lines[0] = " ".join(lines)
     return lines[0][:500] if lines else "no message"
+
+
+def key_of(failed: Failure, written: Node) -> str | None:
+    """The dotted key path that an error speaks of, if it is in the config as it is written.
+
+    Transformers lists them as ``- ds scheduler.params.warmup_num_steps=3 vs hf ...``; pydantic names a field alone, on
+    the second line.
+    """
+    if failed.raised is None:
+        return None
+    text = failed.raised.text
+    named = re.findall(r"^- ds ([\w.]+)=", text, re.MULTILINE)
+    lines = text.splitlines()
+    if len(lines) > 1 and "validation error" in lines[0]:
+        places = [path for path, _ in walk(written) if path[-1] == lines[1].strip().rpartition(".")[2]]
+        named += [dotted(path) for path in places] if len(places) == 1 else []
+    return next((path for path in named if written.at(tuple(path.split("."))) is not None), None)
 
 
 def _free(folder: str) -> str:

@@ -103,6 +103,10 @@ class Evidence:
     parameters: list[Parameter] = field(default_factory=list)
     engine: Engine | None = None
     steps: list[Step] = field(default_factory=list)
+    samples: list[list[int]] = field(default_factory=list)  # of each forward pass, by step
+    scalings: list[tuple[float, float]] = field(default_factory=list)  # of each loss: by what it was, and should be
+    # Of the gradients that the optimizer was given, by step that was made: the rank's share of the squared norm.
+    squared_norms: list[float] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)  # after the steps
     held_in_window: Held | None = None  # gradients before the last micro step of an accumulation window
     persistent_elements: int = 0

@@ -37,7 +37,7 @@ def describe(engine: Any) -> Engine:
         train_batch_size=engine.train_batch_size(),
         micro_batch_size=engine.train_micro_batch_size_per_gpu(),
         accumulation_steps=engine.gradient_accumulation_steps(),
-        clipping=float(engine.gradient_clipping() or 0.0),
+        clipping=float(getattr(optimizer, "clip_grad", engine.gradient_clipping()) or 0.0),
         optimizer=type(inner_optimizer(engine)).__name__,
         zero_optimizer=type(optimizer).__name__,
         scheduler=type(engine.lr_scheduler).__name__ if engine.lr_scheduler is not None else "",
@@ -176,6 +176,12 @@ def gradients(engine: Any) -> Holding:
     return partitioned if partitioned.elements else Holding(_of_parameters(engine))
 
 
+def squared_norm(optimizer: Any) -> float:
+    """Of the gradients that a step is about to be made with."""
+    gradients = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
+    return sum(float(gradient.detach().double().square().sum()) for gradient in gradients if gradient is not None)
+
+
 def gradients_in_window(engine: Any) -> Holding:
     """The gradients before the last micro step of a window: whole in stage 1, a partition in stage 2."""
     optimizer = engine.optimizer
@@ -254,8 +260,7 @@ def loss_scale(engine: Any) -> float | None:
     optimizer = engine.optimizer
     if not engine.fp16_enabled():
         return None
-    scaler = getattr(optimizer, "loss_scaler", None)
-    scale = getattr(optimizer, "cur_scale", None) or getattr(scaler, "cur_scale", None)
+    scale = getattr(optimizer, "loss_scale", None)
     return float(scale) if scale is not None else None
 
 

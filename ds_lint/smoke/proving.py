@@ -16,7 +16,7 @@ from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.client import CouldNotRun
-from ds_lint.smoke.failing import Failure, as_told, failure
+from ds_lint.smoke.failing import Failure, as_told, failure, key_of
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.keeping import keep
 from ds_lint.smoke.reading import apply
@@ -192,7 +192,7 @@ def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
     check = Check(
         "start",
         "fail",
-        None,
+        key_of(failed, run.config.written),
         "a training of some steps",
         failed.stage,
         None,

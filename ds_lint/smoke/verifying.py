@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.facts.smoke import CUDA, Check, Held
+from ds_lint.facts.smoke import CPU, CUDA, Check, Held
 from ds_lint.smoke import schedules
 from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
 from ds_lint.switches import is_on
@@ -27,8 +27,16 @@ _IN_ORDER = (
     "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
     "another; set that to false."
 )
+_WITHOUT_NVME = (
+    "The checkpoint lacks what is on NVMe: save the weights with "
+    "`zero_optimization.stage3_gather_16bit_weights_on_model_save`."
+)
 _ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 _TOLERANCE = 1e-6  # relative, of learning rates
+_CLIPPED = 0.02  # relative, of norms: those of 16-bit gradients are rounded
+_SUB_GROUP = 1e9  # the default of sub_group_size: deepspeed/runtime/zero/config.py
+_SWAPPABLE = 2**20  # bytes, MIN_SWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py
+_FP32 = 4  # bytes of an element
 
 
 @dataclass
@@ -56,6 +64,11 @@ class Runs:
     def world_size(self) -> int:
         """Ranks of the run."""
         return self.job.world_size
+
+    @property
+    def steps_made(self) -> int:
+        """Steps up to the checkpoint that were not skipped."""
+        return sum(not step.is_skipped for step in self.train[0].steps[: self.job.steps])
 
     def held(self, kind: str) -> list[int]:
         """Elements of a kind by rank."""
@@ -98,6 +111,7 @@ def _skipped(id: str, key: str | None, why: str) -> Check:
 def _stage(asked: Asked, runs: Runs) -> Iterator[Check]:
     promise = asked.stage
     if promise is None:
+        yield _skipped("stage", asked.key(ZERO, "stage"), "which stage the text asks for cannot be told")
         return
     stage = runs.engine.stage
     yield _checked(
@@ -130,13 +144,19 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
     parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
     whole = sum(parameter.elements for parameter in runs.train[0].parameters)
     part = partition(parameters, stage, ranks)
-    in_memory = 0 if asked.optimizer_offload and asked.optimizer_offload.value == "nvme" and stage == 3 else part
+    is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
+    in_memory = _not_swapped(asked, parameters, ranks) if is_swapped else part
     adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
-    expected = {"parameters": part if stage == 3 else whole, "master weights": in_memory}
-    if not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")):  # they keep more than Adam does
-        expected |= dict.fromkeys(_states(runs), in_memory)
+    held = partition(runs.train[0].parameters, stage, ranks) if stage == 3 else whole
+    expected = {"parameters": held, "master weights": in_memory}
+    if not runs.steps_made:
+        yield _skipped("optimizer-states", promise.key, "no step was made, so there are no states to count")
+    elif not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")):  # they keep more than Adam does
+        expected |= dict.fromkeys(asked.states or _states(runs), in_memory)
     if stage == 3 and asked.parameter_offload and asked.parameter_offload.value == "nvme":
         del expected["parameters"]
+        key = asked.parameter_offload.key
+        yield _skipped("parameters", key, "parameters come into memory from NVMe while they are used")
     for kind, elements in expected.items():
         observed = runs.held(kind)
         yield _checked(
@@ -151,7 +171,8 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
             f"promises {elements:,}",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
-    yield from _gradients(asked, runs, whole, part)
+    # What goes to NVMe goes there at the end of a window.
+    yield from _gradients(asked, runs, whole, part if runs.train[0].held_in_window is not None else in_memory)
 
 
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
@@ -159,6 +180,32 @@ _ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 def _states(runs: Runs) -> list[str]:
     return [kind for kind in runs.train[0].held if kind not in ("parameters", "master weights", "gradients")]
+
+
+def _not_swapped(asked: Asked, parameters: list[Parameter], ranks: int) -> int:
+    """Elements of the shares that stay in memory where the optimizer is on NVMe: those of small groups.
+
+    Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
+    deepspeed/runtime/swap_tensor/optimizer_utils.py.
+    """
+    most = asked.number(ZERO, "sub_group_size") or _SUB_GROUP
+    least = max(_SWAPPABLE, asked.number("aio", "block_size") or 0) / _FP32
+    by_group: dict[int, list[int]] = {}
+    for parameter in parameters:
+        by_group.setdefault(parameter.group, []).append(math.ceil(parameter.elements / ranks))
+    return sum(size for shares in by_group.values() for size in _sub_groups(shares, most) if size < least)
+
+
+def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
+    """The sizes of the runs of shares that are worked on together: each ends with the share that reaches the size."""
+    size = 0
+    for share in shares:
+        size += share
+        if size >= most:
+            yield size
+            size = 0
+    if size:
+        yield size
 
 
 def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Check]:
@@ -171,6 +218,9 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Chec
     in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
     observed = in_window or runs.held("gradients")
     if stage == 1 and not in_window:
+        yield _skipped(
+            "gradients", asked.stage.key, "a step of one micro step does not show what stage 1 keeps between"
+        )
         return
     most = whole if stage == 1 else part
     if stage == 2 and in_window:
@@ -217,10 +267,13 @@ def _persistence(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     threshold = asked.threshold
     key = threshold.key or asked.stage.key
-    if runs.real_shapes is None or threshold.value is None:
+    if runs.real_shapes is None:
         yield _skipped(
             "persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model"
         )
+        return
+    if threshold.value is None:
+        yield _skipped("persistence", key, "the threshold is not known before the run")
         return
     whole = sum(runs.real_shapes)
     kept = persistent(runs.real_shapes, threshold.value, asked.model_threshold)
@@ -260,22 +313,28 @@ def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
     ):
         if promise is None:
             continue
-        has_files = observed != "nvme" or what == "parameters" or runs.train[0].swapped_bytes > 0
+        least = _swapped_bytes(asked, runs) if observed == "nvme" else 0
+        swapped = runs.train[0].swapped_bytes
         place = {"cpu": "host memory", "nvme": "NVMe files", None: "the device"}
         yield _checked(
             "offload",
             promise,
             observed,
-            observed == promise.value and has_files,
-            kept=f"the {what} go to {place[promise.value]}"
+            observed == promise.value and swapped >= least,
+            kept=f"the parameters go to {place[promise.value]}"
             if what == "parameters"
             else f"the optimizer works in {place[promise.value]}"
-            + (f" ({runs.train[0].swapped_bytes:,} bytes of rank 0)" if observed == "nvme" else ""),
+            + (f" ({swapped:,} bytes)" if observed == "nvme" else ""),
             broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
-            f"{what} {'stay on' if observed is None else 'go to'} {place[observed]}"
+            + (
+                f"{what} {'stay' if what == 'parameters' else 'stays'} on the device"
+                if observed is None
+                else f"{what} {'go' if what == 'parameters' else 'goes'} to {place[observed]}"
+            )
             if observed != promise.value
-            else "nothing was written to the NVMe files",
-            adapted=f"{ZERO}.offload_{'optimizer' if what == 'optimizer' else 'param'}.nvme_path" in runs.adapted,
+            else f"the NVMe files hold {swapped:,} bytes, and what belongs there takes {least:,}",
+            # On a CPU there is one memory only: where the code puts them shows, and not that it is another place.
+            adapted=runs.job.mode == CPU,
         )
 
 
@@ -305,6 +364,22 @@ def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
             kept="the host memory of the optimizer is page-locked",
             broken="none of the host memory of the optimizer is page-locked",
         )
+
+
+def _swapped_bytes(asked: Asked, runs: Runs) -> int:
+    """The bytes of weights and states that all ranks together have on NVMe, at the least."""
+    everything, ranks = runs.train[0].parameters, runs.world_size
+    parameters = [parameter for parameter in everything if parameter.is_trainable]
+    optimizer, weights = asked.optimizer_offload, asked.parameter_offload
+    swapped = 0
+    if optimizer is not None and optimizer.value == "nvme":
+        shares = partition(parameters, 3, ranks) - _not_swapped(asked, parameters, ranks)
+        swapped += shares * _FP32 * (1 + len(asked.states or ()))
+    if weights is not None and weights.value == "nvme":
+        size = _FP32 if asked.dtype.value == "float32" else _FP32 // 2
+        shares_of_each = (math.ceil(parameter.elements / ranks) * size for parameter in everything)
+        swapped += sum(share for share in shares_of_each if share >= _SWAPPABLE)
+    return ranks * swapped
 
 
 # ----------------------------------------------------------------------------------------------------------- precision
@@ -359,26 +434,55 @@ def _overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
     skipped = sum(step.is_skipped for step in steps)
     scales = [step.loss_scale for step in steps]
     key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else asked.key("fp16", "initial_scale_power")
-    is_stuck = skipped == len(steps)
+    is_static = asked.is_loss_scale_static
+    is_broken = skipped > 0 if is_static else skipped == len(steps)
     yield _checked(
         "overflow",
         Promise("steps that are made", key or asked.dtype.key),
         f"{skipped} of {len(steps)} skipped",
-        not is_stuck,
+        not is_broken,
         unit="steps",
-        bad="fail" if asked.is_loss_scale_static else "warn",
+        bad="fail" if is_static else "warn",
         kept=f"{len(steps) - skipped} of {len(steps)} steps were made"
         + (f", the first {skipped} skipped while the loss scale came down" if skipped else ""),
-        broken=f"all {len(steps)} steps overflowed and were skipped: the loss scale "
+        broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
+        "the loss scale "
         + (
-            f"stays {scales[-1]:g}, so no step will ever be made"
-            if asked.is_loss_scale_static and scales[-1] is not None
+            f"stays {scales[-1] or 0:g}, so {'none' if skipped == len(steps) else 'not all'} will ever be made"
+            if is_static
             else f"went from {scales[0] or 0:g} to {scales[-1] or 0:g} and has to come down further"
         ),
         help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
-        if asked.is_loss_scale_static
+        if is_static
         else "",
+        adapted="fp16.enabled" in runs.adapted,
     )
+
+
+def _loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
+    found = runs.train[0].scalings
+    if asked.dtype.value != "float16" or not found:
+        return
+    applied, divisor = found[0]
+    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else None
+    yield _checked(
+        "loss-scale",
+        Promise(divisor, key or asked.dtype.key),
+        applied,
+        _is_scaled(runs),
+        kept=f"the loss is scaled by {divisor:g}, and the gradients by as much",
+        broken=f"the loss is scaled by {applied:g}, and the gradients are divided by {divisor:g}: they are "
+        f"{divisor / applied if applied else math.inf:g} times too small",
+        help="DeepSpeed scales the loss from stage 1 on: set `zero_optimization.stage` to 1, or use bf16."
+        if runs.engine.stage == 0
+        else "",
+        adapted="fp16.enabled" in runs.adapted,
+    )
+
+
+def _is_scaled(runs: Runs) -> bool:
+    return all(math.isclose(applied, divisor, rel_tol=_CLIPPED) for applied, divisor in runs.train[0].scalings)
 
 
 # ------------------------------------------------------------------------------------- batch, learning rate, clipping
@@ -388,8 +492,7 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     promised = asked.batch(runs.world_size)
     if promised is None:
         return
-    engine = runs.engine
-    observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
+    observed = _batch_of_a_step(asked, runs)
     key = next((name for name in ("train_batch_size", "train_micro_batch_size_per_gpu") if asked.key(name)), None)
     real = (
         f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
@@ -409,6 +512,13 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
+def _batch_of_a_step(asked: Asked, runs: Runs) -> Batch:
+    """What the model was given for the first step, counted in its forward passes."""
+    passes = [one.samples[0] if one.samples else [] for one in runs.train]
+    whole = sum(map(sum, passes)) // ranks_of_a_copy(asked.final)
+    return Batch(whole, max(passes[0], default=0), len(passes[0]))
+
+
 def _product(batch: Batch | None, ranks: int | None) -> str:
     if batch is None:
         return ""
@@ -420,9 +530,11 @@ def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     steps = runs.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
     if any(step.is_skipped for step in steps):
-        return  # a scheduler waits while steps are skipped
+        key = asked.key("scheduler") or asked.key("optimizer", "params", "lr")
+        yield _skipped("learning-rate", key, "the schedule waits while steps are skipped")
+        return
     if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
-        yield from _trainers_rates(asked, observed)
+        yield from _trainers_rates(asked, observed, runs.adapted)
         return
     if (asked.optimizer or "muon").lower() == "muon":
         return  # the script's own, or one with a rate for each kind of parameter
@@ -461,7 +573,7 @@ def _rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _trainers_rates(asked: Asked, observed: list[float]) -> Iterator[Check]:
+def _trainers_rates(asked: Asked, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
     """The same where the training arguments ask for a schedule."""
     wanted = asked.trainers_schedule
     expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
@@ -478,11 +590,12 @@ def _trainers_rates(asked: Asked, observed: list[float]) -> Iterator[Check]:
         Promise(expected, section),
         observed,
         _are_close(observed, expected),
-        bad="warn",
+        bad="fail" if asked.asks_for_schedule or asked.argument("learning_rate") is not None else "warn",
         kept=f"the learning rates are those that the training arguments ask for: {_listed(observed)}",
         broken=f"the training arguments ask for the learning rates {_listed(expected)}, and the run has "
         f"{_listed(observed)}",
         help=help_,
+        adapted="--num_train_epochs" in adapted,
     )
 
 
@@ -499,7 +612,8 @@ def _listed(rates: list[float]) -> str:
 
 def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
     promise, observed = asked.clipping, runs.engine.clipping
-    if promise is None:
+    wrong = _wrongly_clipped(asked, runs, observed if promise is None else promise.value)
+    if promise is None and not wrong:
         if observed:
             yield Check(
                 "clipping",
@@ -511,16 +625,60 @@ def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
                 f"nobody asks for clipping, and the engine clips gradients to a norm of {observed:g} by default",
             )
         return
+    promise = promise or Promise(observed, asked.key("gradient_clipping"))
     yield _checked(
         "clipping",
         promise,
-        observed,
-        math.isclose(observed, promise.value),
-        kept=f"gradients are clipped to a norm of {observed:g}" if observed else "gradients are not clipped",
-        broken=f"gradients are {f'clipped to a norm of {observed:g}' if observed else 'not clipped'}, and "
-        f"{'max_grad_norm' if asked.argument('max_grad_norm') is not None else f'`{promise.key}`'} asks for "
-        f"{promise.value:g}",
+        wrong[0] if wrong and math.isclose(observed, promise.value) else observed,
+        math.isclose(observed, promise.value) and not wrong,
+        kept=_clipped(observed, max((step.gradient_norm or 0.0 for step in runs.train[0].steps), default=0.0)),
+        broken=_misclipped(asked, promise, observed, wrong),
+        help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
+        if asked.argument("max_grad_norm") is not None and promise.key is None
+        else "",
     )
+
+
+def _clipped(norm: float, largest: float) -> str:
+    if not norm:
+        return "gradients are not clipped"
+    return f"gradients are clipped to a norm of {norm:g}" + (
+        "" if largest > norm else f"; here none was larger than {largest:.3g}"
+    )
+
+
+def _misclipped(asked: Asked, promise: Promise, norm: float, wrong: list[float]) -> str:
+    by = "max_grad_norm" if asked.argument("max_grad_norm") is not None else f"`{promise.key or 'gradient_clipping'}`"
+    if wrong and math.isclose(norm, promise.value):
+        asks = f"at most {promise.value:g}" if promise.value else "gradients that are not clipped"
+        return f"a step was made with a gradient of norm {wrong[0]:.3g}, and {by} asks for {asks}"
+    got = f"clipped to a norm of {norm:g}" if norm else "not clipped"
+    return f"gradients are {got}, and {by} asks for {promise.value:g}"
+
+
+def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
+    """The norms of gradients that steps were made with and that are not what this clipping makes of them.
+
+    Each rank clips its share of the gradients; Muon, the 1-bit optimizers and those of MiCS share them otherwise.
+    """
+    if (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")) or asked.number(
+        ZERO, "mics_shard_size"
+    ):
+        return []
+    if not _is_scaled(runs):
+        return []  # all norms are wrong
+    is_shared = runs.engine.stage > 0
+    wrong = []
+    made = [step for step in runs.train[0].steps if not step.is_skipped]
+    for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
+        taken = math.sqrt(sum(squares) if is_shared else squares[0])
+        before = step.gradient_norm
+        if before is None or not math.isfinite(before):
+            continue
+        expected = min(before, norm) if norm else before
+        if not math.isclose(taken, expected, rel_tol=_CLIPPED, abs_tol=1e-6):
+            wrong.append(taken)
+    return wrong
 
 
 # -------------------------------------------------------------------------------------------------- saving and resuming
@@ -544,7 +702,7 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     whole = sum(len(one.fingerprint) for one in runs.train)
     before = [step.loss for step in runs.train[0].steps[runs.job.steps :]]
     after = [step.loss for step in runs.resumed[0].steps]
-    are_equal = before == after or all(map(math.isnan, [*before, *after]))
+    are_equal = len(before) == runs.job.steps_after and (before == after or all(map(math.isnan, [*before, *after])))
     yield _checked(
         "resume",
         promise,
@@ -556,7 +714,7 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
         broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
         + ("" if are_equal else f", and the next losses are {_listed(after)} instead of {_listed(before)}"),
-        help="DeepSpeed does not put NVMe states back: resume with the optimizer in host memory, or not at all."
+        help=f'DeepSpeed does not put NVMe states back: to resume, set `{ZERO}.offload_optimizer.device` to "cpu".'
         if offload and offload.value == "nvme"
         else "",
     )
@@ -584,8 +742,18 @@ def _export(asked: Asked, runs: Runs) -> Iterator[Check]:
         is_kept,
         kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
         broken=_nothing_to_load(exported, wrong, stage, len(live)),
-        help="" if asked.gathers else _RECIPE if stage == 3 else _GATHER if ranks_of_a_copy(asked.final) > 1 else "",
+        help=_to_save(asked, exported, stage),
     )
+
+
+def _to_save(asked: Asked, exported: Exported, stage: int) -> str:
+    """How to get the weights that were not saved."""
+    node = asked.config.written.at((ZERO, "stage"))
+    if exported.empty and node is not None and node.kind == "string":
+        return f"Write the stage without quotes: Accelerate takes {node.value!r} for no stage 3. {_RECIPE}"
+    if asked.gathers:
+        return ""
+    return _RECIPE if stage == 3 else _GATHER if ranks_of_a_copy(asked.final) > 1 else ""
 
 
 def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
@@ -608,28 +776,34 @@ def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: in
         )
     if exported.loaded is None:
         return f"the saved model does not load: {exported.load_error}"
+    made_up = [name for name in wrong if name in exported.missing]
+    if made_up:
+        return f"{len(made_up)} of {whole} tensors are not in the saved model ({', '.join(made_up[:3])})"
     return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
 
 
 def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
-    if asked.stage is None or asked.stage.value == 0 or runs.exported is None or not runs.train[0].masters:
+    if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
+        return
+    if not runs.train[0].masters:
+        yield _skipped("recovery", asked.stage.key, "the engine showed no fp32 weights to compare with")
         return
     masters, recovered = runs.train[0].masters, runs.exported.recovered
     wrong = [name for name, digest in masters.items() if (recovered or {}).get(name) != digest]
     is_shuffled = is_on(asked.final, *_ROUND_ROBIN)
+    offload = asked.optimizer_offload
+    is_swapped = offload is not None and offload.value == "nvme" and recovered is None
+    culprit = asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else offload.key if offload and is_swapped else None
     yield _checked(
         "recovery",
-        Promise(
-            "zero_to_fp32 gives the fp32 weights",
-            asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else asked.stage.key,
-        ),
+        Promise("zero_to_fp32 gives the fp32 weights", culprit or asked.stage.key),
         f"{len(masters) - len(wrong)} of {len(masters)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
         + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and others for the rest"),
-        help=_IN_ORDER if is_shuffled else "",
+        help=_IN_ORDER if is_shuffled else _WITHOUT_NVME if is_swapped else "",
     )
 
 
@@ -667,6 +841,7 @@ _PROPERTIES: tuple[Verify, ...] = (
     _dtypes,
     _loss,
     _overflow,
+    _loss_scale,
     _batch,
     _rates,
     _clipping,

@@ -29,25 +29,56 @@ class Watch:
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
         self._losses: list[float] = []  # of the micro steps of this window
+        self._samples: list[int] = []
+        self._squares = 0.0
+        self._is_optimizer_watched = False
         self._rates: list[float] = []
         self._skipped = 0
-        backward, step = DeepSpeedEngine.backward, DeepSpeedEngine.step
+        forward, backward, step = DeepSpeedEngine.forward, DeepSpeedEngine.backward, DeepSpeedEngine.step
+
+        def watched_forward(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            self._samples.append(next((len(one) for one in (*args, *kwargs.values()) if torch.is_tensor(one)), 0))
+            return forward(engine, *args, **kwargs)
 
         def watched_backward(engine: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
             self._losses.append(float(loss.detach().float().mean()))
+            self._watch_scaling(engine, loss, kwargs)
             answer = backward(engine, loss, *args, **kwargs)
             self._look_at_gradients(engine)
             return answer
 
         def watched_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
             is_whole = engine.is_gradient_accumulation_boundary()
+            self._watch_optimizer(probes.inner_optimizer(engine))
             self._rates = [float(group["lr"]) for group in probes.inner_optimizer(engine).param_groups]
             answer = step(engine, *args, **kwargs)
             if is_whole:
                 self._note_step(engine)
             return answer
 
+        DeepSpeedEngine.forward = watched_forward
         DeepSpeedEngine.backward, DeepSpeedEngine.step = watched_backward, watched_step
+
+    def _watch_scaling(self, engine: Any, loss: Any, kwargs: dict[str, Any]) -> None:
+        """See by what the loss is multiplied before its gradients are taken."""
+        scale = probes.loss_scale(engine)
+        if scale is None or not loss.requires_grad:
+            return
+        windows = engine.gradient_accumulation_steps() if kwargs.get("scale_wrt_gas", True) else 1
+        loss.register_hook(lambda factor: self.evidence.scalings.append((float(factor) * windows, scale)))
+
+    def _watch_optimizer(self, optimizer: Any) -> None:
+        """See the gradients that the optimizer steps with; ZeRO-3 calls it once for each group of parameters."""
+        if self._is_optimizer_watched:
+            return
+        self._is_optimizer_watched = True
+        step = optimizer.step
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._squares += probes.squared_norm(optimizer)
+            return step(*args, **kwargs)
+
+        optimizer.step = watched
 
     def _look_at_gradients(self, engine: Any) -> None:
         if self.evidence.steps:  # once is enough
@@ -59,13 +90,18 @@ class Watch:
 
     def _note_step(self, engine: Any) -> None:
         norm = engine.get_global_grad_norm()
+        is_skipped = engine.skipped_steps > self._skipped
+        if not is_skipped:
+            self.evidence.squared_norms.append(self._squares)
+        self.evidence.samples.append(self._samples)
+        self._samples, self._squares = [], 0.0
         self.evidence.steps.append(
             Step(
                 loss=math.fsum(self._losses) / len(self._losses),
                 learning_rates=self._rates,
                 loss_scale=probes.loss_scale(engine),
                 gradient_norm=float(norm) if norm is not None else None,
-                is_skipped=engine.skipped_steps > self._skipped,
+                is_skipped=is_skipped,
             )
         )
         self._losses, self._skipped = [], engine.skipped_steps

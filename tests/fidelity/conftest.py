@@ -1,0 +1,48 @@
+"""What the tests of training runs share: one warm process for all of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ds_lint import linting
+from ds_lint.facts import Sources
+from ds_lint.facts.gathering import gather
+from ds_lint.knowledge import Target
+
+SECONDS = 120.0  # for a part of a run, which takes one
+
+
+@pytest.fixture(scope="session")
+def pool():
+    """The warm process in which configs are proved, each in a second or two."""
+    for library in ("torch", "deepspeed", "transformers", "accelerate"):
+        pytest.importorskip(library)
+    from ds_lint.smoke.client import Pool
+
+    with Pool() as pool:
+        assert pool.versions["deepspeed"]
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def prove(pool):
+    """Proves a config, given as a dict or as text: `prove(config, stack="trainer", arguments={"bf16": True})`.
+
+    `model` is a folder with a config.json, `wish` how the run is to be made.
+    """
+    from ds_lint.smoke import proving
+
+    def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
+        text = config if isinstance(config, str) else json.dumps(config)
+        return proving.prove(
+            pool,
+            linting.read(text.encode(), "config.json"),
+            stack=stack,
+            facts=gather(Sources(trainer_args=arguments, model=model)),
+            target=Target(),
+            wish=wish or proving.Wish(seconds=SECONDS),
+        )
+
+    return prove
