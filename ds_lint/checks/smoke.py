@@ -121,7 +121,7 @@ def key_is_never_read(config: Config) -> Iterator[Problem]:
 @rule("DS916", "real-world-does-not-fit", severity="error", effects=("rejected", "wrong-result"))
 def real_world_does_not_fit(config: Config) -> Iterator[Problem]:
     """What rank 0 of the user's real number of ranks shows."""
-    for check in _broken(config, "world"):
+    for check in _broken(config, "world", "world-shares"):
         yield _problem(config, check, rejected("initialize") if check.observed is None else WRONG_RESULT)
 
 

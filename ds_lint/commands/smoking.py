@@ -10,13 +10,13 @@ from ds_lint import __version__
 from ds_lint.choice import choose
 from ds_lint.commands import progress
 from ds_lint.facts import Facts, Sources
-from ds_lint.facts.smoke import CPU, CUDA
+from ds_lint.facts.smoke import CPU, CUDA, FAKE
 from ds_lint.finding import SEVERITIES
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.smoke import devices, launching
 from ds_lint.smoke.batch_script import sbatch
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
-from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove
+from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove_with_world
 from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
@@ -142,7 +142,7 @@ def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], 
     outcomes = []
     for wish in wishes:
         try:
-            verdict = prove(
+            verdicts = prove_with_world(
                 ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
             )
         except OSError as error:  # noqa: PERF203 - a run takes a second
@@ -150,8 +150,9 @@ def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], 
             outcomes.append("could not run")
             yield f"{report.path}: the smoke run could not be made: {place}{error.strerror or error}"
         else:
-            outcomes.append(outcome(verdict))
-            yield from _add(report, terms, verdict)
+            outcomes += map(outcome, verdicts)
+            for verdict in verdicts:
+                yield from _add(report, terms, verdict)
     show.done(", ".join(dict.fromkeys(outcomes)))
 
 
@@ -178,7 +179,7 @@ def _wishes(smoke: Smoke, ranks: Runner) -> list[Wish]:
     gpus = devices.visible() if smoke.device != CPU_RANKS else 0
     _demand_gpus(smoke, gpus > 0, "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide")
     on_cpu = [] if smoke.device == GPUS else [smoke.wish]
-    return on_cpu + ([smoke.wish._replace(ranks=gpus, mode=CUDA)] if gpus else [])
+    return on_cpu + ([smoke.wish._replace(ranks=gpus, mode=CUDA, simulates=not on_cpu)] if gpus else [])
 
 
 def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
@@ -213,7 +214,8 @@ def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
     report.smoke = [*(report.smoke or ()), verdict]
     _add_findings(report, terms, verdict)
     if verdict.status == "error":
-        yield f"{report.path}: the smoke run could not be made: {verdict.error}{_log(verdict)}"
+        what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
+        yield f"{report.path}: {what} could not be made: {verdict.error}{_log(verdict)}"
 
 
 def _log(verdict: Verdict) -> str:

@@ -14,6 +14,8 @@ _LIMITS = (  # of a container: cgroup v2 and v1
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )
+_USED = "/sys/fs/cgroup/memory.current"
+_USE_BY_KIND = "/sys/fs/cgroup/memory.stat"
 
 
 def size(text: str) -> int:
@@ -27,7 +29,13 @@ def size(text: str) -> int:
 
 def memory() -> int | None:
     """The bytes of memory that processes on this machine, or in this container, may use; None where nothing tells."""
-    known = [amount for amount in (_installed(), *map(_limit, _LIMITS)) if amount is not None]
+    known = [amount for amount in (_in_meminfo("MemTotal"), *map(_limit, _LIMITS)) if amount is not None]
+    return min(known, default=None)
+
+
+def free_memory() -> int | None:
+    """The bytes that processes may take beside those that run; None where nothing tells."""
+    known = [amount for amount in (_in_meminfo("MemAvailable"), _left_in_container()) if amount is not None]
     return min(known, default=None)
 
 
@@ -71,13 +79,26 @@ def _is_built() -> bool:
     )
 
 
-def _installed() -> int | None:
+def _in_meminfo(name: str) -> int | None:
     try:
         with open(_MEMINFO, encoding="ascii") as file:
-            found = re.search(r"^MemTotal:\s+(\d+) kB", file.read(), re.MULTILINE)
+            found = re.search(rf"^{name}:\s+(\d+) kB", file.read(), re.MULTILINE)
     except OSError:
         return None
     return int(found[1]) * 1024 if found else None
+
+
+def _left_in_container() -> int | None:
+    """What the limit of cgroup v2 leaves; files that nobody uses make room."""
+    limit, used = _limit(_LIMITS[0]), _limit(_USED)
+    if limit is None or used is None:
+        return None
+    try:
+        with open(_USE_BY_KIND, encoding="ascii") as file:
+            found = re.search(r"^inactive_file (\d+)", file.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    return limit - used + (int(found[1]) if found else 0)
 
 
 def _limit(path: str) -> int | None:

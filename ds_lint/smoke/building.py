@@ -122,10 +122,16 @@ def auto_class(recipe: Recipe) -> Any:
     return getattr(transformers, _AUTO[recipe.kind])
 
 
+def full_size(config: dict[str, Any]) -> tuple[Any, str]:
+    """The model of a config.json in its full size, without memory for its weights, and what it is in words."""
+    full = _config_of(config)
+    cls = _named_class(full)
+    return _without_memory(full, cls), f"full-size {_family(cls)}"
+
+
 def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
     """The trainable parameters of a model in its full size, without memory for them; those that are tied once."""
-    full = _config_of(config.config if isinstance(config, Recipe) else config)
-    model = _without_memory(full, _named_class(full))
+    model, _ = full_size(config.config if isinstance(config, Recipe) else config)
     return [
         Shape(name, math.prod(parameter.shape), tuple(parameter.shape))
         for name, parameter in model.named_parameters()

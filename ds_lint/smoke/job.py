@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run
 SHARED = (TRAIN, RESUME)  # the parts that take all ranks
+WORLD = "world"  # and the one beside them: an engine of the user's real number of ranks
+FAKE_GROUP = "torch.testing._internal.distributed.fake_pg"  # private: a release of torch may not have it
 
 
 class Removed:
@@ -47,6 +49,13 @@ class Job:
     builds_ops: bool = False
     optimizer: str | None = None  # one of the script's optimizers below, where the config has none
     seconds: float = 300.0  # after which the ranks are ended
+    stage: int = 0  # of ZeRO, as the engine of the small model had it
+    dtype: str = "float32"  # of its weights
+    accumulates_apart: bool = False  # its gradients, in another dtype
+    ranks_of_node: int | None = None  # None: all of them are on one
+    memory: int | None = None  # bytes that a rank may take for the user's own model; None: for a small one alone
+    makes_states: bool = False  # of the optimizer, though no step is made
+    decays_apart: bool = False  # the Trainer's optimizer has a group of parameters without weight decay
     seat: Rendezvous | None = None  # of the one rank that is made here, where a launcher started all of them
 
 
@@ -71,6 +80,15 @@ class Parameter:
     elements: int
     group: int = 0
     is_trainable: bool = True
+
+
+@dataclass
+class FullSize:
+    """The user's own model in an engine of the real number of ranks, if the share of a rank fits into memory."""
+
+    parameters: list[Parameter]
+    needed_bytes: int
+    is_built: bool
 
 
 @dataclass
@@ -121,6 +139,8 @@ class Evidence:
     stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
     exported: Exported | None = None
     real_shapes: list[int] | None = None  # elements of the parameters of the user's own model
+    full_size: FullSize | None = None  # None: nobody named a model, or a small one was asked for
+    lacks_fake_group: bool = False  # this torch cannot pretend that other ranks are there
     peak_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by phase
 

@@ -255,7 +255,8 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
     bars = {f"rank {rank}": by_kind(held) for rank, held in enumerate(verdict.held[:SHOWN_RANKS])}
     if not any(amount.bytes for kinds in bars.values() for amount in kinds.values()):
         return ""
-    caption = "After the steps, model states only: no activations, no buffers."
+    when = "Of your model, by the numbers that were verified" if verdict.mode == FAKE else "After the steps"
+    caption = f"{when}, model states only: no activations, no buffers."
     if len(verdict.held) > SHOWN_RANKS:
         caption = f"{caption} The first {SHOWN_RANKS} of {len(verdict.held):,} ranks."
     if reference := unsharded(verdict, verdicts):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.facts.smoke import CUDA, RankEnd
 from ds_lint.smoke import locks, logs
 from ds_lint.smoke.client import VISIBLE_GPUS
-from ds_lint.smoke.job import EXPORT, SHARED, Evidence, Job
+from ds_lint.smoke.job import EXPORT, SHARED, WORLD, Evidence, Job
 from ds_lint.smoke.messages import Ended, Entered, Ready, Started, Unable
 from ds_lint.smoke.traces import end_processes_of, port_of, sweep
 
@@ -306,7 +306,9 @@ def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[E
 
 
 def _numbers(job: Job) -> list[int]:
-    """The ranks of a job that are made here."""
+    """The ranks of a job that are made here; of a simulated world the last too, whose shares are padded."""
+    if job.part == WORLD:
+        return [0, job.world_size - 1]
     if job.part == EXPORT:
         return [0]
     return list(range(job.world_size)) if job.seat is None else [job.seat.rank]

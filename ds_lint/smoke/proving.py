@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
 from ds_lint.facts import Facts
-from ds_lint.facts.smoke import CPU, CUDA, Adaptation, Check, RankEnd, Verdict, worst
+from ds_lint.facts.smoke import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
+from ds_lint.smoke import real_world
 from ds_lint.smoke.adapting import Changes, adapt
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
@@ -49,6 +50,7 @@ class Wish(NamedTuple):
     keep: str | None = None  # a folder to leave everything in
     mode: str = CPU
     is_real_world: bool = False  # a launcher started the ranks, as many as the user has
+    simulates: bool = True  # the user's real number of ranks, where there are more
 
 
 class _Run:
@@ -106,6 +108,22 @@ def prove(
     on_phase: Callable[[str, str], None] | None = None,
 ) -> Verdict:
     """Train with the config of a document, and say what it showed."""
+    wish = wish._replace(simulates=False)
+    (verdict,) = prove_with_world(pool, document, stack=stack, facts=facts, target=target, wish=wish, on_phase=on_phase)
+    return verdict
+
+
+def prove_with_world(
+    pool: Runner,
+    document: Document,
+    *,
+    stack: str | None,
+    facts: Facts,
+    target: Target,
+    wish: Wish,
+    on_phase: Callable[[str, str], None] | None = None,
+) -> list[Verdict]:
+    """The same, and what the user's real number of ranks showed, where it is known and larger than the run."""
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
         if wish.is_real_world and facts.world_size is None:
@@ -122,25 +140,68 @@ def prove(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> Verdict:
+def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> list[Verdict]:
     if (obstacle := _obstacle(run)) is not None:
-        return _verdict(pool, run, [], status="error", error=obstacle)
+        return [_verdict(pool, run, [], status="error", error=obstacle)]
     try:
         (trained,) = pool.run([run.job], on_phase)
         run.ended.append(trained)
         failed = failure(run.job, trained)
         if failed is not None:
-            return _failed(pool, run, failed)
-        resuming, exporting = run.part(RESUME), run.part(EXPORT)
-        resumed, exported = pool.run([resuming, exporting], on_phase)
+            return [_failed(pool, run, failed)]
+        resuming, exporting, world = run.part(RESUME), run.part(EXPORT), _world(run, trained)
+        resumed, exported, *simulated = pool.run([resuming, exporting, *([world.job] if world else [])], on_phase)
     except CouldNotRun as error:
-        return _verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))
+        return [_verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))]
     run.ended += [resumed, exported]
     runs = _runs(run, trained, resumed, exported)
     checks = verify(run.asked, runs)
+    beside = []
+    if world is not None and any(evidence.lacks_fake_group for evidence in _all(simulated[0])):
+        checks.append(real_world.not_simulated(world))
+    elif world is not None:
+        beside.append(_verdict_on_world(pool, run, world, simulated[0]))
     status = _status(checks)
     has_stopped = status == "error" or runs.resume_error or runs.export_error
-    return _verdict(pool, run, checks, status=status, log=pool.keep_log(run.folder) if has_stopped else None)
+    log = pool.keep_log(run.folder) if has_stopped else None
+    return [_verdict(pool, run, checks, status=status, log=log), *beside]
+
+
+def _world(run: _Run, trained: Ended) -> real_world.World | None:
+    """The user's real number of ranks, where it is known and larger than the run."""
+    ranks = run.config.world_size
+    if not run.wish.simulates or ranks is None or ranks <= run.wish.ranks:
+        return None
+    changes = adapt(run.config, run.folder, ranks=ranks, mode=FAKE, steps=STEPS + STEPS_AFTER)
+    return real_world.world_of(run.job, _asked(run.config, changes, ranks), changes, _all(trained)[0], ranks)
+
+
+def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: Ended) -> Verdict:
+    """The verdict on the world that was simulated."""
+    failed, seen = failure(world.job, ended), _all(ended)
+    refusal = real_world.refused(world, failed) if failed is not None else None
+    error = failed.message if failed is not None and refusal is None else None
+    checks = [refusal] if refusal is not None else [] if error is not None else real_world.verify(world, seen)
+    full = seen[0].full_size if seen else None
+    parameters = full.parameters if full is not None else seen[0].parameters if seen else []
+    return Verdict(
+        path=run.config.document.path,
+        stack=run.job.stack,
+        mode=world.job.mode,
+        world_size=world.ranks,
+        status="error" if error is not None else _status(checks),
+        adaptations=world.adaptations,
+        checks=checks,
+        ranks=[as_told(end) for end in ended.ends],
+        seconds=sum(seen[0].seconds.values()) if seen else 0.0,
+        model=seen[0].model if seen else "",
+        parameter_count=sum(parameter.elements for parameter in parameters),
+        steps=[],
+        held=[real_world.by_formula(world, full)] if full is not None and failed is None else [],
+        versions=pool.known_versions,
+        error=error,
+        log=pool.keep_log(run.folder) if failed is not None else None,
+    )
 
 
 def _obstacle(run: _Run) -> str | None:

@@ -41,9 +41,9 @@ def set_up(job: Job, rank: int) -> None:
     _quiet()
     _ask_no_processor()
     ops.install(builds=job.builds_ops)
-    if job.mode == CPU:
+    if job.mode != CUDA:
         _pass_for_a_gpu()
-    elif job.mode == CUDA:
+    else:
         _take_gpu(job.seat.local_rank if job.seat is not None else rank)
     torch._dynamo.config.disable = True  # noqa: SLF001 - Muon's kernels would be compiled when they are first used
     _join(job, rank)
@@ -52,14 +52,15 @@ def set_up(job: Job, rank: int) -> None:
 def _variables(job: Job, rank: int) -> dict[str, str]:
     """What the launchers set, and what keeps the run to itself."""
     size = str(job.world_size)
+    here = job.ranks_of_node or job.world_size
     variables = {
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
+        "LOCAL_RANK": str(rank % here),
         "WORLD_SIZE": size,
-        "LOCAL_WORLD_SIZE": size,
-        "LOCAL_SIZE": size,
-        "CROSS_RANK": "0",
-        "CROSS_SIZE": "1",
+        "LOCAL_WORLD_SIZE": str(here),
+        "LOCAL_SIZE": str(here),
+        "CROSS_RANK": str(rank // here),
+        "CROSS_SIZE": str(-(-job.world_size // here)),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port_of(os.getppid())),  # nobody listens: the ranks meet at a file
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",  # the name of this machine may not resolve
@@ -74,7 +75,7 @@ def _variables(job: Job, rank: int) -> dict[str, str]:
             del variables["GLOO_SOCKET_IFNAME"]
     if job.mode == CUDA:
         variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else cuBLAS may add in another order
-    if job.mode == CPU:
+    if job.mode != CUDA:
         variables |= {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
     return variables
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -157,17 +157,12 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
     parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
     whole = sum(parameter.elements for parameter in runs.train[0].parameters)
     part = partition(parameters, stage, ranks)
-    is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
-    in_memory = _not_swapped(asked, parameters, ranks) if is_swapped else part
     adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
-    held = partition(runs.train[0].parameters, stage, ranks) if stage == 3 else whole
-    expected = {"parameters": held, "master weights": in_memory}
+    states = asked.states or states_of(runs.train[0]) if runs.steps_made else ()
+    expected = promised_shares(asked, runs.train[0].parameters, states, ranks)
     if not runs.steps_made:
         yield _skipped("optimizer-states", promise.key, "no step was made, so there are no states to count")
-    elif not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")):  # they keep more than Adam does
-        expected |= dict.fromkeys(asked.states or _states(runs), in_memory)
-    if stage == 3 and asked.parameter_offload and asked.parameter_offload.value == "nvme":
-        del expected["parameters"]
+    if "parameters" not in expected and asked.parameter_offload is not None:
         key = asked.parameter_offload.key
         yield _skipped("parameters", key, "parameters come into memory from NVMe while they are used")
     for kind, elements in expected.items():
@@ -185,14 +180,35 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
             help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
-    yield from _gradients(asked, runs, whole, part, in_memory)
+    yield from _gradients(asked, runs, whole, part, expected["master weights"])
 
 
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 
-def _states(runs: Runs) -> list[str]:
-    return [kind for kind in runs.train[0].held if kind not in ("parameters", "master weights", "gradients")]
+def promised_shares(asked: Asked, parameters: list[Parameter], states: Iterable[str], ranks: int) -> dict[str, int]:
+    """Elements of each kind that a rank is to hold in memory at the stage that is asked for, 1 to 3."""
+    assert asked.stage is not None  # noqa: S101 - somebody has asked for one
+    stage = asked.stage.value
+    trainable = [parameter for parameter in parameters if parameter.is_trainable]
+    is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
+    in_memory = _not_swapped(asked, trainable, ranks) if is_swapped else partition(trainable, stage, ranks)
+    expected = {"master weights": in_memory}
+    if stage < 3:
+        expected["parameters"] = sum(parameter.elements for parameter in parameters)
+    elif asked.parameter_offload is None or asked.parameter_offload.value != "nvme":
+        expected["parameters"] = partition(parameters, stage, ranks)
+    return expected | (dict.fromkeys(states, in_memory) if has_plain_states(asked) else {})
+
+
+def has_plain_states(asked: Asked) -> bool:
+    """Whether each state of the optimizer is as large as what it updates; some keep more than that."""
+    return not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
+
+
+def states_of(evidence: Evidence) -> list[str]:
+    """The names of what the optimizer keeps."""
+    return [kind for kind in evidence.held if kind not in ("parameters", "master weights", "gradients")]
 
 
 def _not_swapped(asked: Asked, parameters: list[Parameter], ranks: int) -> int:
@@ -354,7 +370,7 @@ def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
     if runs.job.mode != CUDA or promise is None or promise.value != "cpu" or runs.engine.offloads_optimizer != "cpu":
         return
     devices = runs.train[0].devices
-    observed = {kind: devices[kind] for kind in ("master weights", *_states(runs)) if devices.get(kind)}
+    observed = {kind: devices[kind] for kind in ("master weights", *states_of(runs.train[0])) if devices.get(kind)}
     elsewhere = sorted(kind for kind, found in observed.items() if found != ["cpu"])
     yield _checked(
         "offload",

@@ -109,18 +109,22 @@ class Watch:
     def at_checkpoint(self, engine: Any) -> None:
         """All that is to be seen once the steps before the checkpoint are done."""
         evidence = self.evidence
-        self.enter("measure")
-        evidence.engine = probes.describe(engine)
-        for kind, holding in probes.holdings(engine).items():
-            self._keep(kind, holding)
+        self.measure(engine)
         if self.job.mode == CUDA:
             evidence.peak_bytes = torch.cuda.max_memory_allocated()
-        evidence.persistent_elements = probes.persistent_elements(engine)
         evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)
         live, masters = probes.whole_weights(engine)
         if evidence.rank == 0:
             evidence.live, evidence.masters = live, masters
+
+    def measure(self, engine: Any) -> None:
+        """What the engine says of itself, and what this rank holds."""
+        self.enter("measure")
+        self.evidence.engine = probes.describe(engine)
+        for kind, holding in probes.holdings(engine).items():
+            self._keep(kind, holding)
+        self.evidence.persistent_elements = probes.persistent_elements(engine)
 
     def resumed(self, engine: Any) -> None:
         """What the rank holds after a checkpoint was loaded."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CHECKPOINT = "checkpoint"
 EXPORT = "export"
 WEIGHTS = "pytorch_model.bin"
-_OF_SCRIPTS = {ADAMW: torch.optim.AdamW, CPU_ADAM: deepspeed.ops.adam.DeepSpeedCPUAdam}
+OPTIMIZERS = {ADAMW: torch.optim.AdamW, CPU_ADAM: deepspeed.ops.adam.DeepSpeedCPUAdam}
 
 
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
@@ -48,7 +48,7 @@ def _initialize(job: Job, recipe: building.Recipe, config: Any, watch: Watch) ->
         for parameter in model.parameters()
     ]
     watch.enter("initialize")
-    optimizer = _OF_SCRIPTS[job.optimizer](model.parameters(), lr=1e-3) if job.optimizer else None
+    optimizer = OPTIMIZERS[job.optimizer](model.parameters(), lr=1e-3) if job.optimizer else None
     return deepspeed.initialize(
         model=model,
         model_parameters=None if optimizer else [p for p in model.parameters() if p.requires_grad],

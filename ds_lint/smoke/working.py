@@ -6,10 +6,21 @@ import contextlib
 import os
 import time
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke import aio, exporting, kernels, pybind, rank, reading, recording, with_deepspeed, with_trainer
-from ds_lint.smoke.job import EXPORT, Evidence, Job, Raised
+from ds_lint.smoke import (
+    aio,
+    exporting,
+    kernels,
+    pybind,
+    rank,
+    reading,
+    recording,
+    simulating,
+    with_deepspeed,
+    with_trainer,
+)
+from ds_lint.smoke.job import EXPORT, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.watching import Watch
 
 if TYPE_CHECKING:
@@ -29,6 +40,8 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             clock.enter("load the saved model")
             evidence.exported = exporting.inspect(job)
             evidence.real_shapes = exporting.real_shapes(job)
+        elif job.part == WORLD and not simulating.is_possible():
+            evidence.lacks_fake_group = True
         else:
             clock.enter("load")
             config, log = reading.prepared(job)
@@ -36,8 +49,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             rank.set_up(job, number)
             recording.watch()
             watch = Watch(job, evidence, clock.enter)
-            train = with_deepspeed.train if job.stack == "deepspeed" else with_trainer.train
-            train(job, number, config, watch)
+            _way(job)(job, number, config, watch)
         clock.enter("done")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
         with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
@@ -47,6 +59,13 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
         evidence.unread = reading.unread(job, log) if evidence.phase == "done" else []
         evidence.stand_ins = rank.stand_ins()
     return evidence
+
+
+def _way(job: Job) -> Callable[[Job, int, Any, Watch], None]:
+    """How the job is done."""
+    if job.part == WORLD:
+        return simulating.simulate
+    return with_deepspeed.train if job.stack == "deepspeed" else with_trainer.train
 
 
 class _Clock:
