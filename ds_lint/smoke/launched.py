@@ -46,6 +46,18 @@ class Arrival(NamedTuple):
     error: str | None  # why it cannot take part
 
 
+def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
+    """Why a rank cannot take part in a run in a folder that the first made; None where it can."""
+    if one.error is not None:
+        return f"rank {one.rank} on {one.host}: {one.error}"
+    if not one.sees_folder:
+        return (
+            f"rank {one.rank} on {one.host} does not see {folder}, which rank 0 made on {first.host}: "
+            "give --smoke-folder DIR, a folder on a file system that all nodes share"
+        )
+    return None
+
+
 class Launched:
     """The ranks of a launcher, as rank 0 has them. Close it, or use it as a context manager."""
 
@@ -82,9 +94,9 @@ class Launched:
         found = self._pool.versions
         if not self._arrived:
             self._arrived = [self._own_arrival(), *self._others()]
-        obstacle = next(filter(None, (self._obstacle(one) for one in self._arrived)), None)
-        if obstacle is not None:
-            raise CouldNotRun(obstacle)
+        for one in self._arrived:
+            if (why := obstacle(one, self._arrived[0], self.folder)) is not None:
+                raise CouldNotRun(why)
         return found
 
     @property
@@ -145,17 +157,6 @@ class Launched:
                 f"first of them rank {missing[0]}"
             )
         return came
-
-    def _obstacle(self, one: Arrival) -> str | None:
-        """Why a rank cannot take part."""
-        if one.error is not None:
-            return f"rank {one.rank} on {one.host}: {one.error}"
-        if not one.sees_folder:
-            return (
-                f"rank {one.rank} on {one.host} does not see {self.folder}, which rank 0 made on "
-                f"{self._arrived[0].host}: give --smoke-folder DIR, a folder on a file system that all nodes share"
-            )
-        return None
 
     def _ended(self, rank: int, shared: list[Job]) -> list[Ended]:
         """What a rank tells of its part of each job."""
