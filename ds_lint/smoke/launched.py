@@ -68,7 +68,7 @@ class Launched:
             pass  # the other ranks look whether they see it
         self._parts = 0
         self._arrived: list[Arrival] = []
-        self._pool = Pool()
+        self._pool = Pool(folder)
         try:
             self._meeting = Meeting(place)
         except CouldNotRun:
@@ -106,9 +106,15 @@ class Launched:
 
     @property
     def have_gpus(self) -> bool:
-        """Whether there is a GPU for each rank; rank 0 counts for all, where nodes are alike."""
+        """Whether every rank has a GPU; raises CouldNotRun where each sees its own alone."""
         _ = self.versions
-        return all(one.gpus > 0 for one in self._arrived) and self._arrived[0].gpus >= self.place.local_world_size
+        seen, ranks = self._arrived[0].gpus, self.place.local_world_size
+        if 0 < seen < ranks:
+            raise CouldNotRun(
+                f"there are {ranks} ranks on {self._arrived[0].host}, and each sees {seen} of its GPUs: start one rank "
+                "per GPU, and let each see all of them (with srun no --gpus-per-task), or give --smoke-device cpu"
+            )
+        return all(one.gpus > 0 for one in self._arrived)
 
     def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
         """Run jobs beside each other: on all ranks, or here alone what is no matter of ranks."""

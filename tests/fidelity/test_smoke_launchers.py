@@ -241,3 +241,24 @@ def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
         "rank 9 on node-2 does not see /tmp/run, which rank 0 made on node-1: "
         "give --smoke-folder DIR, a folder on a file system that all nodes share"
     )
+
+
+@pytest.mark.parametrize(("gpus", "message"), [(8, None), (0, None), (1, "with srun no --gpus-per-task")])
+def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
+    pytest.importorskip("torch")
+    from ds_lint.smoke import launched
+    from ds_lint.smoke.client import CouldNotRun
+    from ds_lint.smoke.rendezvous import Rendezvous
+
+    class Met(launched.Launched):
+        versions = property(lambda _: {})
+
+        def __init__(self):
+            self.place = Rendezvous(0, 16, 0, 8, "node-1", 29500, "srun", 0, 2)
+            self._arrived = [launched.Arrival(rank, "node-1", True, gpus, None) for rank in range(16)]
+
+    if message is None:
+        assert Met().have_gpus == (gpus > 0)
+    else:
+        with pytest.raises(CouldNotRun, match=message):
+            _ = Met().have_gpus

@@ -94,7 +94,7 @@ def test_srun_gets_a_folder_that_its_nodes_share_with_us(programs, tmp_path):
         launching.runs(launching.command("srun"), "config.json", ["--stack=trainer"], None)
     given = (tmp_path / "given").read_text().split()
     assert given[:5] == [*HERE, "config.json", "--stack=trainer"]
-    assert given[5].startswith(f"--smoke-folder={tmp_path}/ds-lint-smoke-")
+    assert given[5] == f"--smoke-folder={tmp_path}"
 
 
 def test_whoever_ends_us_ends_the_launcher(programs, tmp_path):
