@@ -82,9 +82,8 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
             changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
-        copies = max(1, ranks // ranks_of_a_copy(config))
-        if not (is_real_world and _fits(config, copies)):
-            _batch(config, changes, copies)
+        if not (is_real_world and fits(config, ranks)):
+            _batch(config, changes, _copies(config, ranks))
         _small_model(config, changes)
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
@@ -174,7 +173,12 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
         changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
 
 
-def _fits(config: Config, ranks: int) -> bool:
+def _copies(config: Config, ranks: int) -> int:
+    """How many copies of the model so many ranks train, each with samples of its own."""
+    return max(1, ranks // ranks_of_a_copy(config))
+
+
+def fits(config: Config, ranks: int) -> bool:
     """Whether the batch sizes as they are go with so many ranks."""
     if is_on(config, "elasticity", "enabled"):
         return False
@@ -184,7 +188,7 @@ def _fits(config: Config, ranks: int) -> bool:
         if micro not in (None, own_micro) or steps not in (None, own_steps):
             return False
         micro, steps = own_micro, own_steps
-    return completed(train, micro, steps, ranks) is not None
+    return completed(train, micro, steps, _copies(config, ranks)) is not None
 
 
 def _written(config: Config) -> dict[str, str]:

@@ -5,8 +5,10 @@ It talks to the pool through the pipe that a forked rank would have.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
+import signal
 import sys
 from multiprocessing.connection import Connection
 
@@ -14,6 +16,8 @@ from multiprocessing.connection import Connection
 def main(descriptor: int, path: str, number: int) -> None:
     """Do the work of the rank, and never return."""
     status = 1
+    faulthandler.enable(2)
+    faulthandler.register(signal.SIGUSR1, 2)  # the pool asks where it is
     try:
         connection = Connection(descriptor)
         connection.send("import the libraries")

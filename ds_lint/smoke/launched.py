@@ -46,6 +46,18 @@ class Arrival(NamedTuple):
     error: str | None  # why it cannot take part
 
 
+def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
+    """Why a rank cannot take part in a run in a folder that the first made; None where it can."""
+    if one.error is not None:
+        return f"rank {one.rank} on {one.host}: {one.error}"
+    if not one.sees_folder:
+        return (
+            f"rank {one.rank} on {one.host} does not see {folder}, which rank 0 made on {first.host}: "
+            "give --smoke-folder DIR, a folder on a file system that all nodes share"
+        )
+    return None
+
+
 class Launched:
     """The ranks of a launcher, as rank 0 has them. Close it, or use it as a context manager."""
 
@@ -56,7 +68,7 @@ class Launched:
             pass  # the other ranks look whether they see it
         self._parts = 0
         self._arrived: list[Arrival] = []
-        self._pool = Pool()
+        self._pool = Pool(folder)
         try:
             self._meeting = Meeting(place)
         except CouldNotRun:
@@ -82,9 +94,9 @@ class Launched:
         found = self._pool.versions
         if not self._arrived:
             self._arrived = [self._own_arrival(), *self._others()]
-        obstacle = next(filter(None, (self._obstacle(one) for one in self._arrived)), None)
-        if obstacle is not None:
-            raise CouldNotRun(obstacle)
+        for one in self._arrived:
+            if (why := obstacle(one, self._arrived[0], self.folder)) is not None:
+                raise CouldNotRun(why)
         return found
 
     @property
@@ -94,9 +106,15 @@ class Launched:
 
     @property
     def have_gpus(self) -> bool:
-        """Whether there is a GPU for each rank; rank 0 counts for all, where nodes are alike."""
+        """Whether every rank has a GPU; raises CouldNotRun where each sees its own alone."""
         _ = self.versions
-        return all(one.gpus > 0 for one in self._arrived) and self._arrived[0].gpus >= self.place.local_world_size
+        seen, ranks = self._arrived[0].gpus, self.place.local_world_size
+        if 0 < seen < ranks:
+            raise CouldNotRun(
+                f"there are {ranks} ranks on {self._arrived[0].host}, and each sees {seen} of its GPUs: start one rank "
+                "per GPU, and let each see all of them (with srun no --gpus-per-task), or give --smoke-device cpu"
+            )
+        return all(one.gpus > 0 for one in self._arrived)
 
     def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
         """Run jobs beside each other: on all ranks, or here alone what is no matter of ranks."""
@@ -145,17 +163,6 @@ class Launched:
                 f"first of them rank {missing[0]}"
             )
         return came
-
-    def _obstacle(self, one: Arrival) -> str | None:
-        """Why a rank cannot take part."""
-        if one.error is not None:
-            return f"rank {one.rank} on {one.host}: {one.error}"
-        if not one.sees_folder:
-            return (
-                f"rank {one.rank} on {one.host} does not see {self.folder}, which rank 0 made on "
-                f"{self._arrived[0].host}: give --smoke-folder DIR, a folder on a file system that all nodes share"
-            )
-        return None
 
     def _ended(self, rank: int, shared: list[Job]) -> list[Ended]:
         """What a rank tells of its part of each job."""

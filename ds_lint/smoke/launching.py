@@ -62,13 +62,13 @@ def _started_by(words: list[str]) -> list[str] | None:
 def runs(start: list[str], path: str, options: list[str], shared: str | None) -> list[dict[str, Any]]:
     """The runs in the report that rank 0 writes about a config; raises CouldNotRun where it writes none.
 
-    ``shared`` is a folder that all nodes see. A launcher that may start ranks elsewhere gets one below this directory.
+    ``shared`` is a folder that all nodes see. What starts ranks elsewhere, as srun does, gets the current one.
     """
-    is_local = start[-2] != "-m" or start[-3] != sys.executable
-    folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=shared or (None if is_local else os.curdir)))
+    if shared is None and start[-3:-1] == [sys.executable, "-m"]:
+        shared = os.path.abspath(os.curdir)
+        options = [*options, f"--smoke-folder={shared}"]
+    folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=shared))
     report, log = os.path.join(folder, "report.json"), os.path.join(folder, "launcher.log")
-    if shared is None:
-        options = [*options, f"--smoke-folder={folder}"]
     arguments = [*start, path, *options, "--output-format=json", f"--output-file={report}"]
     try:
         with open(log, "wb") as file:

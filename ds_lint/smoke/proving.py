@@ -13,7 +13,7 @@ from ds_lint.facts.smoke import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Ver
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import Target
 from ds_lint.smoke import real_world
-from ds_lint.smoke.adapting import Changes, adapt
+from ds_lint.smoke.adapting import Changes, adapt, fits
 from ds_lint.smoke.agreeing import agreeing
 from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.client import CouldNotRun
@@ -126,11 +126,11 @@ def prove_with_world(
     """The same, and what the user's real number of ranks showed, where it is known and larger than the run."""
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
+        stack = stack or _stack(document, target, facts)
+        config = _config(document, stack, target, facts)
         if wish.is_real_world and facts.world_size is None:
-            facts = _of_world(facts, wish.ranks)
-        config = linting.config_of(document, target=target, stack=stack or _stack(document, target, facts), facts=facts)
-        if facts.training is None and config.stack != "deepspeed":
-            config = agreeing(config)
+            there = _config(document, stack, target, _of_world(facts, wish.ranks))
+            config = there if fits(there, wish.ranks) else config
         run = _Run(config, wish, folder)
         verdict = _prove(pool, run, on_phase)
         if wish.keep is not None:
@@ -138,6 +138,12 @@ def prove_with_world(
         return verdict
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _config(document: Document, stack: str, target: Target, facts: Facts) -> Config:
+    """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
+    config = linting.config_of(document, target=target, stack=stack, facts=facts)
+    return agreeing(config) if facts.training is None and config.stack != "deepspeed" else config
 
 
 def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> list[Verdict]:

@@ -289,6 +289,12 @@ def test_json_spells_out_what_is_no_number(rendered):
     }
 
 
+@pytest.mark.parametrize("made", [runs.verdict, runs.failing, runs.hostile])
+def test_a_run_is_read_back_from_json_as_it_was(made):
+    written = smoke.as_object(made())
+    assert smoke.as_object(smoke.verdict_of(json.loads(json.dumps(written)))) == written
+
+
 def test_asked_for_and_not_made_is_an_empty_list(rendered):
     assert rendered() == []
 

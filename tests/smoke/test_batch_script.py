@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 
 import pytest
+from command_line import clean_environment
 
 from ds_lint.smoke.batch_script import sbatch
 
@@ -58,3 +60,20 @@ def test_bash_understands_a_script():
     script = sbatch(["it's.json"], nodes=1, gpus_per_node=1, name="it's")
     result = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_command_line_writes_the_script_and_trains_nothing(tmp_path):
+    (tmp_path / "config.json").write_text('{"train_batch_size": 2}')
+    command = [sys.executable, "-m", "ds_lint", "check", "config.json", "--smoke-sbatch", "job.sh"]
+    few = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert few.returncode == 2
+    assert "--smoke-sbatch needs --nodes, and --world-size, a multiple of it" in few.stderr
+    command += ["--nodes", "2", "--world-size", "16", "--trainer-args", "--bf16 True", "--stack", "trainer"]
+    enough = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (enough.returncode, enough.stdout, enough.stderr) == (0, "", "")
+    script = (tmp_path / "job.sh").read_text()
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8\n" in script
+    start = "exec srun --wait=60 python -m ds_lint.smoke.worker config.json --stack=trainer --world-size=16 --nodes=2 "
+    assert script.splitlines()[-1].startswith(start + "'--trainer-args=--bf16 True'")
+    assert script.endswith(" --smoke-folder=.\n")
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "job.sh"]

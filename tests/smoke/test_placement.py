@@ -1,0 +1,81 @@
+"""What only a run on a GPU shows: where offloaded tensors lie."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ds_lint import linting
+from ds_lint.facts import Facts
+from ds_lint.facts.smoke import CPU, CUDA
+from ds_lint.knowledge import Target
+from ds_lint.smoke.asked import Asked
+from ds_lint.smoke.job import Engine, Evidence, Job
+from ds_lint.smoke.verifying import Runs, _placement, _sharding
+
+OFFLOAD = {
+    "train_batch_size": 2,
+    "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": True}},
+}
+
+
+def seen(*, mode=CUDA, master="cpu", is_pinned=True):
+    """A run of one rank, as far as these checks look."""
+    engine = Engine(
+        stage=2,
+        partitions_gradients=True,
+        train_batch_size=2,
+        micro_batch_size=2,
+        accumulation_steps=1,
+        clipping=1.0,
+        optimizer="DeepSpeedCPUAdam",
+        zero_optimizer="DeepSpeedZeroOptimizer",
+        scheduler="",
+        communication_dtype="bfloat16",
+        offloads_optimizer="cpu",
+        offloads_parameters=None,
+        is_pinned=is_pinned,
+    )
+    evidence = Evidence(0, engine=engine, devices={"parameters": ["cuda"], "master weights": [master]})
+    job = Job("", "deepspeed", "/run", world_size=1, mode=mode)
+    return Runs(job, frozenset(), [evidence], None, None, None, None, None, None)
+
+
+@pytest.fixture
+def asked():
+    document = linting.read(json.dumps(OFFLOAD).encode(), "config.json")
+    config = linting.config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
+    return Asked(config, OFFLOAD, {})
+
+
+def told(asked, runs):
+    return [(check.status, check.key, check.message) for check in _placement(asked, runs)]
+
+
+DEVICE = "zero_optimization.offload_optimizer.device"
+PINNED = "zero_optimization.offload_optimizer.pin_memory"
+
+
+def test_host_memory_that_is_pinned_is_what_was_asked_for(asked):
+    assert told(asked, seen()) == [
+        ("pass", DEVICE, "the master weights of the optimizer are tensors in host memory"),
+        ("pass", PINNED, "the host memory of the optimizer is page-locked"),
+    ]
+
+
+def test_tensors_that_stay_on_the_gpu_are_a_failure(asked):
+    assert told(asked, seen(master="cuda", is_pinned=False)) == [
+        ("fail", DEVICE, "the master weights of the optimizer are tensors on the GPU"),
+        ("warn", PINNED, "none of the host memory of the optimizer is page-locked"),
+    ]
+
+
+def test_a_cpu_has_no_other_place(asked):
+    assert told(asked, seen(mode=CPU, master="cpu")) == []
+
+
+@pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding was not verified")])
+def test_one_rank_proves_no_sharding(mode, where, asked):
+    (check,) = _sharding(asked, seen(mode=mode))
+    assert (check.status, check.message) == ("skip", f"one rank has nobody to share with: {where}")

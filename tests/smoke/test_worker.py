@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from command_line import clean_environment
+
+from ds_lint.smoke.worker import as_check
+
+
+def start(**variables):
+    """The worker as somebody starts it who has no launcher."""
+    kept = {name: value for name, value in clean_environment().items() if name not in ("RANK", "WORLD_SIZE")}
+    command = [sys.executable, "-m", "ds_lint.smoke.worker", "config.json"]
+    return subprocess.run(command, env=kept | variables, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_process_without_a_rank_says_how_to_start_it():
+    ended = start()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("ds-lint: Nothing says which rank this process is (RANK, WORLD_SIZE")
+    assert "mpi4py" not in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_batch_script_that_forgot_srun_hears_of_it():
+    ended = start(SLURM_JOB_ID="7", SLURM_NTASKS="16", SLURM_PROCID="0")
+    assert ended.returncode == 2
+    assert "is not one of the tasks that srun starts" in ended.stderr
+
+
+def test_rank_0_is_the_check_that_it_was_asked_to_be():
+    given = ["--local_rank=0", "a config.json", "--stack=trainer", "--output-format", "json"]
+    wanted = ["check", "a config.json", "--stack=trainer", "--output-format", "json", "--smoke", "--smoke-join"]
+    assert as_check(given) == wanted
