@@ -105,11 +105,13 @@ def _offload(wish: Wish) -> Section:
 
 
 def _communication(wish: Wish) -> Section:
-    """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is."""
-    round_robin = {"round_robin_gradients": True} if wish.offload == "cpu" and wish.stage in (1, 2) else {}
+    """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is.
+
+    They recommend ``round_robin_gradients`` with offloading, which costs the recovery of the weights: DS709.
+    """
     if wish.stage != 2:
-        return round_robin
-    return {"allgather_bucket_size": BUCKET, "overlap_comm": True, "reduce_bucket_size": BUCKET, **round_robin}
+        return {}
+    return {"allgather_bucket_size": BUCKET, "overlap_comm": True, "reduce_bucket_size": BUCKET}
 
 
 def _stage_3(wish: Wish) -> Section:
