@@ -761,21 +761,33 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     before = [step.loss for step in runs.train[0].steps[runs.job.steps :]]
     after = [step.loss for step in runs.resumed[0].steps]
     are_equal = len(before) == runs.job.steps_after and (before == after or all(map(math.isnan, [*before, *after])))
+    rates = [step.learning_rates for step in runs.train[0].steps[runs.job.steps :]]
+    resumed_rates = [step.learning_rates for step in runs.resumed[0].steps]
     yield _checked(
         "resume",
         promise,
         f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
-        not lost and are_equal,
+        not lost and are_equal and rates == resumed_rates,
         unit="tensors",
         kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses bitwise",
         broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else ", and its next losses are not those of the run that went on"),
+        + ("" if are_equal else ", and its next losses are not those of the run that went on")
+        + (
+            ""
+            if rates == resumed_rates
+            else f", and its next learning rates are {_firsts(resumed_rates)}, not {_firsts(rates)}"
+        ),
         help=f'DeepSpeed does not put NVMe states back: to resume, set `{ZERO}.offload_optimizer.device` to "cpu".'
         if offload and offload.value == "nvme"
         else "",
     )
+
+
+def _firsts(rates: list[list[float]]) -> str:
+    """Those of the first parameter group."""
+    return _listed([of_groups[0] for of_groups in rates])
 
 
 def _export(asked: Asked, runs: Runs) -> Iterator[Check]:

@@ -1,0 +1,268 @@
+"""Promises broken in one rank of a smoke run: in the engine after its initialization, or in what was saved."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+
+import deepspeed
+import torch
+
+from ds_lint.smoke import data, probes, with_deepspeed
+from ds_lint.smoke.job import RESUME, TRAIN
+
+
+def mutated(work, name_file):
+    """The work of a rank with the promise broken that the file names."""
+
+    def broken(job, number, say):
+        with open(name_file, encoding="utf-8") as file:
+            name = file.read().strip()
+        if name in IN_THE_ENGINE and job.part in (TRAIN, RESUME):
+            _after_initialize(IN_THE_ENGINE[name])
+        if name in WHILE_MEASURED:
+            _while_measured(WHILE_MEASURED[name])
+        if name in IN_THE_CONFIG:
+            _in_the_config(*IN_THE_CONFIG[name])
+        if name in ON_RESUMING and job.part == RESUME:
+            _after_initialize(ON_RESUMING[name])
+        if name in IN_THE_DATA:
+            IN_THE_DATA[name]()
+        evidence = work(job, number, say)
+        if name in IN_FILES and job.part == TRAIN and number == 0:
+            IN_FILES[name](job.folder)
+        return evidence
+
+    return broken
+
+
+def _after_initialize(change):
+    initialize = deepspeed.initialize
+
+    def initialized(**arguments):
+        engine, *rest = initialize(**arguments)
+        change(engine)
+        return engine, *rest
+
+    deepspeed.initialize = initialized
+
+
+def _in_the_config(section, key, value):
+    """DeepSpeed gets another value than was asked for, as if it had misread it."""
+    initialize = deepspeed.initialize
+
+    def initialized(*, config, **arguments):
+        config[section][key] = value
+        return initialize(config=config, **arguments)
+
+    deepspeed.initialize = initialized
+
+
+def _while_measured(change):
+    """The engine is broken at the moment at which it is looked at, so that nothing else goes wrong."""
+    for name in ("describe", "holdings"):
+        looked = getattr(probes, name)
+
+        def look(engine, looked=looked):
+            with change(engine):
+                return looked(engine)
+
+        setattr(probes, name, look)
+
+
+# ------------------------------------------------------------------------------------------------ while it is measured
+
+
+@contextlib.contextmanager
+def _replaced(record, name, value):
+    before = getattr(record, name)
+    setattr(record, name, value)
+    yield
+    setattr(record, name, before)
+
+
+@contextlib.contextmanager
+def _unsharded_state(engine):
+    (state,) = probes.inner_optimizer(engine).state.values()
+    before = state["exp_avg"]
+    state["exp_avg"] = torch.cat([before, before])
+    yield
+    state["exp_avg"] = before
+
+
+@contextlib.contextmanager
+def _lost_state(engine):
+    (state,) = probes.inner_optimizer(engine).state.values()
+    before = state.pop("exp_avg_sq")
+    yield
+    state["exp_avg_sq"] = before
+
+
+def _unsharded_masters(engine):
+    optimizer = engine.optimizer
+    doubled = [torch.cat([part, part]) for part in optimizer.single_partition_of_fp32_groups]
+    return _replaced(optimizer, "single_partition_of_fp32_groups", doubled)
+
+
+def _masters_in_16_bit(engine):
+    optimizer = engine.optimizer
+    rounded = [part.bfloat16() for part in optimizer.single_partition_of_fp32_groups]
+    return _replaced(optimizer, "single_partition_of_fp32_groups", rounded)
+
+
+def _parameter_in_fp32(engine):
+    parameter = next(iter(engine.module.parameters()))
+    return _replaced(parameter, "data", parameter.data.float())
+
+
+@contextlib.contextmanager
+def _whole_parameter(engine):
+    parameter = next(iter(engine.module.parameters()))
+    parameter.all_gather([parameter])
+    yield
+    parameter.partition()
+
+
+def _no_offload(engine):
+    return _replaced(engine.optimizer, "cpu_offload", value=False)
+
+
+WHILE_MEASURED = {
+    "unsharded state": _unsharded_state,
+    "lost state": _lost_state,
+    "unsharded masters": _unsharded_masters,
+    "masters in 16 bit": _masters_in_16_bit,
+    "parameter in fp32": _parameter_in_fp32,
+    "whole parameter": _whole_parameter,
+    "offload flag off": _no_offload,
+    "whole gradients": lambda engine: _replaced(engine, "zero_optimization_stage", lambda: 2),  # which it is not
+}
+
+# -------------------------------------------------------------------------------------------------------- in the engine
+
+
+def _clip_to_less(engine):
+    engine.optimizer.clip_grad /= 2
+
+
+def _do_not_clip(engine):
+    """The optimizer says that it clips, and does not."""
+    optimizer = engine.optimizer
+    clip = optimizer.unscale_and_clip_grads
+
+    def unscale(gradients, norm, *rest):
+        with _replaced(optimizer, "clip_grad", 1e9):
+            return clip(gradients, norm, *rest)
+
+    optimizer.unscale_and_clip_grads = unscale
+
+
+def _double_rate(engine):
+    for group in probes.inner_optimizer(engine).param_groups:
+        group["lr"] *= 2
+
+
+def _larger_batch(engine):
+    engine.train_micro_batch_size_per_gpu = lambda: 3
+
+
+def _no_loss(engine):
+    forward = engine.module.forward
+
+    def unlearning(*args, **kwargs):
+        outputs = forward(*args, **kwargs)
+        outputs.loss = outputs.loss * float("nan")
+        return outputs
+
+    engine.module.forward = unlearning
+
+
+def _unscaled_loss(engine):
+    engine.optimizer.scale_if_loss = lambda loss: loss
+
+
+IN_THE_ENGINE = {
+    "clips to less": _clip_to_less,
+    "does not clip": _do_not_clip,
+    "double rate": _double_rate,
+    "larger batch": _larger_batch,
+    "loss is no number": _no_loss,
+    "unscaled loss": _unscaled_loss,
+}
+IN_THE_CONFIG = {
+    "other stage": ("zero_optimization", "stage", 1),
+    "whole gradients": ("zero_optimization", "stage", 1),
+    "persistent parameters": ("zero_optimization", "stage3_param_persistence_threshold", 100_000),
+}
+
+
+def _forget_schedule(engine):
+    engine.lr_scheduler.load_state_dict = lambda state: None
+
+
+def _forget_states(engine):
+    load = engine.load_checkpoint
+    engine.load_checkpoint = lambda folder: load(folder, load_optimizer_states=False)
+
+
+ON_RESUMING = {"schedule is not restored": _forget_schedule, "states are not restored": _forget_states}
+
+
+def _drop_a_sample():
+    """The engine's sizes are right, and a batch is not."""
+    make = data.batch
+
+    def smaller(recipe, size, place, rank):
+        return {name: value[:-1] for name, value in make(recipe, size, place, rank).items()}
+
+    data.batch = smaller
+
+
+IN_THE_DATA = {"a sample too few": _drop_a_sample}
+
+# --------------------------------------------------------------------------------------------------- in what was saved
+
+
+def _states_file(folder):
+    (path,) = glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*zero_pp_rank_1_*optim_states.pt"))
+    return path
+
+
+def _weights_file(folder):
+    return os.path.join(folder, with_deepspeed.EXPORT, with_deepspeed.WEIGHTS)
+
+
+def _truncate(folder):
+    path = _states_file(folder)
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def _remove_states(folder):
+    os.unlink(_states_file(folder))
+
+
+def _change_masters(folder):
+    path = _states_file(folder)
+    saved = torch.load(path, weights_only=False)
+    saved["optimizer_state_dict"]["single_partition_of_fp32_groups"][0].data[0] += 1
+    torch.save(saved, path)
+
+
+def _change_weights(folder, change):
+    path = _weights_file(folder)
+    weights = torch.load(path, weights_only=True)
+    name = "model.layers.1.mlp.up_proj.weight"
+    changed = change(weights.pop(name))
+    torch.save(weights | ({} if changed is None else {name: changed}), path)
+
+
+IN_FILES = {
+    "truncated states": _truncate,
+    "removed states": _remove_states,
+    "changed masters": _change_masters,
+    "changed weight": lambda folder: _change_weights(folder, lambda weight: weight + 1),
+    "empty weight": lambda folder: _change_weights(folder, lambda weight: weight[:0]),
+    "removed weight": lambda folder: _change_weights(folder, lambda _: None),
+    "removed weights": lambda folder: os.unlink(_weights_file(folder)),
+}

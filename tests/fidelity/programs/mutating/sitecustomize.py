@@ -1,0 +1,11 @@
+"""On PYTHONPATH of a pool: its ranks break the promise that is named in the file MUTATION, one at a time."""
+
+import os
+import sys
+
+if any(argument.endswith("ds_lint.smoke.pool") for argument in sys.orig_argv):
+    from mutations import mutated
+
+    import ds_lint.smoke.working
+
+    ds_lint.smoke.working.work = mutated(ds_lint.smoke.working.work, os.environ["MUTATION"])

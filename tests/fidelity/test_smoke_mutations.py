@@ -1,0 +1,97 @@
+"""A promise that is broken in the engine, or in what it saved, fails its check, and no other."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from command_line import ROOT
+from installed import measured_with_the_newest
+
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
+
+MUTATING = os.path.join(ROOT, "tests", "fidelity", "programs", "mutating")
+BASE = {
+    "train_micro_batch_size_per_gpu": 2,
+    "gradient_accumulation_steps": 2,
+    "gradient_clipping": 0.25,
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+}
+BF16 = {**BASE, "bf16": {"enabled": True}}
+STAGE_1 = {**BF16, "zero_optimization": {"stage": 1}}
+STAGE_2 = {**BF16, "zero_optimization": {"stage": 2}}
+STAGE_3 = {**BF16, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}}
+FP16 = {**BASE, "fp16": {"enabled": True}, "zero_optimization": {"stage": 2}}
+OFFLOADED = {**BF16, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+SCHEDULED = {**STAGE_2, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 9, "warmup_type": "linear"}}}
+
+MUTATIONS = [
+    ("other stage", STAGE_2, {"stage", "gradients"}),
+    ("whole gradients", STAGE_2, {"gradients"}),
+    ("persistent parameters", STAGE_3, {"parameters"}),
+    ("whole parameter", STAGE_3, {"parameters"}),
+    ("unsharded state", STAGE_1, {"optimizer-states"}),
+    ("unsharded state", STAGE_3, {"optimizer-states"}),
+    ("lost state", STAGE_2, {"optimizer-states"}),
+    ("unsharded masters", STAGE_2, {"master-weights"}),
+    ("masters in 16 bit", STAGE_2, {"dtypes"}),
+    ("parameter in fp32", STAGE_2, {"dtypes"}),
+    ("offload flag off", OFFLOADED, {"offload"}),
+    ("clips to less", STAGE_2, {"clipping"}),
+    ("clips to less", STAGE_3, {"clipping"}),
+    ("does not clip", STAGE_2, {"clipping"}),
+    ("double rate", STAGE_2, {"learning-rate"}),
+    ("larger batch", STAGE_2, {"batch"}),
+    ("a sample too few", STAGE_2, {"batch"}),
+    ("loss is no number", STAGE_2, {"loss"}),
+    ("unscaled loss", FP16, {"loss-scale"}),
+    ("schedule is not restored", SCHEDULED, {"resume"}),
+    ("states are not restored", STAGE_2, {"resume"}),
+    ("truncated states", STAGE_2, {"resume", "recovery"}),
+    ("removed states", STAGE_2, {"resume", "recovery"}),
+    ("changed masters", STAGE_2, {"resume", "recovery"}),
+    ("changed weight", STAGE_2, {"export"}),
+    ("changed weight", STAGE_3, {"export"}),
+    ("empty weight", STAGE_2, {"export"}),
+    ("removed weight", STAGE_2, {"export"}),
+    ("removed weights", STAGE_2, {"export"}),
+]
+
+
+@pytest.fixture(scope="module")
+def mutating(tmp_path_factory):
+    """A warm process of its own whose ranks break a promise, and the file that names it."""
+    for library in ("torch", "deepspeed", "transformers", "accelerate"):
+        pytest.importorskip(library)
+    from ds_lint.smoke.client import Pool
+
+    name_file = tmp_path_factory.mktemp("mutation") / "name"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([MUTATING, ROOT, os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("MUTATION", str(name_file))
+        pool = Pool()
+        with pool:
+            assert pool.versions
+            yield pool, name_file
+
+
+def broken(verdict):
+    assert verdict.error is None
+    return {check.id for check in verdict.checks if check.status not in ("pass", "skip")}
+
+
+@pytest.mark.parametrize(("name", "config", "checks"), MUTATIONS)
+def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks):
+    pool, name_file = mutating
+    name_file.write_text(name)
+    verdict = prove(config, pool=pool)
+    assert (verdict.status, broken(verdict)) == ("fail", checks)
+
+
+@pytest.mark.parametrize("config", [STAGE_1, STAGE_2, STAGE_3, FP16, OFFLOADED, SCHEDULED], ids=str)
+def test_unbroken_they_pass(prove, mutating, config):
+    pool, name_file = mutating
+    name_file.write_text("nothing")
+    verdict = prove(config, pool=pool)
+    assert {check.id for check in verdict.checks if check.status != "pass"} <= {"persistence"}  # takes --model
+    assert max(step.gradient_norm for step in verdict.steps) > config["gradient_clipping"]  # so that it is clipped
