@@ -273,7 +273,7 @@ def test_a_good_config_passes_under_the_trainer(prove, config, dtype):
 
 
 @pytest.fixture
-def check(tmp_path):
+def check(tmp_path, tmp_path_factory):
     """Runs `ds-lint check --smoke` on configs by their names; the exit status, and the findings of the run."""
 
     def check(configs, *options, status):
@@ -283,7 +283,7 @@ def check(tmp_path):
             [sys.executable, "-m", "ds_lint", "check", ".", "--smoke", "--output-format=json", *options],
             capture_output=True,
             cwd=tmp_path,
-            env=clean_environment(),
+            env=clean_environment() | {"TMPDIR": str(tmp_path_factory.mktemp("runs"))},  # logs of failing runs stay
             text=True,
             check=False,
             timeout=300,
