@@ -121,7 +121,10 @@ def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]
         sys.stderr.write(f"ds-lint: {name} ended the smoke run; nothing of it is left\n")
         raise
     if smoke.report is not None:
-        _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
+        try:
+            _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
+        except OSError as error:  # the runs are told all the same
+            complaints.append(f"the page about the smoke run cannot be written: {_cause(error)}")
     return complaints
 
 
@@ -145,10 +148,9 @@ def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], 
             verdicts = prove_with_world(
                 ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
             )
-        except OSError as error:  # noqa: PERF203 - a run takes a second
-            place = f"{error.filename}: " if error.filename else ""
+        except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
             outcomes.append("could not run")
-            yield f"{report.path}: the smoke run could not be made: {place}{error.strerror or error}"
+            yield f"{report.path}: the smoke run could not be made: {_cause(error)}"
         else:
             outcomes += map(outcome, verdicts)
             for verdict in verdicts:
@@ -216,6 +218,13 @@ def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
         yield f"{report.path}: {what} could not be made: {verdict.error}{_log(verdict)}"
+
+
+def _cause(error: OSError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "the config is nested too deeply"
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
 
 
 def _log(verdict: Verdict) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 MARK = "DS_LINT_SMOKE"  # names the folder of the run in the environment of each of its processes
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it; DeepSpeed and torch name their segments there
-_ROUNDS = 5  # what is killed may just have forked
+_ROUNDS = 100  # what is killed may just have forked, and takes a while to go
+_PAUSE = 0.01  # seconds between them
 
 
 def port_of(pid: int) -> int:
@@ -56,3 +58,4 @@ def end_processes_of(folder: str, *, but: Collection[int] = ()) -> None:
         sweep(left)
         if not left:
             return
+        time.sleep(_PAUSE)

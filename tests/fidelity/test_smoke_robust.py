@@ -62,7 +62,7 @@ class Run:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=prepare,
+            preexec_fn=prepare,  # noqa: PLW1509 - no threads here
         )
 
     def until(self, path):
@@ -357,12 +357,15 @@ def test_a_lock_that_a_builder_holds_is_not_stale(tmp_path):
 def test_a_run_without_a_fault_leaves_nothing_and_prints_nothing_else(start):
     run = start("c.json", "--output-format", "json", HOME=None)
     status, out, err = run.end()
+    assert run.done.exists()  # the faults find their way into the ranks
     assert (status, err) == (0, "")
     assert json.loads(out)["smoke"][0]["status"] == "pass"
     run.assert_nothing_left()
 
 
-@pytest.mark.parametrize("text", ["", "zero: [", "[]", "7", "null", '{"zero_optimization": [3]}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "zero: [", "[]", "7", "null", '{"zero_optimization": [3]}', "\x00\xff", '{"a":' * 10_000]
+)
 def test_what_is_no_config(start, tmp_path, text):
     (tmp_path / "c.json").write_text(text, encoding="latin-1")
     run = start()
@@ -416,10 +419,9 @@ def test_runs_of_files_with_the_same_name_are_kept_apart(start, tmp_path):
 def test_a_system_that_cannot_fork(start):
     run = start(fault="no fork")
     status, _, err = run.end()
-    assert (status, err) == (
-        2,
-        "ds-lint: the smoke run could not be made: a smoke run takes Linux or macOS: its ranks are forked, which this "
-        "system cannot\n",
+    assert status == 2
+    assert (
+        "could not be made: a smoke run takes Linux or macOS: its ranks are forked, which this system cannot\n" in err
     )
     run.assert_nothing_left()
 

@@ -89,7 +89,7 @@ def _leave_things():
 
 def _make_faulty():
     """In a rank that was just forked."""
-    worker = sys.modules.get("ds_lint.smoke.worker")
+    worker = sys.modules.get("ds_lint.smoke.working")
     if worker is None or "faulty" in worker.work.__name__:
         return
     work = worker.work

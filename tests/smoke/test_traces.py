@@ -1,0 +1,110 @@
+"""What runs leave on purpose and by accident; this needs none of the libraries."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from command_line import ROOT
+
+from ds_lint.smoke import keeping, logs, traces
+
+WITHOUT = ("fcntl", "grp", "posix", "pwd", "resource", "termios")  # what Windows lacks
+is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there the system tells")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "ds_lint.commands.smoking",
+        "ds_lint.smoke.client",
+        "ds_lint.smoke.failing",
+        "ds_lint.smoke.locks",
+        "ds_lint.smoke.pool",
+    ],
+)
+def test_import_takes_nothing_that_windows_lacks(module):
+    program = (
+        "import sys, os, signal, subprocess, multiprocessing.connection, tempfile\n"
+        f"for name in {WITHOUT!r}: sys.modules[name] = None\n"
+        "for name in ('fork', 'setsid', 'killpg', 'getuid'): delattr(os, name)\n"
+        "for name in ('SIGKILL', 'SIGALRM', 'SIGUSR1'): delattr(signal, name)\n"
+        f"import {module}"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+@is_linux
+def test_children_are_ended_whatever_session_they_went_to(tmp_path):
+    folder = str(tmp_path)
+    program = "import os, time; os.fork() or os.setsid(); print('here', flush=True); time.sleep(20)"
+    environment = os.environ | {traces.MARK: folder}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.readline()
+        assert len(traces.processes_of(folder)) == 2
+        traces.end_processes_of(folder, but=[process.pid])
+        assert traces.processes_of(folder) == [process.pid]
+        traces.end_processes_of(folder)
+        assert process.wait() == -signal.SIGKILL
+    assert traces.processes_of(folder) == []
+
+
+def test_segments_are_removed_by_pid_and_port(tmp_path, monkeypatch):
+    monkeypatch.setattr(traces, "SHARED_MEMORY", str(tmp_path))
+    uid = os.getuid()
+    gone = [
+        "torch_77_1_0",
+        f"deepspeed_allreduce_buffer_{uid}_127.0.0.1_20077",
+        f"deepspeed_allreduce_buffer_{uid}_127.0.0.1_20077_1",
+    ]
+    kept = ["torch_770_1_0", f"deepspeed_allreduce_buffer_{uid}_127.0.0.1_29500_0", "else"]
+    for name in gone + kept:
+        (tmp_path / name).touch()
+    traces.sweep([77], 20077)
+    assert sorted(os.listdir(tmp_path)) == sorted(kept)
+
+
+def test_a_system_without_shared_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(traces, "SHARED_MEMORY", str(tmp_path / "none"))
+    traces.sweep([77], 20077)
+
+
+def test_the_end_of_each_log_is_joined(tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "_TAIL", 4)
+    (tmp_path / "a.log").write_text("123456789")
+    (tmp_path / "b.log").write_text("")
+    (tmp_path / "c.log").write_text("ok\n")
+    joined = tmp_path / "joined"
+    found = [str(tmp_path / f"{name}.log") for name in "abcd"]
+    assert logs.join(found, str(joined))
+    assert joined.read_text() == "==> a.log, without its first 5 bytes\n6789\n==> c.log\nok\n"
+
+
+def test_no_log_is_joined_from_nothing_or_where_there_is_no_room(tmp_path):
+    (tmp_path / "a.log").write_text("a")
+    assert not logs.join([str(tmp_path / "b.log")], str(tmp_path / "joined"))
+    assert not logs.join([str(tmp_path / "a.log")], str(tmp_path / "none" / "joined"))
+    assert os.listdir(tmp_path) == ["a.log"]
+
+
+def test_runs_are_kept_where_their_configs_lie(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    kept = []
+    for path in (
+        "a/ds.json",
+        "b/ds.json",
+        "./b/../a/ds.json",
+        "../ds.json",
+        str(tmp_path / "here" / "ds.json"),
+        "<stdin>",
+    ):
+        (tmp_path / "run").mkdir()
+        kept.append(keeping.keep(str(tmp_path / "run"), "kept", path))
+    outside = str(tmp_path / "ds.json").lstrip("/")
+    assert kept == [f"kept/{name}" for name in ("a/ds.json", "b/ds.json", "a/ds.json-2", outside, "ds.json", "<stdin>")]
+    assert all(os.path.isdir(folder) for folder in kept)
