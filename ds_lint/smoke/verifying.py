@@ -193,11 +193,10 @@ def promised_shares(asked: Asked, parameters: list[Parameter], states: Iterable[
     trainable = [parameter for parameter in parameters if parameter.is_trainable]
     is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
     in_memory = _not_swapped(asked, trainable, ranks) if is_swapped else partition(trainable, stage, ranks)
-    expected = {"master weights": in_memory}
-    if stage < 3:
-        expected["parameters"] = sum(parameter.elements for parameter in parameters)
-    elif asked.parameter_offload is None or asked.parameter_offload.value != "nvme":
-        expected["parameters"] = partition(parameters, stage, ranks)
+    whole = sum(parameter.elements for parameter in parameters)
+    expected = {"parameters": partition(parameters, stage, ranks) if stage == 3 else whole, "master weights": in_memory}
+    if stage == 3 and asked.parameter_offload is not None and asked.parameter_offload.value == "nvme":
+        del expected["parameters"]
     return expected | (dict.fromkeys(states, in_memory) if has_plain_states(asked) else {})
 
 
