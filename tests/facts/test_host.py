@@ -43,6 +43,21 @@ def test_where_nothing_tells_the_memory_is_unknown(monkeypatch, tmp_path):
     assert host.memory() is None
 
 
+def test_free_is_what_neither_the_machine_nor_the_container_has_given_away(monkeypatch, tmp_path):
+    monkeypatch.setattr(host, "_MEMINFO", str(tmp_path / "meminfo"))
+    monkeypatch.setattr(host, "_LIMITS", (str(tmp_path / "memory.max"),))
+    monkeypatch.setattr(host, "_USED", str(tmp_path / "memory.current"))
+    monkeypatch.setattr(host, "_USE_BY_KIND", str(tmp_path / "memory.stat"))
+    assert host.free_memory() is None
+    (tmp_path / "meminfo").write_text("MemTotal: 9999999 kB\nMemAvailable:    4194304 kB\n", encoding="ascii")
+    assert host.free_memory() == 4 * GIB
+    (tmp_path / "memory.max").write_text(f"{2 * GIB}\n", encoding="ascii")
+    (tmp_path / "memory.current").write_text(f"{GIB}\n", encoding="ascii")
+    assert host.free_memory() == GIB
+    (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {GIB // 2}\n", encoding="ascii")
+    assert host.free_memory() == GIB * 3 // 2
+
+
 def compiler(monkeypatch, answer):
     done = subprocess.CompletedProcess([], 0, stdout=answer, stderr="")
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
