@@ -109,8 +109,9 @@ def _add_smoke(check: argparse.ArgumentParser) -> None:
     smoke = check.add_argument_group(
         "training run",
         "A few steps of real training with each config: does it shard, train, save and\n"
-        "resume? It takes torch, transformers, deepspeed and accelerate beside\n"
-        "ds-lint (pip install 'ds-lint[smoke]'). Status 2 where it could not be made.",
+        "resume? It takes torch, transformers, deepspeed and accelerate where ds-lint\n"
+        "is installed (pip install 'ds-lint[smoke]'). Status 2 where it could not be\n"
+        "made.",
     )
     smoke.add_argument(
         "--smoke",
