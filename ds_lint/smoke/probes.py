@@ -26,6 +26,7 @@ _MASTERS = (
 )
 # Where ZeRO keeps gradients between two micro steps, beside the parameters.
 _IN_WINDOW = ("averaged_gradients", "all_grad_tensors", "accumulated_grads_in_cpu")
+_FLAT = ("grad_partitions_flat_buffer", "fp32_groups_gradients_flat")  # there all the time; stage 3, BF16_Optimizer
 
 
 def describe(engine: Any) -> Engine:
@@ -49,8 +50,8 @@ def describe(engine: Any) -> Engine:
 
 
 def inner_optimizer(engine: Any) -> Any:
-    """The optimizer below ZeRO's and the precision's."""
-    return getattr(engine, "basic_optimizer", None) or engine.optimizer
+    """The optimizer below ZeRO's and the precision's, which makes the steps."""
+    return getattr(engine.optimizer, "optimizer", None) or getattr(engine, "basic_optimizer", None) or engine.optimizer
 
 
 def _optimizer_offload(optimizer: Any) -> str | None:
@@ -155,9 +156,13 @@ def masters(engine: Any) -> list[torch.Tensor]:
 
 
 def states(engine: Any) -> dict[str, list[torch.Tensor]]:
-    """What the optimizer keeps of every element, by name: ``exp_avg``, ``momentum_buffer``."""
+    """What the optimizer keeps of every element, by name: ``exp_avg``, ``momentum_buffer``.
+
+    ZeRO makes Adagrad anew for its partitions, and the engine keeps the one that it was given, with its states.
+    """
+    optimizers = {id(one): one for one in (inner_optimizer(engine), getattr(engine, "basic_optimizer", None)) if one}
     found: dict[str, list[torch.Tensor]] = {}
-    for state in inner_optimizer(engine).state.values():
+    for state in (state for one in optimizers.values() for state in one.state.values()):
         for name, value in state.items():
             if torch.is_tensor(value) and value.dim() > 0:
                 found.setdefault(name, []).append(value)
@@ -186,7 +191,7 @@ def gradients_in_window(engine: Any) -> Holding:
     """The gradients before the last micro step of a window: whole in stage 1, a partition in stage 2."""
     optimizer = engine.optimizer
     kept = Holding([*_of_parameters(engine), *(getattr(optimizer, name, None) for name in _IN_WINDOW)])
-    return kept if kept.elements else Holding([getattr(optimizer, "grad_partitions_flat_buffer", None)])
+    return kept if kept.elements else Holding([getattr(optimizer, name, None) for name in _FLAT])
 
 
 def _of_parameters(engine: Any) -> list[Any]:
