@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.arguments import argument, fields
 from ds_lint.facts.smoke import CPU, FAKE, Adaptation
 from ds_lint.facts.training import UNKNOWN
-from ds_lint.smoke.asked import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy
+from ds_lint.smoke.asked import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.switches import is_on, number_of, zero_stage
 from ds_lint.tree import dotted, plain
@@ -139,7 +139,8 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
         changes.set(
             config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and the run has {ranks} ranks"
         )
-    train, micro, steps = (_given(config, name) for name in BATCH)
+    written = _written(config)
+    train, micro, steps = (_given(config, written[name]) for name in BATCH)
     why = f"the run has {ranks} ranks"
     if config.stack != "deepspeed":
         _trainers_batch(config, changes, ranks)
@@ -158,16 +159,18 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
     if micro is None:
         return  # DeepSpeed refuses it, here as there
     small = min(micro, MOST_SAMPLES)
-    window = _window(config, steps or 1)
+    are_mistyped = _are_mistyped(written)
+    window = min(steps or 1, MOST_MICRO_STEPS) if are_mistyped else _window(config, steps or 1)
     if fits is None and not _may_fit(train, micro, steps):
         return  # it fits no number of ranks, and so shows what happens
     wanted = dict(zip(BATCH, (small * window * ranks, small, window), strict=True))
     if _stays(config, wanted, ranks):
         return
     for name in BATCH:
-        if config.written.get(name) is not None or (name == BATCH[2] and window > 1):
-            changes.set(config, (name,), wanted[name], why if name == BATCH[0] else _why(name, wanted[name]))
-    if config.written.get(BATCH[1]) is None and config.written.get(BATCH[0]) is None:
+        is_added = name == BATCH[2] and window > 1 and not are_mistyped
+        if config.written.get(written[name]) is not None or is_added:
+            changes.set(config, (written[name],), wanted[name], why if name == BATCH[0] else _why(name, wanted[name]))
+    if all(config.written.get(written[name]) is None for name in BATCH[:2]):
         changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
 
 
@@ -182,6 +185,17 @@ def _fits(config: Config, ranks: int) -> bool:
             return False
         micro, steps = own_micro, own_steps
     return completed(train, micro, steps, ranks) is not None
+
+
+def _written(config: Config) -> dict[str, str]:
+    """How each batch size is written: a mistyped one is changed where it stands, so that the run shows what it does."""
+    _, written_as = with_meant_names(config)
+    return {name: written_as.get(name, name) for name in BATCH}
+
+
+def _are_mistyped(written: dict[str, str]) -> bool:
+    """Whether one of the batch sizes is."""
+    return any(name != meant for meant, name in written.items())
 
 
 def _why(name: str, value: int) -> str:
@@ -220,7 +234,8 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
     real = config.world_size
     if train is not None and (train % (micro * steps) or (real and real * micro * steps != train)):
         return
-    small, window = min(micro, MOST_SAMPLES), _window(config, steps)
+    small = min(micro, MOST_SAMPLES)
+    window = min(steps, MOST_MICRO_STEPS) if _are_mistyped(_written(config)) else _window(config, steps)
     changes.training |= {micro_name: small, steps_name: window}
     if small != micro:
         _change(config, changes, BATCH[1], micro_name, micro, small)
