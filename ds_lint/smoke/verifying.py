@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts.smoke import CPU, CUDA, Check, Held
 from ds_lint.smoke import schedules
-from ds_lint.smoke.asked import GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.smoke.asked import BATCH, GATHER, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.spelling import is_comment
 from ds_lint.switches import is_on
 from ds_lint.tree import dotted
 
@@ -26,6 +27,10 @@ _RECIPE = (
 _IN_ORDER = (
     "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
     "another; set that to false."
+)
+_ADAGRAD = (
+    "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
+    "partition; take another optimizer."
 )
 _WITHOUT_NVME = (
     "The checkpoint lacks what is on NVMe: save the weights with "
@@ -101,6 +106,14 @@ def _checked(
     return Check(id, status, promise.key, promise.value, observed, unit, message, "" if is_kept else help, adapted)
 
 
+def _spelling(asked: Asked, promise: Promise) -> str:
+    """How to write a mistyped key that made a promise."""
+    for meant, written in asked.written_as.items():
+        if promise.key is not None and (promise.key == written or promise.key.startswith(f"{written}.")):
+            return f"Write it as `{meant}{promise.key[len(written) :]}`."
+    return ""
+
+
 def _skipped(id: str, key: str | None, why: str) -> Check:
     return Check(id, "skip", key, None, None, None, why)
 
@@ -122,7 +135,7 @@ def _stage(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"the engine runs ZeRO stage {stage}",
         broken=f"`{promise.key}` asks for ZeRO stage {promise.value}, and the engine runs stage {stage}"
         + (": every rank holds everything" if stage == 0 else ""),
-        help=f"Write it as `{ZERO}.stage`." if promise.key and not promise.key.startswith(f"{ZERO}.") else "",
+        help=_spelling(asked, promise),
     )
 
 
@@ -168,7 +181,8 @@ def _sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
             kept=f"each rank holds {elements:,} elements of {kind}"
             + (f", 1/{ranks} of {whole:,}" if elements < whole else ""),
             broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, and stage {stage} on {ranks} ranks "
-            f"promises {elements:,}",
+            f"promises {elements:,} of the model's {whole:,}",
+            help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
     # What goes to NVMe goes there at the end of a window.
@@ -222,7 +236,7 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Chec
             "gradients", asked.stage.key, "a step of one micro step does not show what stage 1 keeps between"
         )
         return
-    most = whole if stage == 1 else part
+    most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
     if stage == 2 and in_window:
         most += max(parameter.elements for parameter in runs.train[0].parameters)
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
@@ -333,6 +347,7 @@ def _offload(asked: Asked, runs: Runs) -> Iterator[Check]:
             )
             if observed != promise.value
             else f"the NVMe files hold {swapped:,} bytes, and what belongs there takes {least:,}",
+            help=_spelling(asked, promise) or _offloading_stage(what, promise.value, engine.stage),
             # On a CPU there is one memory only: where the code puts them shows, and not that it is another place.
             adapted=runs.job.mode == CPU,
         )
@@ -366,6 +381,13 @@ def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
         )
 
 
+def _offloading_stage(what: str, place: str, stage: int) -> str:
+    """The stages that offload it, where another one runs."""
+    if stage < 3 and (what == "parameters" or place == "nvme"):
+        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
+    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
+
+
 def _swapped_bytes(asked: Asked, runs: Runs) -> int:
     """The bytes of weights and states that all ranks together have on NVMe, at the least."""
     everything, ranks = runs.train[0].parameters, runs.world_size
@@ -395,34 +417,40 @@ def _dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
         observed = evidence.dtypes.get(kind)
         if promise is None or not observed:
             continue
-        yield _dtype(kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
+        yield _dtype(asked, kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
     promise = asked.communication_dtype
     if promise is not None:
-        yield _dtype("communication", promise, [runs.engine.communication_dtype], adapted=False)
+        yield _dtype(asked, "communication", promise, [runs.engine.communication_dtype], adapted=False)
 
 
-def _dtype(kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+def _dtype(asked: Asked, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+    what = "gradients are reduced in" if kind == "communication" else f"{kind} are"
     return _checked(
         "dtypes",
         promise,
         observed,
         observed == [promise.value],
-        kept=f"{kind} are {promise.value}" if kind != "communication" else f"gradients are reduced in {promise.value}",
-        broken=f"{kind} are {' and '.join(observed)}, and the config asks for {promise.value}",
+        kept=f"{what} {promise.value}",
+        broken=f"{what} {' and '.join(observed)}, and the config asks for {promise.value}",
+        help=_spelling(asked, promise),
         adapted=adapted,
     )
 
 
 def _loss(asked: Asked, runs: Runs) -> Iterator[Check]:
-    losses = [step.loss for one in runs.train for step in one.steps]
-    bad = [loss for loss in losses if not math.isfinite(loss)]
+    steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
+    bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
+    number = sum(not all(map(math.isfinite, step)) for step in steps)
+    kind = "not a number" if any(map(math.isnan, bad)) else "infinite"
     yield _checked(
         "loss",
         Promise("finite", asked.dtype.key),
-        losses[: len(runs.train[0].steps)],
+        [step[0] for step in steps],
         not bad,
-        kept=f"the loss of all {len(runs.train[0].steps)} steps is finite",
-        broken=f"the loss of {len(bad)} of {len(losses)} steps is {bad[0] if bad else ''}",
+        kept=f"the loss of all {len(steps)} steps is finite",
+        broken=f"the loss of {number} of {len(steps)} steps is {kind}",
+        help="The model is small and its data are made up, so that the config is to blame: look at the learning rate, "
+        "its warm-up, and the precision.",
     )
 
 
@@ -448,15 +476,21 @@ def _overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
         broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
         "the loss scale "
         + (
-            f"stays {scales[-1] or 0:g}, so {'none' if skipped == len(steps) else 'not all'} will ever be made"
+            f"stays {_scale(scales[-1])}, so {'none' if skipped == len(steps) else 'not all'} will ever be made"
             if is_static
-            else f"went from {scales[0] or 0:g} to {scales[-1] or 0:g} and has to come down further"
+            else f"came down from {_scale(scales[0])} to {_scale(scales[-1])} and has to come down further"
         ),
         help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
         if is_static
-        else "",
+        else "Set `fp16.initial_scale_power` to 16 or less, and the first steps are made.",
         adapted="fp16.enabled" in runs.adapted,
     )
+
+
+def _scale(scale: float | None) -> str:
+    """A loss scale as people think of it: a power of two."""
+    power = math.log2(scale) if scale else 0.5
+    return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
 def _loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
@@ -493,7 +527,8 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     if promised is None:
         return
     observed = _batch_of_a_step(asked, runs)
-    key = next((name for name in ("train_batch_size", "train_micro_batch_size_per_gpu") if asked.key(name)), None)
+    keys = [key for name in BATCH if (key := asked.key(name)) is not None]
+    key = next((key for key in keys if key in asked.written_as.values()), keys[0] if keys else None)
     real = (
         f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
         if runs.real_batch
@@ -508,6 +543,7 @@ def _batch(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"a step takes {_product(observed, runs.world_size)} samples{real}",
         broken=f"a step takes {_product(observed, runs.world_size)} samples, and the config asks for "
         f"{_product(promised, runs.world_size)}",
+        help=next(filter(None, (_spelling(asked, Promise(None, asked.key(name))) for name in BATCH)), ""),
         adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
     )
 
@@ -610,6 +646,11 @@ def _listed(rates: list[float]) -> str:
     return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
+def _exact(losses: list[float]) -> str:
+    """Losses with so many digits that those of other bits look different."""
+    return ", ".join(f"{loss:.9g}" for loss in losses)
+
+
 def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
     promise, observed = asked.clipping, runs.engine.clipping
     wrong = _wrongly_clipped(asked, runs, observed if promise is None else promise.value)
@@ -635,7 +676,7 @@ def _clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
         broken=_misclipped(asked, promise, observed, wrong),
         help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
         if asked.argument("max_grad_norm") is not None and promise.key is None
-        else "",
+        else _spelling(asked, promise),
     )
 
 
@@ -706,14 +747,14 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     yield _checked(
         "resume",
         promise,
-        f"{whole - len(lost)} of {whole} tensors, losses {_listed(after)}",
+        f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
         not lost and are_equal,
         unit="tensors",
         kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses bitwise",
         broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else f", and the next losses are {_listed(after)} instead of {_listed(before)}"),
+        + ("" if are_equal else ", and its next losses are not those of the run that went on"),
         help=f'DeepSpeed does not put NVMe states back: to resume, set `{ZERO}.offload_optimizer.device` to "cpu".'
         if offload and offload.value == "nvme"
         else "",
@@ -802,7 +843,7 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
         unit="tensors",
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
-        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and others for the rest"),
+        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
         help=_IN_ORDER if is_shuffled else _WITHOUT_NVME if is_swapped else "",
     )
 
@@ -812,11 +853,20 @@ def _keys(asked: Asked, runs: Runs) -> Iterator[Check]:
     unread = set(runs.train[0].unread)
     if runs.resumed is not None:
         unread &= set(runs.resumed[0].unread)
-    unknown = {dotted(visit.path) for visit in asked.config.unknown}
-    strange = sorted(unread & unknown)
-    rest = sorted(unread - unknown)
+    unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in asked.config.unknown}
+    strange = sorted(key for key in unread if unknown.get(key) is False)
+    rest = sorted(unread - unknown.keys())
     for key in strange:
-        yield Check("keys", "warn", key, "read", "never read", None, f"nothing has read `{key}` during the run")
+        yield Check(
+            "keys",
+            "warn",
+            key,
+            "read",
+            "never read",
+            None,
+            f"nothing has read `{key}` during the run",
+            "Delete the key, or write the one that is meant.",
+        )
     yield Check(
         "keys",
         "pass",
