@@ -236,7 +236,7 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int) -> Iterator[Chec
             "gradients", asked.stage.key, "a step of one micro step does not show what stage 1 keeps between"
         )
         return
-    most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
+    most = whole if stage == 1 else part
     if stage == 2 and in_window:
         most += max(parameter.elements for parameter in runs.train[0].parameters)
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
