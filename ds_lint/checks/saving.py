@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint import edits
-from ds_lint.checks.problem import RISK, Problem, rejected, said_at
+from ds_lint.checks.problem import RISK, Problem, beside, rejected, said_at
 from ds_lint.config import AUTO
 from ds_lint.rule import rule
 from ds_lint.switches import adapter_argument, is_on, is_truthy, set_argument, zero_stage
@@ -283,3 +283,27 @@ def _resumed(config: Config) -> Argument | None:
     """``resume_from_checkpoint``, if the training arguments ask for it."""
     resumed = set_argument(config, "resume_from_checkpoint")
     return resumed if resumed is not None and str(resumed.value).lower() != "false" else None
+
+
+@rule("DS709", "recovery-shuffled-by-round-robin", severity="info", effects=("risk",), keys=("zero_optimization",))
+def recovery_shuffled_by_round_robin(config: Config) -> Iterator[Problem]:
+    """Gradients dealt out in another order, in which ``zero_to_fp32`` does not read the partitions.
+
+    Source: ``_round_robin_reorder`` in ``deepspeed/runtime/zero/stage_1_and_2.py``; ``deepspeed/utils/zero_to_fp32.py``
+    takes the order of ``param_shapes``, which is that of the model.
+    """
+    path, stage = (ZERO, "round_robin_gradients"), zero_stage(config)
+    member = config.member(*path)
+    if member is None or not is_on(config, *path) or stage not in (1, 2) or config.world_size == 1:
+        return
+    yield Problem(
+        path,
+        member.value.span,
+        f"with `round_robin_gradients` at stage {stage}, zero_to_fp32 recovers a checkpoint with the values of other "
+        "parameters, and says nothing",
+        RISK,
+        help="Delete the key, or save the model itself and leave zero_to_fp32 alone; resuming works either way.",
+        label="shuffles what zero_to_fp32 recovers",
+        related=beside(config, ZERO, "stage"),
+        fix=edits.deletion(config, path, "unsafe"),
+    )
