@@ -145,8 +145,8 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
     if config.stack != "deepspeed":
         _trainers_batch(config, changes, ranks)
         return
-    written = (config.written.get(name) for name in BATCH)
-    if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in written):
+    nodes = (config.written.get(name) for name in written.values())
+    if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in nodes):
         return  # an "auto" that nobody fills, say; what comes of it shows
     real = config.world_size
     fits = completed(train, micro, steps, real) if real else None
