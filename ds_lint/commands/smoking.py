@@ -248,14 +248,9 @@ def add_findings(report: FileReport, found: list[Finding]) -> None:
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message
-        if not any(_says_the_same(one, finding) and not _is_milder(one, finding) for one in foretold):
+        if not any(_says_the_same(one, finding) for one in foretold):
             new.append(finding)
     report.add(new)
-
-
-def _is_milder(earlier: Finding, finding: Finding) -> bool:
-    """Whether a finding of a run is worse than what was foretold, so that it has to count too."""
-    return SEVERITIES.index(earlier.severity) > SEVERITIES.index(finding.severity)
 
 
 def _foretells(earlier: Finding, finding: Finding) -> bool:
@@ -264,12 +259,15 @@ def _foretells(earlier: Finding, finding: Finding) -> bool:
         stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
         return earlier.effect == "rejected" and earlier.stage in stages
     is_of_section = earlier.effect in _WITHOUT_EFFECT and (finding.key or "").startswith(f"{earlier.key}.")
-    is_there = earlier.key == finding.key or earlier.span == finding.span
-    return (is_there or is_of_section) and earlier.severity != "info"
+    return (_is_of_the_same(earlier, finding) or is_of_section) and earlier.severity != "info"
+
+
+def _is_of_the_same(earlier: Finding, finding: Finding) -> bool:
+    return earlier.key == finding.key or earlier.span == finding.span
 
 
 def _says_the_same(earlier: Finding, finding: Finding) -> bool:
-    """Whether a finding of a run adds nothing to one that has foretold it."""
-    return earlier.effect == finding.effect and (
-        earlier.key == finding.key or earlier.span == finding.span or finding.name == _REFUSED
-    )
+    """Whether a finding of a run adds nothing to one that has foretold it; one that is worse has to count too."""
+    is_milder = SEVERITIES.index(earlier.severity) > SEVERITIES.index(finding.severity)
+    is_there = _is_of_the_same(earlier, finding) or finding.name == _REFUSED
+    return earlier.effect == finding.effect and is_there and not is_milder

@@ -28,13 +28,13 @@ _IN_ORDER = (
     "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
     "another; set that to false."
 )
-_IN_FILES = (
-    "The fp32 weights lie in NVMe files, and zero_to_fp32 does not look there; save the model itself, or keep the "
-    "optimizer in host memory."
-)
 _ADAGRAD = (
     "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
     "partition; take another optimizer."
+)
+_WITHOUT_NVME = (
+    "The checkpoint lacks what is on NVMe: save the weights with "
+    "`zero_optimization.stage3_gather_16bit_weights_on_model_save`."
 )
 _ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 _TOLERANCE = 1e-6  # relative, of learning rates
@@ -391,6 +391,13 @@ def _placement(asked: Asked, runs: Runs) -> Iterator[Check]:
         )
 
 
+def _offloading_stage(what: str, place: str, stage: int) -> str:
+    """The stages that offload it, where another one runs."""
+    if stage < 3 and (what == "parameters" or place == "nvme"):
+        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
+    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
+
+
 def _swapped_bytes(asked: Asked, runs: Runs) -> int:
     """The bytes of weights and states that all ranks together have on NVMe, at the least."""
     everything, ranks = runs.train[0].parameters, runs.world_size
@@ -411,13 +418,6 @@ def _goes(what: str, place: str | None) -> str:
     """The verb of what is offloaded, or is not."""
     verb = "stay on" if place is None else "go to"
     return verb if what == "parameters" else {"stay on": "stays on", "go to": "goes to"}[verb]
-
-
-def _offloading_stage(what: str, place: str, stage: int) -> str:
-    """The stages that offload it, where another one runs."""
-    if stage < 3 and (what == "parameters" or place == "nvme"):
-        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
-    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
 
 
 # ----------------------------------------------------------------------------------------------------------- precision
@@ -503,6 +503,12 @@ def _overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
+def _scale(scale: float | None) -> str:
+    """A loss scale as people think of it: a power of two."""
+    power = math.log2(scale) if scale else 0.5
+    return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
+
+
 def _loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
     """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
     found = runs.train[0].scalings
@@ -527,12 +533,6 @@ def _loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
 
 def _is_scaled(runs: Runs) -> bool:
     return all(math.isclose(applied, divisor, rel_tol=_CLIPPED) for applied, divisor in runs.train[0].scalings)
-
-
-def _scale(scale: float | None) -> str:
-    """A loss scale as people think of it: a power of two."""
-    power = math.log2(scale) if scale else 0.5
-    return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
 # ------------------------------------------------------------------------------------- batch, learning rate, clipping
@@ -872,7 +872,7 @@ def _recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
         kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
         + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
-        help=_IN_ORDER if is_shuffled else _IN_FILES if is_swapped else "",
+        help=_IN_ORDER if is_shuffled else _WITHOUT_NVME if is_swapped else "",
     )
 
 
