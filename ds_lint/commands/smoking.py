@@ -217,7 +217,12 @@ def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
     _add_findings(report, terms, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
-        yield f"{report.path}: {what} could not be made: {verdict.error}{_log(verdict)}"
+        yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
+
+
+def _obstacle(verdict: Verdict) -> str | None:
+    """Why a run was not made, or not to its end."""
+    return verdict.error or next((check.message for check in verdict.checks if check.status == "error"), None)
 
 
 def _cause(error: OSError | RecursionError) -> str:

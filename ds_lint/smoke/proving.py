@@ -240,6 +240,7 @@ def _runs(run: _Run, trained: Ended, resumed: Ended, exported: Ended) -> Runs:
         train=_all(trained),
         resumed=None if stopped else _all(resumed),
         resume_error=stopped.message if stopped else None,
+        is_resume_cut_off=stopped is not None and stopped.stage is None,
         exported=found.exported if found is not None and not lost else None,
         export_error=lost.message if lost else None,
         real_shapes=found.real_shapes if found is not None else None,

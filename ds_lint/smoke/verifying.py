@@ -57,6 +57,7 @@ class Runs:
     export_error: str | None
     real_shapes: list[int] | None  # elements of the parameters of the user's own model
     real_batch: Batch | None  # of the user's own world, where its size is known
+    is_resume_cut_off: bool = False  # by something that says nothing about the config
 
     @property
     def engine(self) -> Engine:
@@ -746,8 +747,9 @@ def _resume(asked: Asked, runs: Runs) -> Iterator[Check]:
     key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
     promise = Promise("every tensor and the next losses, bitwise", key)
     if runs.resumed is None:
+        status, what = ("error", "was not seen to") if runs.is_resume_cut_off else ("fail", "cannot")
         yield Check(
-            "resume", "fail", key, promise.value, None, None, f"a fresh process cannot resume: {runs.resume_error}"
+            "resume", status, key, promise.value, None, None, f"a fresh process {what} resume: {runs.resume_error}"
         )
         return
     lost = [
