@@ -60,4 +60,4 @@ def _recover(folder: str, exported: Exported) -> None:
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
     found = get_fp32_state_dict_from_zero_checkpoint(folder)
-    exported.recovered = {name: digest(tensor.detach()) for name, tensor in found.items()}
+    exported.recovered = {name: digest(tensor.detach().float()) for name, tensor in found.items()}

@@ -225,7 +225,8 @@ def fingerprint(engine: Any) -> dict[str, str]:
         digests[f"master weights {index}"] = digest(master)
     for index, state in enumerate(inner_optimizer(engine).state.values()):
         for name, value in state.items():
-            digests[f"{name} {index}"] = digest(value) if torch.is_tensor(value) else str(value)
+            # Loading may give a state another dtype; what counts is whether its values are the same.
+            digests[f"{name} {index}"] = digest(value.float()) if torch.is_tensor(value) else str(value)
     scale = loss_scale(engine)
     digests["loss scale"] = str(scale)
     digests["steps"] = str(engine.global_steps)
@@ -245,7 +246,7 @@ def whole_weights(engine: Any) -> tuple[dict[str, str], dict[str, str]]:
             live[name] = digest(parameter.data)
         master = safe_get_full_fp32_param(parameter) if is_wrapped else None
         if master is not None:
-            full[name] = digest(master)
+            full[name] = digest(master.float())  # bf16, with bf16_master_weights_and_grads
     return live, full
 
 
