@@ -70,3 +70,21 @@ def test_the_comments_it_shows_hold_back_what_it_says(tmp_path, run):
     (tmp_path / "a.json").write_text(shown, encoding="utf-8")
     assert "a.json: no findings." in run("check", "a.json", "--output-format", "concise").stdout
     assert "DS101" in run("check", "a.json", "--stack", "trainer", "--output-format", "concise").stdout
+
+
+@pytest.mark.fidelity
+@pytest.mark.parametrize("path", ["README.md", "docs/smoke.md"])
+def test_the_training_runs_it_shows(path, tmp_path, run):
+    pytest.importorskip("deepspeed")
+    shown = re.findall(
+        r"```json\n([^`]*)```\n\n```console smoke\n\$ ds-lint (.*?)\n(.*?)```", (ROOT / path).read_text(), re.DOTALL
+    )
+    assert shown
+    for config, command, output in shown:
+        (tmp_path / "ds_config.json").write_text(config, encoding="utf-8")
+        assert without_seconds(run(*command.split()).stdout) == without_seconds(output)
+
+
+def without_seconds(text: str) -> str:
+    """What a run printed, but for how long it took."""
+    return re.sub(r"[\d.,]+ s:", "S s:", text)
