@@ -725,7 +725,8 @@ def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
         return []
     if not _is_scaled(runs):
         return []  # all norms are wrong
-    is_shared = runs.engine.stage > 0
+    # In some releases the optimizer of bf16 shares its work without ZeRO too.
+    is_shared = runs.engine.stage > 0 or runs.engine.zero_optimizer == "BF16_Optimizer"
     wrong = []
     made = [step for step in runs.train[0].steps if not step.is_skipped]
     for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
