@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from installed import INSTALLED
 
 from ds_lint import linting
 from ds_lint.facts import Sources
 from ds_lint.facts.gathering import gather
-from ds_lint.knowledge import Target
 
 SECONDS = 120.0  # for a part of a run, which takes one
 
@@ -41,7 +41,7 @@ def prove(pool):
             linting.read(text.encode(), "config.json"),
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
-            target=Target(),
+            target=INSTALLED,
             wish=wish or proving.Wish(seconds=SECONDS),
         )
 

@@ -13,9 +13,11 @@ import sys
 
 import pytest
 from command_line import clean_environment
+from installed import measured_with_the_newest
 
 pytestmark = [
     pytest.mark.fidelity,
+    measured_with_the_newest,
     pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="takes the extra smoke"),
 ]
 

@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from installed import measured_with_the_newest
 from transformers.integrations import HfDeepSpeedConfig, is_deepspeed_zero3_enabled
 
 from ds_lint.smoke.building import (
@@ -30,7 +31,7 @@ from ds_lint.smoke.building import (
 from ds_lint.smoke.data import Tokens, batch
 from ds_lint.smoke.shrinking import SWAPPED
 
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models")
 

@@ -19,10 +19,11 @@ import uuid
 
 import pytest
 from command_line import ROOT, clean_environment
+from installed import measured_with_the_newest
 
 from ds_lint.smoke import locks
 
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 FAULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "faults")
 CONFIG = {
