@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from ds_lint import linting
 from ds_lint.choice import choose
 from ds_lint.commands.smoking import add_findings
+from ds_lint.engine import every_rule
 from ds_lint.facts.gathering import gather
+from ds_lint.judging import hold_back
 from ds_lint.smoke.client import Pool
-from ds_lint.smoke.proving import Wish, prove
+from ds_lint.smoke.proving import Wish, prove_with_world
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge import Target
     from ds_lint.output.report import FileReport
     from ds_lint.pages import Example
+    from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
 _verdicts: dict[tuple[object, ...], list[Verdict]] = {}
@@ -35,17 +38,25 @@ def can_judge(example: Example) -> bool:
 def judge(example: Example, document: Document) -> FileReport:
     """What ``ds-lint check --smoke`` says about an example."""
     facts = gather(example.facts)
-    report = linting.lint_document(document, target=example.target, stack=example.stack, facts=facts)
+
+    def judge_by(rules: list[Rule]) -> FileReport:
+        return linting.lint_document(document, target=example.target, stack=example.stack, facts=facts, rules=rules)
+
+    asked = [one for one in every_rule() if one.is_on]
+    report = judge_by(asked)
+    hold_back(report, asked, judge_by)
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
-        verdict = prove(_pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=Wish())
-        if verdict.log is not None:
-            os.remove(verdict.log)
-        _verdicts[key] = [verdict]
-    facts = copy.copy(facts)
-    facts.smoke = _verdicts[key]
+        _verdicts[key] = prove_with_world(
+            _pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=Wish()
+        )
+        for verdict in _verdicts[key]:
+            if verdict.log is not None:
+                os.remove(verdict.log)
+    seen = copy.copy(facts)
+    seen.smoke = _verdicts[key]
     stack = _verdicts[key][0].stack
-    add_findings(report, linting.lint_document(document, target=example.target, stack=stack, facts=facts).findings)
+    add_findings(report, linting.lint_document(document, target=example.target, stack=stack, facts=seen).findings)
     return report
 
 

@@ -149,6 +149,19 @@ def verify(world: World, seen: list[Evidence]) -> list[Check]:
 def _batch(world: World, seen: Evidence) -> Check:
     engine, promised = seen.engine, world.asked.batch(world.ranks)
     assert engine is not None  # noqa: S101 - a rank that came to its end was looked at
+    copies = ranks_of_a_copy(world.asked.final)
+    if world.ranks % copies:
+        return Check(
+            "world",
+            "fail",
+            world.asked.key("sequence_parallel_size") or world.asked.key("tensor_parallel"),
+            f"groups of {copies} ranks",
+            engine.train_batch_size,
+            "samples a step",
+            f"{copies} ranks are to share each copy of the model, your {world.ranks:,} do not make such groups, and "
+            f"the engine takes steps of {engine.train_batch_size:g} samples",
+            f"Start a multiple of {copies} ranks.",
+        )
     # With sequence parallelism the engine has them as floats.
     observed = Batch(*map(int, (engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)))
     keys = (world.asked.key(name) for name in (*BATCH, "elasticity"))

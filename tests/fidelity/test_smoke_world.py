@@ -148,6 +148,15 @@ def test_a_group_that_does_not_divide_the_ranks(prove):
     assert "1024 is not divisible by 6" in found.message
 
 
+def test_ranks_that_do_not_make_whole_copies_of_the_model(prove):
+    """DeepSpeed does not mind, and takes seven ranks in pairs for three and a half."""
+    trained, world = prove({**BASE, "sequence_parallel_size": 2}, ranks=7)
+    assert trained.status == "pass"
+    found = check(world, "world")
+    assert (found.status, found.key, found.observed) == ("fail", "sequence_parallel_size", 14.0)
+    assert check(prove({**BASE, "sequence_parallel_size": 2}, ranks=8)[1], "world").observed == 16
+
+
 def test_no_more_ranks_than_the_run_has_need_no_simulation(prove):
     assert len(prove(zero(1), ranks=2)) == 1
     assert len(prove(zero(1), ranks=None)) == 1
