@@ -121,6 +121,7 @@ def _pass_for_a_gpu() -> None:
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
     torch.Tensor.pin_memory = lambda tensor, *_device: tensor  # needs a GPU
+    accelerator.is_pinned = lambda _tensor: True  # which older releases ask before they write to NVMe
     gloo = (str(Backend.GLOO), accelerate.state.DistributedType.MULTI_GPU)
     accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo  # noqa: SLF001 - it finds none without a GPU
     for module in (accelerate.state, transformers.training_args):
