@@ -22,7 +22,8 @@ from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.keeping import keep
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
-from ds_lint.smoke.verifying import Runs, verify
+from ds_lint.smoke.verifying import verify
+from ds_lint.smoke.verifying.checking import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from ds_lint.facts.smoke import FAKE, Adaptation, Check, Held
 from ds_lint.output.smoke import by_kind, in_units
 from ds_lint.smoke.asked import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, FAKE_GROUP, WORLD
-from ds_lint.smoke.verifying import has_plain_states, partition, persistent, promised_shares, states_of
+from ds_lint.smoke.verifying.shares import has_plain_states, partition, persistent, promised_shares, states_of
 from ds_lint.tree import plain
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from transformers import Trainer
 
 from ds_lint.smoke import building, probes
 from ds_lint.smoke.job import FAKE_GROUP, FullSize, Job, Parameter
-from ds_lint.smoke.verifying import partition
+from ds_lint.smoke.verifying.shares import partition
 from ds_lint.smoke.with_deepspeed import OPTIMIZERS
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ from ds_lint.facts.smoke import CPU, CUDA
 from ds_lint.knowledge import Target
 from ds_lint.smoke.asked import Asked
 from ds_lint.smoke.job import Engine, Evidence, Job
-from ds_lint.smoke.verifying import Runs, _placement, _sharding
+from ds_lint.smoke.verifying.checking import Runs
+from ds_lint.smoke.verifying.offloading import placement
+from ds_lint.smoke.verifying.shares import sharding
 
 OFFLOAD = {
     "train_batch_size": 2,
@@ -50,7 +52,7 @@ def asked():
 
 
 def told(asked, runs):
-    return [(check.status, check.key, check.message) for check in _placement(asked, runs)]
+    return [(check.status, check.key, check.message) for check in placement(asked, runs)]
 
 
 DEVICE = "zero_optimization.offload_optimizer.device"
@@ -77,5 +79,5 @@ def test_a_cpu_has_no_other_place(asked):
 
 @pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding was not verified")])
 def test_one_rank_proves_no_sharding(mode, where, asked):
-    (check,) = _sharding(asked, seen(mode=mode))
+    (check,) = sharding(asked, seen(mode=mode))
     assert (check.status, check.message) == ("skip", f"one rank has nobody to share with: {where}")

@@ -1,0 +1,216 @@
+"""What a step is made with: batch, learning rate and clipping."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.facts.smoke import Check
+from ds_lint.smoke import schedules
+from ds_lint.smoke.asked import BATCH, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.smoke.verifying.checking import Runs, checked, skipped, spelling
+from ds_lint.smoke.verifying.precision import ROUNDED, is_scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TOLERANCE = 1e-6  # relative, of learning rates
+
+
+def batch(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The samples of a step."""
+    promised = asked.batch(runs.world_size)
+    if promised is None:
+        return
+    observed = _batch_of_a_step(asked, runs)
+    keys = [key for name in BATCH if (key := asked.key(name)) is not None]
+    key = next((key for key in keys if key in asked.written_as.values()), keys[0] if keys else None)
+    real = (
+        f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
+        if runs.real_batch
+        else ""
+    )
+    yield checked(
+        "batch",
+        Promise(promised.train, key),
+        observed.train,
+        observed == promised,
+        unit="samples a step",
+        kept=f"a step takes {_product(observed, runs.world_size)} samples{real}",
+        broken=f"a step takes {_product(observed, runs.world_size)} samples, and the config asks for "
+        f"{_product(promised, runs.world_size)}",
+        help=next(filter(None, (spelling(asked, Promise(None, asked.key(name))) for name in BATCH)), ""),
+        adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
+    )
+
+
+def _batch_of_a_step(asked: Asked, runs: Runs) -> Batch:
+    """What the model was given for the first step, counted in its forward passes."""
+    passes = [one.samples[0] if one.samples else [] for one in runs.train]
+    whole = sum(map(sum, passes)) // ranks_of_a_copy(asked.final)
+    return Batch(whole, max(passes[0], default=0), len(passes[0]))
+
+
+def _product(batch: Batch | None, ranks: int | None) -> str:
+    if batch is None:
+        return ""
+    return f"{batch.micro} x {batch.accumulation_steps} micro steps x {ranks} ranks = {batch.train}"
+
+
+def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The learning rates of the steps against those that the config, or the training arguments, ask for."""
+    steps = runs.train[0].steps
+    observed = [step.learning_rates[0] for step in steps]
+    if any(step.is_skipped for step in steps):
+        key = asked.key("scheduler") or asked.key("optimizer", "params", "lr")
+        yield skipped("learning-rate", key, "the schedule waits while steps are skipped")
+        return
+    if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
+        yield from _trainers_rates(asked, observed, runs.adapted)
+        return
+    if (asked.optimizer or "muon").lower() == "muon":
+        return  # the script's own, or one with a rate for each kind of parameter
+    rate = asked.rate.value if asked.rate is not None else asked.default_rate
+    schedule = asked.schedule
+    if schedule is None and asked.rate is None:
+        yield Check(
+            "learning-rate",
+            "warn",
+            asked.key("optimizer", "params") or asked.key("optimizer"),
+            "a learning rate",
+            observed,
+            None,
+            f"the config names no learning rate for {asked.optimizer}, and the run uses {listed(observed[:1])}",
+            "Set `optimizer.params.lr`.",
+        )
+        return
+    if rate is None:
+        return
+    expected: list[schedules.Rate] | None = [rate] * len(observed)
+    if schedule is not None:
+        expected = schedules.rates(*schedule, rate, len(observed), asked.config.knowledge)
+    if expected is None:
+        return
+    promise = Promise(
+        [one[0] if isinstance(one, list) else one for one in expected],
+        asked.key("scheduler") or asked.key("optimizer", "params", "lr"),
+    )
+    yield checked(
+        "learning-rate",
+        promise,
+        observed,
+        _are_close(observed, promise.value),
+        kept=f"the learning rates are those that the config asks for: {listed(observed)}",
+        broken=f"the config asks for the learning rates {listed(promise.value)}, and the run has {listed(observed)}",
+    )
+
+
+def _trainers_rates(asked: Asked, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
+    """The same where the training arguments ask for a schedule."""
+    wanted = asked.trainers_schedule
+    expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
+    if expected is None:
+        return
+    section = asked.key("scheduler", "type") or asked.key("optimizer", "params", "lr") or asked.key("optimizer")
+    help_ = (
+        "Remove `scheduler`, so that the Trainer makes its own, or take the schedule out of the training arguments."
+        if asked.schedule is not None
+        else 'Set `optimizer.params.lr` to "auto".'
+    )
+    yield checked(
+        "learning-rate",
+        Promise(expected, section),
+        observed,
+        _are_close(observed, expected),
+        bad="fail" if asked.asks_for_schedule or asked.argument("learning_rate") is not None else "warn",
+        kept=f"the learning rates are those that the training arguments ask for: {listed(observed)}",
+        broken=f"the training arguments ask for the learning rates {listed(expected)}, and the run has "
+        f"{listed(observed)}",
+        help=help_,
+        adapted="--num_train_epochs" in adapted,
+    )
+
+
+def _are_close(observed: list[float], expected: list[float]) -> bool:
+    return len(observed) == len(expected) and all(
+        math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-15)
+        for one, other in zip(observed, expected, strict=True)
+    )
+
+
+def listed(rates: list[float]) -> str:
+    """Learning rates with four digits."""
+    return ", ".join(f"{rate:.4g}" for rate in rates)
+
+
+def clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The norm to which gradients are clipped, as it is set and as the steps show it."""
+    promise, observed = asked.clipping, runs.engine.clipping
+    wrong = _wrongly_clipped(asked, runs, observed if promise is None else promise.value)
+    if promise is None and not wrong:
+        if observed:
+            yield Check(
+                "clipping",
+                "pass",
+                asked.key("gradient_clipping"),
+                None,
+                observed,
+                None,
+                f"nobody asks for clipping, and the engine clips gradients to a norm of {observed:g} by default",
+            )
+        return
+    promise = promise or Promise(observed, asked.key("gradient_clipping"))
+    yield checked(
+        "clipping",
+        promise,
+        wrong[0] if wrong and math.isclose(observed, promise.value) else observed,
+        math.isclose(observed, promise.value) and not wrong,
+        kept=_clipped(observed, max((step.gradient_norm or 0.0 for step in runs.train[0].steps), default=0.0)),
+        broken=_misclipped(asked, promise, observed, wrong),
+        help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
+        if asked.argument("max_grad_norm") is not None and promise.key is None
+        else spelling(asked, promise),
+    )
+
+
+def _clipped(norm: float, largest: float) -> str:
+    if not norm:
+        return "gradients are not clipped"
+    return f"gradients are clipped to a norm of {norm:g}" + (
+        "" if largest > norm else f"; here none was larger than {largest:.3g}"
+    )
+
+
+def _misclipped(asked: Asked, promise: Promise, norm: float, wrong: list[float]) -> str:
+    by = "max_grad_norm" if asked.argument("max_grad_norm") is not None else f"`{promise.key or 'gradient_clipping'}`"
+    if wrong and math.isclose(norm, promise.value):
+        asks = f"at most {promise.value:g}" if promise.value else "gradients that are not clipped"
+        return f"a step was made with a gradient of norm {wrong[0]:.3g}, and {by} asks for {asks}"
+    got = f"clipped to a norm of {norm:g}" if norm else "not clipped"
+    return f"gradients are {got}, and {by} asks for {promise.value:g}"
+
+
+def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
+    """The norms of gradients that steps were made with and that are not what this clipping makes of them.
+
+    Each rank clips its share of the gradients; Muon, the 1-bit optimizers and those of MiCS share them otherwise.
+    """
+    if (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")) or asked.number(
+        ZERO, "mics_shard_size"
+    ):
+        return []
+    if not is_scaled(runs):
+        return []  # all norms are wrong
+    # In some releases the optimizer of bf16 shares its work without ZeRO too.
+    is_shared = runs.engine.stage > 0 or runs.engine.zero_optimizer == "BF16_Optimizer"
+    wrong = []
+    made = [step for step in runs.train[0].steps if not step.is_skipped]
+    for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
+        taken = math.sqrt(sum(squares) if is_shared else squares[0])
+        before = step.gradient_norm
+        if before is None or not math.isfinite(before):
+            continue
+        expected = min(before, norm) if norm else before
+        if not math.isclose(taken, expected, rel_tol=ROUNDED, abs_tol=1e-6):
+            wrong.append(taken)
+    return wrong
