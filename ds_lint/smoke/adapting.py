@@ -149,6 +149,8 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
         return  # an "auto" that nobody fills, say; what comes of it shows
     real = config.world_size
     fits = completed(train, micro, steps, real) if real else None
+    if fits is None and not _may_fit(train, micro, steps):
+        return  # it fits no number of ranks, and so shows what happens
     micro = micro or (fits.micro if fits else None)
     steps = steps or (fits.accumulation_steps if fits else 1 if micro is None or train is None else None)
     if micro is not None and steps is None and train is not None:
@@ -160,8 +162,6 @@ def _batch(config: Config, changes: Changes, ranks: int) -> None:
     small = min(micro, MOST_SAMPLES)
     are_mistyped = _are_mistyped(written)
     window = min(steps or 1, MOST_MICRO_STEPS) if are_mistyped else _window(config, steps or 1)
-    if fits is None and not _may_fit(train, micro, steps):
-        return  # it fits no number of ranks, and so shows what happens
     wanted = dict(zip(BATCH, (small * window * ranks, small, window), strict=True))
     if _stays(config, wanted, ranks):
         return
@@ -220,9 +220,9 @@ def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
     return found is not None and tuple(found) == tuple(wanted.values())
 
 
-def _may_fit(train: int | None, micro: int, steps: int | None) -> bool:
-    """Whether there is a number of ranks for which the batch sizes fit."""
-    return train is None or steps is None or (micro * steps > 0 and train % (micro * steps) == 0)
+def _may_fit(train: int | None, micro: int | None, steps: int | None) -> bool:
+    """Whether there is a number of ranks for which the batch sizes fit, as they are given."""
+    return train is None or train % ((micro or 1) * (steps or 1)) == 0
 
 
 def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
