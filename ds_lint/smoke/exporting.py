@@ -42,7 +42,11 @@ def _load(folder: str, job: Job, exported: Exported) -> None:
     auto = building.auto_class(building.recipe(job.model, job.sizes))
     model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
     exported.missing = sorted(info["missing_keys"])
-    exported.loaded = {name: digest(parameter.data) for name, parameter in model.named_parameters()}
+    # Some models keep modules in fp32 that were trained, and saved, in 16 bit (T5's _keep_in_fp32_modules).
+    exported.loaded = {
+        name: digest(parameter.data.to(weights[name].dtype) if name in weights else parameter.data)
+        for name, parameter in model.named_parameters()
+    }
 
 
 def _stored(folder: str) -> Any:

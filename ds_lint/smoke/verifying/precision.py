@@ -106,10 +106,10 @@ def _scale(scale: float | None) -> str:
 
 def loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
     """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
-    found = runs.train[0].scalings
+    found = _scalings(runs)
     if asked.dtype.value != "float16" or not found:
         return
-    applied, divisor = found[0]
+    applied, divisor = next((pair for pair in found if not _is_scaled(*pair)), found[0])
     key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else None
     yield checked(
         "loss-scale",
@@ -128,4 +128,13 @@ def loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
 
 def is_scaled(runs: Runs) -> bool:
     """Whether the loss of every step was scaled as its gradients were divided."""
-    return all(math.isclose(applied, divisor, rel_tol=ROUNDED) for applied, divisor in runs.train[0].scalings)
+    return all(_is_scaled(*pair) for pair in _scalings(runs))
+
+
+def _scalings(runs: Runs) -> list[tuple[float, float]]:
+    """By what each loss was scaled and its gradients were divided; a loss in fp16 does not show a scale above 65,504."""
+    return [(applied, divisor) for applied, divisor in runs.train[0].scalings if math.isfinite(applied)]
+
+
+def _is_scaled(applied: float, divisor: float) -> bool:
+    return math.isclose(applied, divisor, rel_tol=ROUNDED)
