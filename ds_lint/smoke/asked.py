@@ -287,8 +287,17 @@ class Asked:
 
 def ranks_of_a_copy(config: Config) -> int:
     """Ranks that share the samples of one copy of the model, by cutting its sequences or its tensors."""
-    sizes = (config.root.at(path) for path in (("sequence_parallel_size",), ("tensor_parallel", "autotp_size")))
-    return math.prod(int(number_of(size) or 1) if size is not None else 1 for size in sizes) or 1
+    return _ranks(config, "sequence_parallel_size") * ranks_of_a_tensor(config)
+
+
+def ranks_of_a_tensor(config: Config) -> int:
+    """Ranks among which each tensor of a layer is cut."""
+    return _ranks(config, "tensor_parallel", "autotp_size")
+
+
+def _ranks(config: Config, *path: str) -> int:
+    size = config.root.at(path)
+    return int(number_of(size) or 1) if size is not None else 1
 
 
 def completed(train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:

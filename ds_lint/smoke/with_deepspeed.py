@@ -59,13 +59,19 @@ def _initialize(job: Job, recipe: building.Recipe, config: Any, watch: Watch) ->
 
 def _steps(engine: Any, recipe: building.Recipe, rank: int, steps: range) -> None:
     size, windows = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
+    replica = rank // _ranks_of_tensors(engine)
     for step in steps:
         for micro_step in range(windows):
             place = step * windows + micro_step
             torch.manual_seed(place)  # dropout, so that a resumed run draws the same
-            batch = {name: value.to(engine.device) for name, value in data.batch(recipe, size, place, rank).items()}
+            batch = {name: value.to(engine.device) for name, value in data.batch(recipe, size, place, replica).items()}
             engine.backward(engine(**batch).loss)
             engine.step()
+
+
+def _ranks_of_tensors(engine: Any) -> int:
+    """The neighbours that share each tensor: they have to get the same samples, and the engine raises where not."""
+    return int(engine.autotp_size() or 1) if hasattr(engine, "autotp_size") else 1
 
 
 def _save(job: Job, rank: int, engine: Any, watch: Watch) -> None:

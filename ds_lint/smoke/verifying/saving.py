@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.facts.smoke import Check
-from ds_lint.smoke.asked import GATHER, ZERO, Asked, Promise, ranks_of_a_copy
+from ds_lint.smoke.asked import GATHER, ZERO, Asked, Promise, ranks_of_a_tensor
 from ds_lint.smoke.verifying.checking import Runs, checked, skipped
 from ds_lint.smoke.verifying.steps import listed
 from ds_lint.switches import is_on
@@ -99,6 +99,9 @@ def export(asked: Asked, runs: Runs) -> Iterator[Check]:
             "export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}"
         )
         return
+    if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(asked.final) > 1:
+        yield skipped("export", key, "the saved model loads; each rank has a part of every tensor to compare it with")
+        return
     live = runs.train[0].live
     loaded = exported.loaded or {}
     wrong = sorted(name for name, digest in live.items() if loaded.get(name) != digest)
@@ -121,7 +124,9 @@ def _to_save(asked: Asked, exported: Exported, stage: int) -> str:
         return f"Write the stage without quotes: Accelerate takes {node.value!r} for no stage 3. {_RECIPE}"
     if asked.gathers:
         return ""
-    return _RECIPE if stage == 3 else _GATHER if ranks_of_a_copy(asked.final) > 1 else ""
+    # The Trainer gathers what tensor parallelism cuts; save_16bit_model of DeepSpeed gathers at stage 3 alone.
+    is_gathered = ranks_of_a_tensor(asked.final) > 1 and asked.config.stack != "deepspeed"
+    return _RECIPE if stage == 3 else _GATHER if is_gathered else ""
 
 
 def _seen(exported: Exported, wrong: list[str], whole: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.facts.smoke import Check
 from ds_lint.smoke import schedules
-from ds_lint.smoke.asked import BATCH, ZERO, Asked, Batch, Promise, ranks_of_a_copy
+from ds_lint.smoke.asked import BATCH, ZERO, Asked, Batch, Promise, ranks_of_a_copy, ranks_of_a_tensor
 from ds_lint.smoke.verifying.checking import Runs, checked, skipped, spelling
 from ds_lint.smoke.verifying.precision import ROUNDED, is_scaled
 
@@ -193,14 +193,16 @@ def _misclipped(asked: Asked, promise: Promise, norm: float, wrong: list[float])
 def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
     """The norms of gradients that steps were made with and that are not what this clipping makes of them.
 
-    Each rank clips its share of the gradients; Muon, the 1-bit optimizers and those of MiCS share them otherwise.
+    Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism share them
+    otherwise.
     """
-    if (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone")) or asked.number(
-        ZERO, "mics_shard_size"
-    ):
+    is_shared_otherwise = (
+        (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
+        or asked.number(ZERO, "mics_shard_size")
+        or ranks_of_a_tensor(asked.final) > 1
+    )
+    if is_shared_otherwise or not is_scaled(runs):  # in the second case all norms are wrong
         return []
-    if not is_scaled(runs):
-        return []  # all norms are wrong
     # In some releases the optimizer of bf16 shares its work without ZeRO too.
     is_shared = runs.engine.stage > 0 or runs.engine.zero_optimizer == "BF16_Optimizer"
     wrong = []
