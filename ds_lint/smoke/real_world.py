@@ -166,9 +166,9 @@ def _batch(world: World, seen: Evidence) -> Check:
     observed = Batch(*map(int, (engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)))
     keys = (world.asked.key(name) for name in (*BATCH, "elasticity"))
     is_kept = promised is None or observed == promised
-    message = f"on your {world.ranks:,} ranks a step takes {_product(observed, world.ranks)} samples"
+    message = f"on your {world.ranks:,} ranks a step takes {observed.in_words(world.ranks)} samples"
     if promised is not None and not is_kept:
-        message += f", and the config asks for {_product(promised, world.ranks)}"
+        message += f", and the config asks for {promised.in_words(world.ranks)}"
     return Check(
         "world",
         "pass" if is_kept else "fail",
@@ -178,12 +178,6 @@ def _batch(world: World, seen: Evidence) -> Check:
         "samples a step",
         message,
     )
-
-
-def _product(batch: Batch, ranks: int) -> str:
-    copies = batch.train // (batch.micro * batch.accumulation_steps)  # fewer where ranks share a copy of the model
-    of_ranks = f"{ranks:,} ranks" if copies == ranks else f"{copies:,} copies of the model"
-    return f"{batch.micro:,} x {batch.accumulation_steps:,} micro steps x {of_ranks} = {batch.train:,}"
 
 
 def _shares(world: World, seen: list[Evidence]) -> list[Check]:

@@ -132,7 +132,7 @@ def is_scaled(runs: Runs) -> bool:
 
 
 def _scalings(runs: Runs) -> list[tuple[float, float]]:
-    """By what each loss was scaled and its gradients were divided; a loss in fp16 does not show a scale above 65,504."""
+    """By what each loss was scaled and its gradients were divided; one in fp16 shows no scale above 65,504."""
     return [(applied, divisor) for applied, divisor in runs.train[0].scalings if math.isfinite(applied)]
 
 

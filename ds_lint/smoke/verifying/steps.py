@@ -25,20 +25,17 @@ def batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     observed = _batch_of_a_step(asked, runs)
     keys = [key for name in BATCH if (key := asked.key(name)) is not None]
     key = next((key for key in keys if key in asked.written_as.values()), keys[0] if keys else None)
-    real = (
-        f"; on your {asked.config.world_size} ranks {_product(runs.real_batch, asked.config.world_size)}"
-        if runs.real_batch
-        else ""
-    )
+    ranks = asked.config.world_size
+    real = f"; on your {ranks:,} ranks {runs.real_batch.in_words(ranks)}" if runs.real_batch and ranks else ""
     yield checked(
         "batch",
         Promise(promised.train, key),
         observed.train,
         observed == promised,
         unit="samples a step",
-        kept=f"a step takes {_product(observed, runs.world_size)} samples{real}",
-        broken=f"a step takes {_product(observed, runs.world_size)} samples, and the config asks for "
-        f"{_product(promised, runs.world_size)}",
+        kept=f"a step takes {observed.in_words(runs.world_size)} samples{real}",
+        broken=f"a step takes {observed.in_words(runs.world_size)} samples, and the config asks for "
+        f"{promised.in_words(runs.world_size)}",
         help=next(filter(None, (spelling(asked, Promise(None, asked.key(name))) for name in BATCH)), ""),
         adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
     )
@@ -49,12 +46,6 @@ def _batch_of_a_step(asked: Asked, runs: Runs) -> Batch:
     passes = [one.samples[0] if one.samples else [] for one in runs.train]
     whole = sum(map(sum, passes)) // ranks_of_a_copy(asked.final)
     return Batch(whole, max(passes[0], default=0), len(passes[0]))
-
-
-def _product(batch: Batch | None, ranks: int | None) -> str:
-    if batch is None:
-        return ""
-    return f"{batch.micro} x {batch.accumulation_steps} micro steps x {ranks} ranks = {batch.train}"
 
 
 def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
