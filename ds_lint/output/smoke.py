@@ -261,7 +261,7 @@ def _enumerated(words: list[str]) -> str:
 def adapted(adaptation: Adaptation) -> str:
     """``zero_optimization.stage3_param_persistence_threshold from 100,000 to 0: the model is tiny``."""
     before, after = adaptation.before, adaptation.after
-    if before is None and after is None:
+    if before == after and type(before) is type(after):  # it is only done in another way
         change = ""
     elif before is None:
         change = f"set to {written(after)}"
