@@ -38,7 +38,6 @@ _BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
 
 AUTO = "auto"  # on CPU ranks, and on the GPUs where there are any
 CPU_RANKS, GPUS = "cpu", "cuda"
-DEVICES = (AUTO, CPU_RANKS, GPUS)
 # What a launched run is told of our command line, beside the config.
 _PASSED_ON = (
     "stack", *Sources.NAMES, "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device",

@@ -96,14 +96,11 @@ class Engine:
     """What the engine says of itself and what it holds, on one rank."""
 
     stage: int
-    partitions_gradients: bool | None
     train_batch_size: int
     micro_batch_size: int
     accumulation_steps: int
     clipping: float
-    optimizer: str  # the class below ZeRO's
-    zero_optimizer: str
-    scheduler: str
+    zero_optimizer: str  # the class
     communication_dtype: str
     offloads_optimizer: str | None  # "cpu", "nvme", or None: the masters and states stay with the parameters
     offloads_parameters: str | None
@@ -132,7 +129,6 @@ class Evidence:
     devices: dict[str, list[str]] = field(default_factory=dict)
     swapped_bytes: int = 0
     fingerprint: dict[str, str] = field(default_factory=dict)  # of every tensor that the rank holds, at the checkpoint
-    saves_16bit: bool | None = None
     live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
     masters: dict[str, str] = field(default_factory=dict)  # of the whole fp32 weights, rank 0
     unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read

@@ -34,14 +34,11 @@ def describe(engine: Any) -> Engine:
     optimizer = engine.optimizer
     return Engine(
         stage=int(engine.zero_optimization_stage()),
-        partitions_gradients=getattr(optimizer, "partition_gradients", None),
         train_batch_size=engine.train_batch_size(),
         micro_batch_size=engine.train_micro_batch_size_per_gpu(),
         accumulation_steps=engine.gradient_accumulation_steps(),
         clipping=float(getattr(optimizer, "clip_grad", engine.gradient_clipping()) or 0.0),
-        optimizer=type(inner_optimizer(engine)).__name__,
         zero_optimizer=type(optimizer).__name__,
-        scheduler=type(engine.lr_scheduler).__name__ if engine.lr_scheduler is not None else "",
         communication_dtype=_name(engine.communication_data_type),
         offloads_optimizer=_optimizer_offload(optimizer),
         offloads_parameters=_parameter_offload(engine),

@@ -34,7 +34,7 @@ def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
         _steps(engine, recipe, rank, range(job.steps))
         watch.at_checkpoint(engine)
         watch.enter("save")
-        _save(job, rank, engine, watch)
+        _save(job, rank, engine)
     watch.enter("train on")
     _steps(engine, recipe, rank, range(job.steps, job.steps + job.steps_after))
 
@@ -74,12 +74,12 @@ def _ranks_of_tensors(engine: Any) -> int:
     return int(engine.autotp_size() or 1) if hasattr(engine, "autotp_size") else 1
 
 
-def _save(job: Job, rank: int, engine: Any, watch: Watch) -> None:
+def _save(job: Job, rank: int, engine: Any) -> None:
     engine.save_checkpoint(os.path.join(job.folder, CHECKPOINT))
     export = os.path.join(job.folder, EXPORT)
     if rank == 0:
         os.makedirs(export, exist_ok=True)
         engine.module.config.save_pretrained(export)
     torch.distributed.barrier()
-    watch.evidence.saves_16bit = bool(engine.save_16bit_model(export, WEIGHTS))
+    engine.save_16bit_model(export, WEIGHTS)
     torch.distributed.barrier()

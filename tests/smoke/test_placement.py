@@ -26,14 +26,11 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
     """A run of one rank, as far as these checks look."""
     engine = Engine(
         stage=2,
-        partitions_gradients=True,
         train_batch_size=2,
         micro_batch_size=2,
         accumulation_steps=1,
         clipping=1.0,
-        optimizer="DeepSpeedCPUAdam",
         zero_optimizer="DeepSpeedZeroOptimizer",
-        scheduler="",
         communication_dtype="bfloat16",
         offloads_optimizer="cpu",
         offloads_parameters=None,
