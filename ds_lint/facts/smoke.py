@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
     checks: list[Check]
     ranks: list[RankEnd]
     seconds: float
-    model: str  # in words: "tiny Llama, 24,736 parameters"
+    model: str  # in words: "tiny Llama"
     parameter_count: int
     steps: list[Step]
     # By rank, what it holds after the steps, by kind: "parameters", "gradients", "master weights", "exp_avg" ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
@@ -95,7 +96,7 @@ class _Run:
 
     def part(self, part: str) -> Job:
         """The job of another part."""
-        return Job(**{**vars(self.job), "part": part})
+        return replace(self.job, part=part)
 
 
 def prove(

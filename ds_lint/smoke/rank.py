@@ -152,8 +152,3 @@ def _quiet() -> None:
     logger.setLevel(logging.WARNING)
     transformers_logging.set_verbosity_warning()
     transformers_logging.disable_progress_bar()
-
-
-def stand_ins() -> list[str]:
-    """The ops for which torch operations stood in this process."""
-    return ops.used()

@@ -12,6 +12,7 @@ from ds_lint.facts.smoke import FAKE, Adaptation, Check, Held
 from ds_lint.output.smoke import by_kind, in_units
 from ds_lint.smoke.asked import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
 from ds_lint.smoke.job import ADAMW, CPU_ADAM, FAKE_GROUP, WORLD
+from ds_lint.smoke.verifying.checking import skipped
 from ds_lint.smoke.verifying.shares import has_plain_states, partition, persistent, promised_shares, states_of
 from ds_lint.tree import plain
 
@@ -65,7 +66,7 @@ class World:
 def not_simulated(world: World) -> Check:
     """The check of a world that this torch cannot simulate."""
     why = f"this torch cannot pretend that there are {world.ranks:,} ranks (it has no {FAKE_GROUP})"
-    return Check("world", "skip", None, None, None, None, why)
+    return skipped("world", None, why)
 
 
 def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks: int) -> World:
@@ -188,7 +189,7 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     key, full = asked.stage.key, seen[0].full_size
     if (copies := ranks_of_a_copy(asked.final)) > 1:
         why = f"{copies} ranks share each copy of the model: shares were not counted"
-        return [Check("world-shares", "skip", key, None, None, None, why)]
+        return [skipped("world-shares", key, why)]
     if stage == 0:
         if full is None:
             return []

@@ -12,6 +12,7 @@ from ds_lint.smoke import (
     aio,
     exporting,
     kernels,
+    ops,
     pybind,
     rank,
     reading,
@@ -57,7 +58,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
         evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
     if log is not None:
         evidence.unread = reading.unread(job, log) if evidence.phase == "done" else []
-        evidence.stand_ins = rank.stand_ins()
+        evidence.stand_ins = ops.used()
     return evidence
 
 
