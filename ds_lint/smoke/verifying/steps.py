@@ -156,7 +156,7 @@ def clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
         promise,
         wrong[0] if wrong and math.isclose(observed, promise.value) else observed,
         math.isclose(observed, promise.value) and not wrong,
-        kept=_clipped(observed, max((step.gradient_norm or 0.0 for step in runs.train[0].steps), default=0.0)),
+        kept=_clipped(observed, [step.gradient_norm for step in runs.train[0].steps if step.gradient_norm is not None]),
         broken=_misclipped(asked, promise, observed, wrong),
         help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
         if asked.argument("max_grad_norm") is not None and promise.key is None
@@ -164,9 +164,10 @@ def clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _clipped(norm: float, largest: float) -> str:
+def _clipped(norm: float, before: list[float]) -> str:
     if not norm:
         return "gradients are not clipped"
+    largest = max(before, default=math.inf)  # where the engine tells no norm, only those after clipping were seen
     return f"gradients are clipped to a norm of {norm:g}" + (
         "" if largest > norm else f"; here none was larger than {largest:.3g}"
     )
@@ -201,9 +202,12 @@ def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
     for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
         taken = math.sqrt(sum(squares) if is_shared else squares[0])
         before = step.gradient_norm
-        if before is None or not math.isfinite(before):
+        if before is None:  # without ZeRO, in fp32: the engine tells none
+            expected = min(taken, norm) if norm else taken
+        elif math.isfinite(before):
+            expected = min(before, norm) if norm else before
+        else:
             continue
-        expected = min(before, norm) if norm else before
         if not math.isclose(taken, expected, rel_tol=ROUNDED, abs_tol=1e-6):
             wrong.append(taken)
     return wrong
