@@ -48,7 +48,9 @@ class Batch(NamedTuple):
     def in_words(self, ranks: int) -> str:
         """``2 x 1 micro steps x 8 ranks = 16``; there are fewer copies of the model where ranks share them."""
         copies = self.train // max(1, self.micro * self.accumulation_steps)
-        of_ranks = f"{ranks:,} ranks" if copies == ranks else f"{copies:,} copies of the model"
+        of_ranks = (
+            f"{ranks:,} ranks" if copies == ranks else f"{copies:,} {'copy' if copies == 1 else 'copies'} of the model"
+        )
         return f"{self.micro:,} x {self.accumulation_steps:,} micro steps x {of_ranks} = {self.train:,}"
 
 
