@@ -83,7 +83,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
         if not (is_real_world and fits(config, ranks)):
-            _batch(config, changes, _copies(config, ranks))
+            _batch(config, changes, _copies(config, ranks), f"the run has {ranks} rank{'s' * (ranks != 1)}")
         _small_model(config, changes)
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
@@ -132,17 +132,14 @@ def _number(changes: Changes, name: str) -> None:
 # -------------------------------------------------------------------------------------------------------- batch sizes
 
 
-def _batch(config: Config, changes: Changes, ranks: int) -> None:
-    """Batch sizes that fit so many ranks, keep a window of accumulation, and are quick."""
+def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
+    """Batch sizes that fit so many copies of the model, keep a window of accumulation, and are quick."""
     if is_on(config, "elasticity", "enabled"):
-        changes.set(
-            config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and the run has {ranks} ranks"
-        )
+        changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and {why}")
     written = _written(config)
     train, micro, steps = (_given(config, written[name]) for name in BATCH)
-    why = f"the run has {ranks} ranks"
     if config.stack != "deepspeed":
-        _trainers_batch(config, changes, ranks)
+        _trainers_batch(config, changes, ranks, why)
         return
     nodes = (config.written.get(name) for name in written.values())
     if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in nodes):
@@ -225,7 +222,7 @@ def _may_fit(train: int | None, micro: int | None, steps: int | None) -> bool:
     return train is None or train % ((micro or 1) * (steps or 1)) == 0
 
 
-def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
+def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
     """The same where the training arguments say the sizes too: both are changed, if they agree."""
     (micro_name, most), (steps_name, fewest) = _TRAINERS_BATCH
     micro, steps = _argument(config, micro_name, most), _argument(config, steps_name, fewest)
@@ -249,7 +246,7 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int) -> None:
         else:
             _change(config, changes, BATCH[2], steps_name, steps, window)
     if train is not None:
-        changes.set(config, (BATCH[0],), small * window * ranks, f"the run has {ranks} ranks")
+        changes.set(config, (BATCH[0],), small * window * ranks, why)
 
 
 def _change(config: Config, changes: Changes, key: str, name: str, before: int, after: int) -> None:
