@@ -269,6 +269,40 @@ def test_a_good_config_passes_under_the_trainer(prove, config, dtype):
     assert (verdict.status, broken(verdict)) == ("pass", {}), verdict.error
 
 
+@pytest.mark.parametrize("sizes", [{"train_batch_size": 7}, {"train_batch_size": 20, "gradient_accumulation_steps": 4}])
+def test_sizes_for_other_numbers_of_ranks_are_fitted(prove, sizes):
+    config = {name: value for name, value in BASE.items() if name not in BATCH}
+    assert broken(prove({**config, **sizes})) == {}
+
+
+def test_sizes_for_no_number_of_ranks_are_refused(prove):
+    config = {name: value for name, value in BASE.items() if name not in BATCH}
+    sizes = {"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}
+    assert "7 != 2 * 1 * 2" in broken(prove({**config, **sizes}))["start"].message
+
+
+def test_ranks_that_cut_tensors_train_on_the_same_samples(prove):
+    verdict = prove({**TRAINER, **zero(1, **GATHERED), "tensor_parallel": {"autotp_size": 2}}, stack="trainer")
+    assert set(broken(verdict)) == {"recovery"}  # zero_to_fp32 wants one file of optimizer states
+    verdict = prove({**BASE, **zero(1), "tensor_parallel": {"autotp_size": 2}})
+    assert set(broken(verdict)) == {"export", "recovery"}  # save_16bit_model saves the part of rank 0
+    (batch,) = (check.message for check in verdict.checks if check.id == "batch")
+    assert batch == "a step takes 2 x 2 micro steps x 1 copy of the model = 4 samples"
+
+
+def test_a_loss_in_fp16_and_modules_kept_in_fp32_are_no_findings(prove, tmp_path):
+    t5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "decoder_start_token_id": 0}
+    (tmp_path / "config.json").write_text(json.dumps(t5))
+    assert broken(prove({**FP16, **zero(2)}, model=str(tmp_path))) == {}
+
+
+def test_clipping_is_seen_where_the_engine_tells_no_norm(prove):
+    config = {name: value for name, value in BASE.items() if name != "bf16"}
+    verdict = prove({**config, "gradient_clipping": 0.1})
+    (clipping,) = (check for check in verdict.checks if check.id == "clipping")
+    assert (clipping.status, clipping.message) == ("pass", "gradients are clipped to a norm of 0.1")
+
+
 # ----------------------------------------------------------------------------------------------------- as people do it
 
 
@@ -372,40 +406,3 @@ def test_fail_on_decides_whether_a_warning_counts(check):
     report = check(config, "--stack=deepspeed", "--fail-on=warning", status=1)
     assert report.of_the_run("rate.json")["DS910"]["severity"] == "warning"
     assert [run["status"] for run in report.runs("rate.json")] == ["warn"]
-
-
-# ------------------------------------------------------------------------------------------------------ not blamed
-
-
-@pytest.mark.parametrize("sizes", [{"train_batch_size": 7}, {"train_batch_size": 20, "gradient_accumulation_steps": 4}])
-def test_sizes_for_other_numbers_of_ranks_are_fitted(prove, sizes):
-    config = {name: value for name, value in BASE.items() if name not in BATCH}
-    assert broken(prove({**config, **sizes})) == {}
-
-
-def test_sizes_for_no_number_of_ranks_are_refused(prove):
-    config = {name: value for name, value in BASE.items() if name not in BATCH}
-    sizes = {"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}
-    assert "7 != 2 * 1 * 2" in broken(prove({**config, **sizes}))["start"].message
-
-
-def test_ranks_that_cut_tensors_train_on_the_same_samples(prove):
-    verdict = prove({**TRAINER, **zero(1, **GATHERED), "tensor_parallel": {"autotp_size": 2}}, stack="trainer")
-    assert set(broken(verdict)) == {"recovery"}  # zero_to_fp32 wants one file of optimizer states
-    verdict = prove({**BASE, **zero(1), "tensor_parallel": {"autotp_size": 2}})
-    assert set(broken(verdict)) == {"export", "recovery"}  # save_16bit_model saves the part of rank 0
-    (batch,) = (check.message for check in verdict.checks if check.id == "batch")
-    assert batch == "a step takes 2 x 2 micro steps x 1 copy of the model = 4 samples"
-
-
-def test_a_loss_in_fp16_and_modules_kept_in_fp32_are_no_findings(prove, tmp_path):
-    t5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "decoder_start_token_id": 0}
-    (tmp_path / "config.json").write_text(json.dumps(t5))
-    assert broken(prove({**FP16, **zero(2)}, model=str(tmp_path))) == {}
-
-
-def test_clipping_is_seen_where_the_engine_tells_no_norm(prove):
-    config = {name: value for name, value in BASE.items() if name != "bf16"}
-    verdict = prove({**config, "gradient_clipping": 0.1})
-    (clipping,) = (check for check in verdict.checks if check.id == "clipping")
-    assert (clipping.status, clipping.message) == ("pass", "gradients are clipped to a norm of 0.1")
