@@ -220,6 +220,8 @@ def _obstacle(run: _Run) -> str | None:
         return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
     if run.job.stack == "accelerate":
         return "a run is made with deepspeed.initialize or the Trainer; give --stack deepspeed or --stack trainer"
+    if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
+        return "the config is empty, and the Trainer trains without DeepSpeed then"
     ranks = ranks_of_a_copy(run.asked.final)
     if run.wish.ranks % ranks and ranks <= MOST_RANKS:
         return (

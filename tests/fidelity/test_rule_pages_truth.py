@@ -1,7 +1,7 @@
 """What the examples of the rule pages claim about DeepSpeed is what the installed DeepSpeed does.
 
 Judged are the examples with ``stack=deepspeed``, and those without a stack, of whose findings only the ones count that
-hold for DeepSpeed. An example that names no release is judged by the installed one: an older release may do something
+hold for DeepSpeed. Those that show a training run are trained with where their pages are tested. An example that names no release is judged by the installed one: an older release may do something
 else with it than the page says, and then so must ds-lint. Where the library disagrees, the rule is wrong, not the page.
 """
 
@@ -63,7 +63,7 @@ def collect() -> dict[str, Example]:
         for rule in every_rule()
         if Path(pages.path(rule)).exists()
         for example in pages.examples(pages.page(rule))
-        if example.stack in (None, "deepspeed") and holds_here(example)
+        if example.stack in (None, "deepspeed") and holds_here(example) and not example.is_run
     }
 
 
