@@ -1,7 +1,8 @@
 """What the examples of the rule pages claim about DeepSpeed is what the installed DeepSpeed does.
 
 Judged are the examples with ``stack=deepspeed``, and those without a stack, of whose findings only the ones count that
-hold for DeepSpeed. Those that show a training run are trained with where their pages are tested. An example that names no release is judged by the installed one: an older release may do something
+hold for DeepSpeed; those that show a training run are trained with where their pages are tested. An example that names
+no release is judged by the installed one: an older release may do something
 else with it than the page says, and then so must ds-lint. Where the library disagrees, the rule is wrong, not the page.
 """
 
