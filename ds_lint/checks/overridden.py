@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument
 
 # What the Trainer's own schedules are called that DeepSpeed's go like.
-_LIKE = {
+LIKE = {
     "WarmupLR": ("constant_with_warmup", "constant"),
     "WarmupDecayLR": ("linear",),
     "WarmupCosineLR": ("cosine",),
@@ -36,7 +36,7 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     if scheduler is None or member is None or argument is None or "trainer" not in config.stacks:
         return
     asked = str(argument.value).lower()
-    if asked in _LIKE.get(scheduler.name, ()):
+    if asked in LIKE.get(scheduler.name, ()):
         return
     is_asked_for = _is_asked_for(config, "lr_scheduler_type")
     if not is_asked_for and scheduler.name != "WarmupLR":
@@ -274,7 +274,7 @@ def _are_alike(kind: str, name: str) -> bool:
 
 def _deepspeeds(schedule: str) -> str | None:
     """DeepSpeed's scheduler that goes like one of the Trainer's."""
-    return next((kind for kind, names in _LIKE.items() if schedule in names), None)
+    return next((kind for kind, names in LIKE.items() if schedule in names), None)
 
 
 def _refuses_adafactor(config: Config) -> bool:

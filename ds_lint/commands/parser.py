@@ -363,6 +363,9 @@ def _run_check(options: argparse.Namespace) -> int:
     if options.unsafe_fixes and not options.fix and not options.diff:
         sys.stderr.write("ds-lint: --unsafe-fixes needs --fix, to apply them, or --diff, to show them\n")
         return 2
+    if options.diff and options.smoke:
+        sys.stderr.write("ds-lint: --diff shows what --fix would change, and --smoke trains; give one of them\n")
+        return 2
     if options.diff and options.write_baseline:
         sys.stderr.write("ds-lint: --diff changes nothing, and --write-baseline would\n")
         return 2
@@ -383,6 +386,7 @@ def _run_check(options: argparse.Namespace) -> int:
         from ds_lint.commands.smoking import smoke_of
 
         asked.smoke = smoke_of(options)
+        asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
     return check(asked)
 
 

@@ -96,17 +96,19 @@ def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
     """The training arguments as they were given, but for those that would leave the run."""
     known = fields(config)
     training = config.facts.training
-    for name in training.given if training is not None else ():
-        found = argument(config, name)
-        if name not in known or found is None or found.value is UNKNOWN or name in _NOT_TOLD:
+    given = training.given if training is not None else {}
+    for name in given:
+        # One that this release does not know is refused by it, and that is to be seen.
+        found = argument(config, name) if name in known else given[name]
+        if found is None or found.value is UNKNOWN or name in _NOT_TOLD:
             continue
         changes.training[name] = found.value
     for name, (value, why) in _ARGUMENTS.items():
         if name not in known or (name == "tf32" and mode != CPU):
             continue
-        given = changes.training.get(name)
-        if name in changes.training and given != value:
-            changes.adaptations.append(Adaptation(f"--{name}", given, value, why))
+        before = changes.training.get(name)
+        if name in changes.training and before != value:
+            changes.adaptations.append(Adaptation(f"--{name}", before, value, why))
         if name in changes.training or name in ("report_to", "save_strategy", "disable_tqdm"):
             changes.training[name] = value
     changes.training["disable_tqdm"] = True
@@ -202,7 +204,7 @@ def _are_mistyped(written: dict[str, str]) -> bool:
 def _why(name: str, value: int) -> str:
     if name == BATCH[1]:
         return "a smaller batch shows the same"
-    return "a window of two micro steps shows what is kept between them" if value > 1 else "the run is short"
+    return f"{value} micro steps show what a window does" if value > 1 else "the run is short"
 
 
 def _window(config: Config, steps: int) -> int:

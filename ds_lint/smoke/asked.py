@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
 from ds_lint.arguments import is_asked_for
+from ds_lint.checks.overridden import LIKE
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.knowledge import Target
@@ -26,7 +27,6 @@ _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
 _ADAM = ("exp_avg", "exp_avg_sq")
 _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
-_OF_SCHEDULE = ("lr_scheduler_type", "warmup_steps", "warmup_ratio")
 _NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
 _THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
 
@@ -264,8 +264,9 @@ class Asked:
 
     @property
     def asks_for_schedule(self) -> bool:
-        """Whether somebody gave the Trainer a schedule of its own."""
-        return any(self.argument(name) is not None for name in _OF_SCHEDULE)
+        """Whether somebody asked the Trainer for a schedule that does not go like the one of the config."""
+        wanted = self.argument("lr_scheduler_type")
+        return wanted is not None and wanted not in LIKE.get(self.schedule[0] if self.schedule else "", ())
 
     @property
     def trainers_schedule(self) -> tuple[str, float, int, int] | None:

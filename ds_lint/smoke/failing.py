@@ -22,6 +22,7 @@ _MACHINE = (
     (r"no stand-in for|--smoke-build-ops", None),
     (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
     (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
+    (r"CalledProcessError|Error building extension|[Nn]inja is required", "the ops cannot be compiled here"),
     (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "a package is missing"),
     (r"start one rank per GPU", "there is no GPU for each rank"),
     (r"Permission denied|Read-only file system", "a file cannot be written"),
@@ -92,7 +93,8 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
         return Failure(raised.text, None, rank, raised)
     if job.model is not None and raised.where.startswith(_MODELS):
         return Failure(f"your model, made small, cannot be trained ({text}); try without --model", None, rank, raised)
-    if raised.phase in _OURS or not raised.where:
+    # TrainingArguments refuses a name where we call it.
+    if raised.phase in _OURS or (not raised.where and raised.phase != "arguments"):
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
     return Failure(text, stage, rank, raised)

@@ -184,8 +184,13 @@ def _batch(world: World, seen: Evidence) -> Check:
 def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     """What the ranks hold, to the element, and what that is in bytes for the user's own model."""
     asked, stage = world.asked, world.job.stage
-    if asked.stage is None or asked.stage.value != stage:
+    if asked.stage is None:
         return []
+    if asked.stage.value != stage:
+        message = (
+            f"`{asked.stage.key}` asks for ZeRO stage {asked.stage.value}, and the engine runs stage {stage} here too"
+        )
+        return [Check("stage", "fail", asked.stage.key, asked.stage.value, stage, None, message)]
     key, full = asked.stage.key, seen[0].full_size
     if (copies := ranks_of_a_copy(asked.final)) > 1:
         why = f"{copies} ranks share each copy of the model: shares were not counted"

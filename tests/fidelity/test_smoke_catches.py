@@ -406,3 +406,30 @@ def test_fail_on_decides_whether_a_warning_counts(check):
     report = check(config, "--stack=deepspeed", "--fail-on=warning", status=1)
     assert report.of_the_run("rate.json")["DS910"]["severity"] == "warning"
     assert [run["status"] for run in report.runs("rate.json")] == ["warn"]
+
+
+# ------------------------------------------------------------------------------------- what a first user came upon
+
+GUIDES = {  # the config of the guides to DeepSpeed in Transformers
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "bf16": {"enabled": "auto"},
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}},
+    "scheduler": {
+        "type": "WarmupLR",
+        "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"},
+    },
+    "zero_optimization": {"stage": 2},
+}
+
+
+def test_a_schedule_that_the_config_fills_from_the_arguments_passes(prove):
+    arguments = {"bf16": True, "learning_rate": 5e-5, "warmup_steps": 10, "max_steps": 100}
+    verdict = prove(GUIDES, stack="trainer", arguments=arguments)
+    assert [check for check in verdict.checks if check.status in ("warn", "fail", "error")] == []
+
+
+def test_an_argument_that_the_release_does_not_know_is_refused(prove):
+    verdict = prove(GUIDES, stack="trainer", arguments={"bf16": True, "warmup_ratio": 0.1})
+    assert [(check.id, check.status) for check in verdict.checks] == [("start", "fail")]
+    assert "warmup_ratio" in verdict.checks[0].message
