@@ -265,8 +265,10 @@ class Asked:
     @property
     def asks_for_schedule(self) -> bool:
         """Whether somebody asked the Trainer for a schedule that does not go like the one of the config."""
-        wanted = self.argument("lr_scheduler_type")
-        return wanted is not None and wanted not in LIKE.get(self.schedule[0] if self.schedule else "", ())
+        kind, wanted = self.schedule[0] if self.schedule else "", self.argument("lr_scheduler_type")
+        if kind in LIKE:  # which warm up as the arguments say
+            return wanted is not None and wanted not in LIKE[kind]
+        return any(self.argument(name) is not None for name in ("lr_scheduler_type", "warmup_steps", "warmup_ratio"))
 
     @property
     def trainers_schedule(self) -> tuple[str, float, int, int] | None:
