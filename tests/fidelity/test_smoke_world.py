@@ -225,10 +225,10 @@ def test_a_rank_that_holds_more_than_its_share_is_caught(prove, pool):
     assert "elements of exp_avg, and stage 2 promises" in found.message
 
 
-def test_where_a_section_is_mistyped_only_the_batch_sizes_are_judged(prove):
+def test_where_a_section_is_mistyped_the_world_fails_too(prove):
     trained, world = prove({**BASE, "zero_optimizations": {"stage": 3}}, model=LLAMA_1B)
-    assert trained.status == "fail"
-    assert [one.id for one in world.checks] == ["world"]
+    assert (trained.status, world.status) == ("fail", "fail")
+    assert [(one.id, one.status) for one in world.checks] == [("world", "pass"), ("stage", "fail")]
 
 
 # ------------------------------------------------------------------------------------------------------------ in bytes
