@@ -369,11 +369,12 @@ class _Reader:
             self.bare_template = self.issue("template", start, end)
 
     def line_end(self, pos: int) -> int:
-        """Where the line ends that ``pos`` is in."""
+        """Where the line ends that ``pos`` is in; a carriage return ends one too, as files are read in text mode."""
         end = self.text.find("\n", pos)
         if end == -1:
-            return self.end
-        return end - 1 if end > pos and self.text[end - 1] == "\r" else end
+            end = self.end
+        carriage_return = self.text.find("\r", pos, end)
+        return end if carriage_return == -1 else carriage_return
 
     # Objects and arrays
 

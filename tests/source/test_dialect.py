@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from json_texts import ANY
 from test_hjson_reader import by_the_package
 
@@ -77,6 +77,7 @@ def test_both_refuse_bytes_that_are_no_utf8():
 
 
 @given(ANY)
+@example("{//\r0\n}")  # the comment ends with the carriage return
 @settings(max_examples=400, deadline=None)
 def test_kinds_that_never_or_always_matter_do_so_together_too(text):
     document = read(text, "x.json")
