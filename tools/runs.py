@@ -16,7 +16,7 @@ from ds_lint.engine import every_rule
 from ds_lint.facts.gathering import gather
 from ds_lint.judging import hold_back
 from ds_lint.smoke.client import Pool
-from ds_lint.smoke.proving import Wish, prove_with_world
+from ds_lint.smoke.proving import Wish, prove
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def judge(example: Example, document: Document) -> FileReport:
     hold_back(report, asked, judge_by)
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
-        _verdicts[key] = prove_with_world(
-            _pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=Wish()
-        )
+        _verdicts[key] = prove(_pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=Wish())
         for verdict in _verdicts[key]:
             if verdict.log is not None:
                 os.remove(verdict.log)

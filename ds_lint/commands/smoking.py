@@ -16,7 +16,7 @@ from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.smoke import devices, launching
 from ds_lint.smoke.batch_script import sbatch
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
-from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove_with_world
+from ds_lint.smoke.proving import RANKS, SECONDS, Wish, prove
 from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
@@ -144,7 +144,7 @@ def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], 
     outcomes = []
     for wish in wishes:
         try:
-            verdicts = prove_with_world(
+            verdicts = prove(
                 ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second

@@ -292,7 +292,7 @@ def _groups(config: Config, changes: Changes, ranks: int) -> None:
     for name in _GROUPS:
         size = number_of(node) if (node := config.written.at((ZERO, name))) is not None else None
         if size is not None and size > ranks:
-            changes.set(config, (ZERO, name), ranks, f"the run has {ranks} ranks")
+            changes.set(config, (ZERO, name), ranks, f"the run has {ranks} rank{'s' * (ranks != 1)}")
 
 
 def _paths(config: Config, changes: Changes, folder: str) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ds_lint import linting
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.knowledge import Target
 from ds_lint.prepared import Mismatch, prepare
-from ds_lint.smoke.asked import BATCH, NOBODY
+from ds_lint.smoke.asked import BATCH, NOBODY, target_of
 from ds_lint.switches import number_of
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
         training=TrainingArguments({name: Argument(value, NOBODY) for name, value in values.items()}, NOBODY),
     )
     facts.model = config.facts.model
-    target = Target(**config.knowledge.target)
-    return linting.config_of(config.document, target=target, stack=config.stack, facts=facts)
+    return linting.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
 
 
 def _batch(config: Config) -> dict[str, Any]:

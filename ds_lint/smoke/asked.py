@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import linting
@@ -12,6 +13,7 @@ from ds_lint.constructors import optimizer_constructor
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.knowledge import Target
 from ds_lint.prepared import prepare
+from ds_lint.smoke.job import ADAMW, CPU_ADAM
 from ds_lint.suggest import is_typo, sibling
 from ds_lint.switches import bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.tree import dotted, plain
@@ -25,10 +27,10 @@ GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
+# Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
 _ADAM = ("exp_avg", "exp_avg_sq")
 _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
-_NO_LIMIT = 2**63 - 1  # sys.maxsize, the default of stage3_model_persistence_threshold
-_THRESHOLD = 100_000  # the default of stage3_param_persistence_threshold: deepspeed/runtime/zero/config.py
+_THRESHOLD = "stage3_param_persistence_threshold"
 
 
 class Promise(NamedTuple):
@@ -89,7 +91,7 @@ class Asked:
         self.config = config
         self.written_as = written_as
         stacked = linting.config_of(
-            linting.as_text(changed), target=_target(config), stack=config.stack, facts=config.facts, from_file=False
+            linting.as_text(changed), target=target_of(config), stack=config.stack, facts=config.facts, from_file=False
         )
         prepared = prepare(stacked)
         self.text = _plain(linting.as_text(changed), config)  # with nothing that a stack adds
@@ -214,30 +216,47 @@ class Asked:
         train, micro, steps = (_whole(self.number(name)) for name in BATCH)
         return completed(train, micro, steps, world_size // ranks_of_a_copy(self.final))
 
+    def setting(self, name: str) -> float | None:
+        """A number of ``zero_optimization`` under either of its names; left out, the release's default."""
+        found = (self.number(ZERO, each) for each in self._names(name))
+        return next((value for value in found if value is not None), self._default(name))
+
+    def _names(self, name: str) -> list[str]:
+        known = self.final.knowledge.find((ZERO, name))
+        return [name, *([known.facts["alias"]] if known is not None and "alias" in known.facts else [])]
+
+    def _default(self, name: str) -> float | None:
+        known = self.final.knowledge.find((ZERO, name))
+        return number(known.facts.get("default")) if known is not None else None
+
     @property
     def threshold(self) -> Promise:
         """The size up to which ZeRO-3 keeps a parameter whole on every rank, as the user's run has it."""
-        for name in ("stage3_param_persistence_threshold", "param_persistence_threshold"):
+        for name in self._names(_THRESHOLD):
             path = (ZERO, name)
-            if self.config.root.at(path) is None:
-                continue
-            filled: Any = prepare(self.config).config
-            for part in path:
-                filled = filled.get(part) if isinstance(filled, dict) else None
-            return self.promise(int(filled) if isinstance(filled, (int, float)) else None, *path)
-        return self.promise(_THRESHOLD, ZERO, "stage3_param_persistence_threshold")
+            if self.config.root.at(path) is not None:
+                filled = number(prepare(self.config).value(*path))
+                return self.promise(_whole(filled), *path)
+        return self.promise(_whole(self._default(_THRESHOLD)), ZERO, _THRESHOLD)
 
     @property
     def model_threshold(self) -> int:
-        """How many elements ZeRO-3 keeps whole in all."""
-        most = _whole(self.number(ZERO, "stage3_model_persistence_threshold"))
-        return _NO_LIMIT if most is None else most
+        """How many elements ZeRO-3 keeps whole in all; more than there are where the release knows no limit."""
+        most = self.setting("stage3_model_persistence_threshold")
+        return int(most) if most is not None else sys.maxsize
 
     @property
     def optimizer(self) -> str | None:
         """The type of the optimizer that the config names; None where the script brings it."""
         value = self.final.value("optimizer", "type")
         return str(value) if value is not None else None
+
+    @property
+    def optimizer_of_script(self) -> str | None:
+        """What stands for the optimizer of the script: the one that DeepSpeed wants where it offloads."""
+        if self.optimizer is not None:
+            return None
+        return CPU_ADAM if self.optimizer_offload is not None else ADAMW
 
     @property
     def states(self) -> tuple[str, ...] | None:
@@ -252,9 +271,7 @@ class Asked:
         """The learning rate of the optimizer that the text names."""
         path = ("optimizer", "params", "lr")
         value = self.number(*path)
-        if value is not None:
-            return self.promise(value, *path)
-        return None
+        return self.promise(value, *path) if value is not None else None
 
     @property
     def default_rate(self) -> float | None:
@@ -343,8 +360,9 @@ def _known(value: Any) -> Any:
 
 def _plain(document: Document, config: Config) -> Config:
     """A config as DeepSpeed alone takes it."""
-    return linting.config_of(document, target=_target(config), stack="deepspeed", from_file=False)
+    return linting.config_of(document, target=target_of(config), stack="deepspeed", from_file=False)
 
 
-def _target(config: Config) -> Target:
+def target_of(config: Config) -> Target:
+    """The releases that a config is judged by."""
     return Target(**config.knowledge.target)

@@ -12,14 +12,13 @@ from ds_lint import linting
 from ds_lint.facts import Facts
 from ds_lint.facts.smoke import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.knowledge import Target
 from ds_lint.smoke import real_world
 from ds_lint.smoke.adapting import Changes, adapt, fits
 from ds_lint.smoke.agreeing import agreeing
-from ds_lint.smoke.asked import Asked, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.asked import Asked, ranks_of_a_copy, target_of, with_meant_names
 from ds_lint.smoke.client import CouldNotRun
 from ds_lint.smoke.failing import Failure, as_told, failure, key_of
-from ds_lint.smoke.job import ADAMW, CPU_ADAM, EXPORT, RESUME, Evidence, Job
+from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
 from ds_lint.smoke.keeping import keep
 from ds_lint.smoke.reading import apply
 from ds_lint.smoke.shrinking import SWAPPED, TINY, Sizes
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ds_lint.config import Config
+    from ds_lint.knowledge import Target
     from ds_lint.smoke.client import Pool
     from ds_lint.smoke.launched import Launched
     from ds_lint.smoke.messages import Ended
@@ -72,7 +72,7 @@ class _Run:
             is_real_world=wish.is_real_world,
         )
         self.asked = _asked(config, self.changes, wish.ranks)
-        self.optimizer = _of_script(self.asked)
+        self.optimizer = self.asked.optimizer_of_script if config.stack == "deepspeed" else None
         if self.optimizer is not None:
             why = "the config names none, and the script brings it"
             self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
@@ -108,24 +108,11 @@ def prove(
     target: Target,
     wish: Wish,
     on_phase: Callable[[str, str], None] | None = None,
-) -> Verdict:
-    """Train with the config of a document, and say what it showed."""
-    wish = wish._replace(simulates=False)
-    (verdict,) = prove_with_world(pool, document, stack=stack, facts=facts, target=target, wish=wish, on_phase=on_phase)
-    return verdict
-
-
-def prove_with_world(
-    pool: Runner,
-    document: Document,
-    *,
-    stack: str | None,
-    facts: Facts,
-    target: Target,
-    wish: Wish,
-    on_phase: Callable[[str, str], None] | None = None,
 ) -> list[Verdict]:
-    """The same, and what the user's real number of ranks showed, where it is known and larger than the run."""
+    """Train with the config of a document, and say what it showed.
+
+    A second verdict is what the user's real number of ranks showed, where it is known and larger than the run.
+    """
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
         stack = stack or _stack(document, target, facts)
@@ -134,10 +121,10 @@ def prove_with_world(
             there = _config(document, stack, target, _of_world(facts, wish.ranks))
             config = there if fits(there, wish.ranks) else config
         run = _Run(config, wish, folder)
-        verdict = _prove(pool, run, on_phase)
+        verdicts = _prove(pool, run, on_phase)
         if wish.keep is not None:
             keep(folder, wish.keep, document.path)
-        return verdict
+        return verdicts
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -339,7 +326,7 @@ def _asked(config: Config, changes: Changes, ranks: int) -> Asked:
         apply(changed, edit)
     facts = Facts(world_size=ranks, training=_training(config.facts.training, changes.training))
     facts.model = config.facts.model
-    seen = linting.config_of(config.document, target=Target(**config.knowledge.target), stack=config.stack, facts=facts)
+    seen = linting.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
     return Asked(seen, changed, written_as)
 
 
@@ -352,13 +339,6 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
         if name not in joined or joined[name].value != value:
             joined[name] = Argument(value, "the smoke run")
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
-
-
-def _of_script(asked: Asked) -> str | None:
-    """What stands for the optimizer of the script: the one that DeepSpeed wants where it offloads."""
-    if asked.optimizer is not None or asked.config.stack != "deepspeed":
-        return None
-    return CPU_ADAM if asked.optimizer_offload is not None else ADAMW
 
 
 def _sizes(asked: Asked) -> Sizes:

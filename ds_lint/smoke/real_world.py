@@ -11,7 +11,7 @@ from ds_lint.facts.host import free_memory
 from ds_lint.facts.smoke import FAKE, Adaptation, Check, Held
 from ds_lint.output.smoke import by_kind, in_units
 from ds_lint.smoke.asked import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
-from ds_lint.smoke.job import ADAMW, CPU_ADAM, FAKE_GROUP, WORLD
+from ds_lint.smoke.job import FAKE_GROUP, WORLD
 from ds_lint.smoke.verifying.checking import skipped
 from ds_lint.smoke.verifying.shares import has_plain_states, partition, persistent, promised_shares, states_of
 from ds_lint.tree import plain
@@ -84,7 +84,7 @@ def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks:
         mode=FAKE,
         part=WORLD,
         edits=changes.edits if not is_trainer else [],
-        optimizer=_optimizer(asked) if is_trainer else job.optimizer,
+        optimizer=asked.optimizer_of_script,
         decays_apart=is_trainer,
         stage=engine.stage,
         dtype=dtypes[0] if len(dtypes) == 1 else "float32",
@@ -99,13 +99,6 @@ def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks:
 def _final_text(asked: Asked) -> str:
     """The config as the Trainer gives it to DeepSpeed, without a schedule, for which somebody has to know the steps."""
     return json.dumps({name: value for name, value in as_dict(asked.final).items() if name != "scheduler"})
-
-
-def _optimizer(asked: Asked) -> str | None:
-    """What stands for the optimizer that the Trainer makes where the config names none."""
-    if asked.optimizer is not None:
-        return None
-    return CPU_ADAM if asked.optimizer_offload is not None else ADAMW
 
 
 def _makes_states(asked: Asked) -> bool:

@@ -36,13 +36,14 @@ def prove(pool):
 
     def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)
-        return proving.prove(
+        (verdict,) = proving.prove(
             pool,
             linting.read(text.encode(), "config.json"),
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,
-            wish=wish or proving.Wish(seconds=SECONDS),
+            wish=(wish or proving.Wish(seconds=SECONDS))._replace(simulates=False),
         )
+        return verdict
 
     return prove

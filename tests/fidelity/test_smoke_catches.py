@@ -433,3 +433,12 @@ def test_an_argument_that_the_release_does_not_know_is_refused(prove):
     verdict = prove(GUIDES, stack="trainer", arguments={"bf16": True, "warmup_ratio": 0.1})
     assert [(check.id, check.status) for check in verdict.checks] == [("start", "fail")]
     assert "warmup_ratio" in verdict.checks[0].message
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "Lion", "Lamb"])
+def test_the_states_that_an_optimizer_is_said_to_keep_are_those_that_it_keeps(prove, kind):
+    """``_STATES`` in asked.py, held to DeepSpeed's own classes."""
+    optimizer = {"type": kind, "params": {"lr": 1e-3}}
+    config = {**BASE, **zero(2), "optimizer": optimizer, "zero_allow_untested_optimizer": True}
+    checks = [check for check in prove(config).checks if check.id == "optimizer-states"]
+    assert [check.status for check in checks] == ["pass"] * (1 if kind == "Lion" else 2)

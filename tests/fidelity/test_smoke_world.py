@@ -18,10 +18,9 @@ from ds_lint.facts import Sources
 from ds_lint.facts.gathering import gather
 from ds_lint.facts.smoke import CPU, FAKE, Held, RankEnd
 from ds_lint.knowledge import Target
-from ds_lint.smoke import real_world
+from ds_lint.smoke import proving, real_world
 from ds_lint.smoke.job import WORLD, Evidence, Job
 from ds_lint.smoke.messages import Ended
-from ds_lint.smoke.proving import Wish, prove_with_world
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -67,13 +66,13 @@ def prove(pool, tmp_path):
         if model is not None:
             (tmp_path / "config.json").write_text(json.dumps(model))
         sources = Sources(world_size=ranks, trainer_args=arguments, model=str(tmp_path) if model is not None else None)
-        return prove_with_world(
+        return proving.prove(
             pool,
             linting.read(json.dumps(config).encode(), "config.json"),
             stack=stack,
             facts=gather(sources),
             target=Target(),
-            wish=Wish(),
+            wish=proving.Wish(),
         )
 
     return prove

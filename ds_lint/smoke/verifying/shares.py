@@ -20,7 +20,6 @@ _ADAGRAD = (
     "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
     "partition; take another optimizer."
 )
-_SUB_GROUP = 1e9  # the default of sub_group_size: deepspeed/runtime/zero/config.py
 SWAPPABLE = 2**20  # bytes, MINSWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py
 FP32 = 4  # bytes of an element
 
@@ -121,7 +120,7 @@ def not_swapped(asked: Asked, parameters: list[Parameter], ranks: int) -> int:
     Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
     deepspeed/runtime/swap_tensor/optimizer_utils.py.
     """
-    most = asked.number(ZERO, "sub_group_size") or _SUB_GROUP
+    most = asked.setting("sub_group_size") or math.inf
     least = max(SWAPPABLE, asked.number("aio", "block_size") or 0) / FP32
     by_group: dict[int, list[int]] = {}
     for parameter in parameters:

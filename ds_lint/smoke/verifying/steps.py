@@ -10,6 +10,7 @@ from ds_lint.smoke import schedules
 from ds_lint.smoke.asked import BATCH, ZERO, Asked, Batch, Promise, ranks_of_a_copy, ranks_of_a_tensor
 from ds_lint.smoke.verifying.checking import Runs, checked, skipped, spelling
 from ds_lint.smoke.verifying.precision import ROUNDED, is_scaled
+from ds_lint.smoke.verifying.shares import has_plain_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
         yield from _trainers_rates(asked, observed, runs.adapted)
         return
-    if (asked.optimizer or "muon").lower() == "muon":
+    if asked.optimizer is None or asked.optimizer.lower() == "muon":
         return  # the script's own, or one with a rate for each kind of parameter
     rate = asked.rate.value if asked.rate is not None else asked.default_rate
     schedule = asked.schedule
@@ -189,9 +190,7 @@ def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
     otherwise.
     """
     is_shared_otherwise = (
-        (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
-        or asked.number(ZERO, "mics_shard_size")
-        or ranks_of_a_tensor(asked.final) > 1
+        not has_plain_states(asked) or asked.number(ZERO, "mics_shard_size") or ranks_of_a_tensor(asked.final) > 1
     )
     if is_shared_otherwise or not is_scaled(runs):  # in the second case all norms are wrong
         return []
