@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint import linting
 from ds_lint.arguments import is_asked_for
 from ds_lint.checks.overridden import LIKE
-from ds_lint.constructors import optimizer_constructor
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.knowledge import Target
 from ds_lint.prepared import prepare
@@ -272,12 +271,6 @@ class Asked:
         path = ("optimizer", "params", "lr")
         value = self.number(*path)
         return self.promise(value, *path) if value is not None else None
-
-    @property
-    def default_rate(self) -> float | None:
-        """The learning rate that the optimizer takes where the text names none."""
-        constructor = optimizer_constructor(self.final)
-        return number(constructor.default("lr")) if constructor is not None else None
 
     @property
     def asks_for_schedule(self) -> bool:

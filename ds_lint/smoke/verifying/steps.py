@@ -62,7 +62,8 @@ def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
         return
     if asked.optimizer is None or asked.optimizer.lower() == "muon":
         return  # the script's own, or one with a rate for each kind of parameter
-    rate = asked.rate.value if asked.rate is not None else asked.default_rate
+    default = schedules.default_rate(asked.optimizer, asked.config.knowledge)
+    rate = asked.rate.value if asked.rate is not None else default
     schedule = asked.schedule
     if schedule is None and asked.rate is None:
         yield Check(
