@@ -32,11 +32,15 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 # Modules and folders of ds_lint, each layer above those that it may import; in a layer everybody may.
 LAYERS = (
     ("cli", "__main__"),
-    ("commands", "callback"),
+    ("commands", "callback", "lsp"),
+    ("wishes", "terms", "options"),
     ("judging", "ranges", "fix", "smoke"),
     ("settings",),
     ("selection",),
-    ("linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting"),
+    (
+        "linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting",
+        "entries",
+    ),
     ("checks",),
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ds_lint import resources
-from ds_lint.commands.check import Options
 from ds_lint.facts import Sources
+from ds_lint.options import Options
 from ds_lint.settings import reading
 from ds_lint.settings.globs import matches, relative
 from ds_lint.settings.kinds import complaints_about

@@ -9,8 +9,8 @@ from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.commands.terms import Terms
     from ds_lint.output.report import FileReport
+    from ds_lint.terms import Terms
 
     Judged = list[tuple[FileReport, Terms]]
 

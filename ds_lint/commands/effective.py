@@ -6,21 +6,21 @@ import sys
 
 from ds_lint import __version__, linting
 from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain
-from ds_lint.commands.wishes import Wishes
 from ds_lint.effective import differences, effective
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.output.terminal import QUIET, terminal_of
 from ds_lint.output.text import visible
 from ds_lint.spelling import as_json
+from ds_lint.wishes import Wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.commands.check import Options
     from ds_lint.config import Config
     from ds_lint.effective import Difference, Value
     from ds_lint.finding import Finding
+    from ds_lint.options import Options
     from ds_lint.output.terminal import Terminal
 
     Json = dict[str, object]

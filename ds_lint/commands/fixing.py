@@ -19,11 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.commands.check import Options
-    from ds_lint.commands.terms import Terms
-    from ds_lint.commands.wishes import Wishes
+    from ds_lint.options import Options
     from ds_lint.output.report import FileReport
     from ds_lint.source.document import Document
+    from ds_lint.terms import Terms
+    from ds_lint.wishes import Wishes
 
 
 def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:

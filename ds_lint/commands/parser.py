@@ -7,11 +7,11 @@ import sys
 
 from ds_lint import __version__
 from ds_lint.choice import NAMES
-from ds_lint.commands.check import Options
 from ds_lint.commands.init import DEFAULT_OUTPUT
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.options import Options
 from ds_lint.output import FORMATS
 from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from ds_lint.commands.terms import Terms
     from ds_lint.facts.smoke import Verdict
     from ds_lint.finding import Finding
     from ds_lint.output.report import FileReport
     from ds_lint.smoke.proving import Runner
+    from ds_lint.terms import Terms
 
 _RUN_RULES = "DS9"
 _REFUSED = "run-is-refused"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 
 from ds_lint.choice import UnknownRelease, between, choose
-from ds_lint.commands.terms import Terms
 from ds_lint.facts import Facts, UnreadableFact
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS
 from ds_lint.targets.reading import shown
+from ds_lint.terms import Terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
     from ds_lint.choice import Choice
-    from ds_lint.commands.check import Options
     from ds_lint.facts import Sources
+    from ds_lint.options import Options
     from ds_lint.rule import Rule
     from ds_lint.settings.policy import Policy
     from ds_lint.settings.record import ConfigEntry, Settings

@@ -1,0 +1,91 @@
+"""What is asked of a run: paths, rules, settings, facts and output."""
+
+from __future__ import annotations
+
+from ds_lint.facts import Sources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.commands.smoking import Smoke
+
+
+class Options:
+    """What the command line of ``check`` asks for, or an editor."""
+
+    __slots__ = (
+        "baseline",
+        "detect",
+        "diff",
+        "extend_select",
+        "fail_on",
+        "fix",
+        "ignore",
+        "isolated",
+        "output_file",
+        "output_format",
+        "paths",
+        "preview",
+        "select",
+        "settings",
+        "smoke",
+        "sources",
+        "stack",
+        "stdin_filename",
+        "unsafe_fixes",
+        "verbose",
+        "versions",
+        "write_baseline",
+    )
+
+    def __init__(
+        self,
+        paths: list[str],
+        *,
+        stack: str | None = None,
+        versions: dict[str, str] | None = None,
+        sources: Sources | None = None,
+        select: list[str] | None = None,
+        extend_select: list[str] | None = None,
+        ignore: list[str] | None = None,
+        preview: bool = False,
+        settings: str | None = None,
+        isolated: bool = False,
+        baseline: str | None = None,
+        write_baseline: bool = False,
+        output_format: str = "full",
+        output_file: str | None = None,
+        stdin_filename: str | None = None,
+        detect: bool = False,
+        fail_on: str | None = None,
+        verbose: bool = False,
+        fix: bool = False,
+        unsafe_fixes: bool = False,
+        diff: bool = False,
+    ) -> None:
+        self.paths = paths or ["."]
+        self.stack = stack
+        self.versions = versions or {}  # by library, what the flags say
+        self.sources = sources or Sources()  # of facts
+        self.verbose = verbose
+        self.select = select
+        self.extend_select = extend_select or []
+        self.ignore = ignore or []
+        self.preview = preview
+        self.settings = settings  # the file of settings that counts, instead of the nearest
+        self.isolated = isolated
+        self.baseline = baseline
+        self.write_baseline = write_baseline
+        self.output_format = output_format
+        self.output_file = output_file
+        self.stdin_filename = stdin_filename
+        self.detect = detect
+        self.fail_on = fail_on
+        self.fix = fix
+        self.unsafe_fixes = unsafe_fixes  # also the unsafe ones, with ``fix`` and with ``diff``
+        self.smoke: Smoke | None = None  # the training runs to make
+        self.diff = diff  # show what ``fix`` would do
+
+    @property
+    def names_rules(self) -> bool:
+        """Whether it says anything about rules."""
+        return self.select is not None or bool(self.extend_select or self.ignore or self.preview)

@@ -1,0 +1,31 @@
+"""The real programs that ds-lint meets its users in: editors, pre-commit, what CI systems read its reports with.
+
+``tools/clients`` installs them. A test whose program is not there is skipped; in CI it fails, so that none is
+forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+NODE_MODULES = Path(__file__).parent / "node_modules"  # what package.json beside this file names
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Finds a program by its name on the PATH, or by its path below node_modules."""
+
+    def find(name):
+        below = NODE_MODULES / name
+        path = str(below) if below.exists() else shutil.which(name)
+        if path is None:
+            say = pytest.fail if os.environ.get("CI") else pytest.skip
+            say(f"there is no {name}; tools/clients installs it")
+        return path
+
+    return find
