@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ds_lint import entries, linting
+from ds_lint.commands.check import print_text
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import wrap
 from ds_lint.selection import find
@@ -23,7 +24,7 @@ def explain(subject: str) -> int:
     if rule is not None:
         from ds_lint import pages
 
-        sys.stdout.write(pages.page(rule))
+        print_page(pages.page(rule))
         return 0
     knowledge = linting.knowledge()
     lines = entries.entry(tuple(subject.split(".")), knowledge)
@@ -32,6 +33,16 @@ def explain(subject: str) -> int:
         return 2
     _print(lines, terminal_of(sys.stdout))
     return 0
+
+
+def print_page(text: str) -> None:
+    """Print a page: made for reading on a terminal, as the Markdown that it is in a pipe or a file."""
+    terminal = terminal_of(sys.stdout)
+    if terminal.width is not None:
+        from ds_lint.output import markdown
+
+        text = "".join(f"{line}\n" for line in markdown.lines(text, terminal))
+    print_text(text, sys.stdout)
 
 
 def _hint(subject: str, knowledge: Knowledge) -> str:
