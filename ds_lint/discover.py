@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Nobody keeps configs to be linted in here.
 _SKIPPED = frozenset(("node_modules", "__pycache__", "venv", "env", "site-packages", "wandb", "build", "dist"))
 
+ENDINGS = (".json", ".jsonc", ".hjson")  # .pre-commit-hooks.yaml has them too
+
 # Every config has one of these words, in some spelling; a file without any is not even parsed.
 _MARKS = re.compile(
     rb"zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping"
@@ -34,7 +36,7 @@ _OWN = {
     "comms_logger": ("object",),
     "aio": ("object",),
 }
-# Top-level keys that other tools have too; two of them, with the values that they have here, make a config.
+# Top-level keys that other tools have too, with the values that they have here.
 _SHARED = {
     "train_batch_size": ("integer", "float", "string", "template"),
     "gradient_accumulation_steps": ("integer", "float", "string", "template"),
@@ -48,6 +50,8 @@ _SHARED = {
     "tensorboard": ("object",),
     "zero-optimization": ("object",),
 }
+# Those of them that any training script may keep among its own settings.
+_ANYBODYS = ("train_batch_size", "gradient_accumulation_steps", "gradient_clipping")
 
 
 def json_files(
@@ -66,7 +70,7 @@ def json_files(
         )
         for name in sorted(files):
             path = os.path.join(here, name)
-            if name.endswith((".json", ".hjson")) and os.path.isfile(path) and not is_excluded(path):
+            if name.endswith(ENDINGS) and os.path.isfile(path) and not is_excluded(path):
                 yield path
 
 
@@ -82,8 +86,11 @@ def is_config(document: Document) -> bool:
         return False
     if any(_ZERO.search(member.key) and member.value.kind in _OWN["zero_optimization"] for member in root.members):
         return True
-    return _count(root, _OWN) >= 1 or _count(root, _SHARED) >= 2
+    if _keys_of(root, _OWN):
+        return True
+    shared = _keys_of(root, _SHARED)  # two make a config if they are most of it, and not just anybody's
+    return len(shared) >= 2 and 2 * len(shared) >= len(root.members) and not all(key in _ANYBODYS for key in shared)
 
 
-def _count(root: Node, keys: dict[str, tuple[str, ...]]) -> int:
-    return sum(1 for member in root.members if member.value.kind in keys.get(member.key, ()))
+def _keys_of(root: Node, keys: dict[str, tuple[str, ...]]) -> list[str]:
+    return [member.key for member in root.members if member.value.kind in keys.get(member.key, ())]

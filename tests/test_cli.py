@@ -41,6 +41,8 @@ NOT_CONFIGS = {
         "deepspeed": "ds.json",
     },
     "trainer_state.json": {"global_step": 10, "train_batch_size": 8, "log_history": [{"loss": 1.5, "step": 10}]},
+    "hyperparameters.json": {"train_batch_size": 8, "gradient_accumulation_steps": 2, "learning_rate": 1e-4},
+    "experiment.json": {"model": {}, "data": {}, "epochs": 3, "optimizer": {"lr": 0.1}, "train_batch_size": 8},
     "accelerate.json": {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": "DEEPSPEED",
@@ -292,7 +294,19 @@ def test_detect_treats_named_files_like_found_ones(run, write):
     write(**NOT_CONFIGS, **{"typo.json": TYPO})
     result = run("check", "--detect", *NOT_CONFIGS, "typo.json", "--output-format", "json")
     assert [file["path"] for file in json.loads(result.stdout)["files"]] == ["typo.json"]
-    assert run("check", "--detect", *NOT_CONFIGS).returncode == 0
+
+
+def test_files_that_were_only_looked_into_are_not_spoken_of(run, write):
+    write(**NOT_CONFIGS)
+    result = run("check", "--detect", *NOT_CONFIGS)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert run("check", "--detect").stdout.startswith("No DeepSpeed config was found")
+
+
+def test_a_file_may_begin_with_a_dash(run, write):
+    write(**{"-x.json": TYPO, "--fix.json": TYPO})
+    result = run("check", "--output-format", "concise", "-x.json", "--fix.json")
+    assert [os.path.normpath(line.split(":")[0]) for line in found(result)] == ["-x.json", "--fix.json"]
 
 
 def test_a_named_pipe_in_a_folder_is_passed_over(run, write, tmp_path):

@@ -105,7 +105,7 @@ def finish(
     """Write the report, complain of what could not be read, and return the exit status."""
     reports = [report for report, _ in judged]
     list_unreadable(unreadable)
-    if reports or not unreadable or options.output_format == "json":
+    if reports or options.output_format == "json" or not (unreadable or _only_named(options)):
         _write(Report(reports, __version__, notes=notes, can_fix=can_fix), options)
     if unreadable:
         return 2
@@ -139,6 +139,11 @@ def _detected(data: bytes, path: str) -> Document | None:
         return None
     document = linting.read(data, path)
     return document if discover.is_config(document) else None
+
+
+def _only_named(options: Options) -> bool:
+    """Whether files alone were named, and by somebody who did not look into them, as pre-commit does."""
+    return options.detect and not any(os.path.isdir(path) for path in options.paths)
 
 
 def _fails(report: FileReport, fail_on: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands.init import DEFAULT_OUTPUT
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
+from ds_lint.discover import ENDINGS
 from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
 from ds_lint.options import Options
@@ -37,7 +39,7 @@ exit status:
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
     parser = _parser()
-    options, left = parser.parse_known_args(_with_flags_as_values(arguments))
+    options, left = parser.parse_known_args(_for_argparse(arguments))
     if left and hasattr(options, "paths") and all(word == "-" or word[:1] != "-" for word in left):
         options.paths += left  # argparse takes the paths before an option, or those behind it
     elif left:
@@ -50,11 +52,17 @@ def parse(arguments: list[str]) -> int:
     return status
 
 
-def _with_flags_as_values(arguments: list[str]) -> list[str]:
-    """The command line with what follows ``--trainer-args`` tied to it: argparse takes flags for its own."""
+def _for_argparse(arguments: list[str]) -> list[str]:
+    """The command line as argparse understands it, which takes every word with a dash for an option.
+
+    What follows ``--trainer-args`` is tied to it, and a config that begins with a dash, as pre-commit names it, gets a
+    directory.
+    """
     tied: list[str] = []
     for argument in arguments:
-        if tied and tied[-1] == "--trainer-args" and argument.startswith("--"):
+        if argument.startswith("-") and argument.endswith(ENDINGS) and "--" not in tied and os.path.isfile(argument):
+            tied.append(os.path.join(os.curdir, argument))
+        elif tied and tied[-1] == "--trainer-args" and argument.startswith("--"):
             tied[-1] += f"={argument}"
         else:
             tied.append(argument)
