@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,15 @@ NODE_MODULES = Path(__file__).parent / "node_modules"  # what package.json besid
 
 @pytest.fixture(scope="session")
 def program():
-    """Finds a program by its name on the PATH, or by its path below node_modules."""
+    """Finds a program by its path below node_modules, or by its name: beside this interpreter, or on the PATH."""
 
     def find(name):
         below = NODE_MODULES / name
-        path = str(below) if below.exists() else shutil.which(name)
+        ours = shutil.which(name, path=os.path.dirname(sys.executable))
+        path = str(below) if below.exists() else ours or shutil.which(name)
         if path is None:
             say = pytest.fail if os.environ.get("CI") else pytest.skip
-            say(f"there is no {name}; tools/clients installs it")
+            say(f"there is no {name}; tools/clients installs it, or requirements/dev.txt has it")
         return path
 
     return find
