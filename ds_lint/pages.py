@@ -38,6 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.finding import Finding
     from ds_lint.rule import Rule
 
 KINDS = ("bad", "good")
@@ -45,6 +46,7 @@ FINDINGS = "findings"
 FIXED = "fixed"
 POLICY = "json policy"
 FENCE = "```"
+TABLE = "| severity | effect | since |\n|---|---|---|\n"  # one row below it
 
 
 class PageError(ValueError):
@@ -121,13 +123,13 @@ class _Block:
         self.line = line
 
 
-def path(rule: Rule) -> str:
-    """Where the page of a rule lies."""
+def path(rule: Rule | Finding) -> str:
+    """Where the page of a rule lies, or of the rule that found something."""
     return resources.path("rules", f"{rule.code}-{rule.name}.md")
 
 
-def page(rule: Rule) -> str:
-    """The page of a rule; raises OSError where there is none."""
+def page(rule: Rule | Finding) -> str:
+    """The page of a rule, or of the rule that found something; raises OSError where there is none."""
     with open(path(rule), encoding="utf-8") as file:
         return file.read()
 
@@ -141,6 +143,13 @@ def first_paragraph(text: str) -> str:
     """The paragraph after the title, on one line."""
     _, _, below_title = text.partition("\n")
     return " ".join(below_title.strip().partition("\n\n")[0].split())
+
+
+def severities_and_effects(text: str) -> tuple[list[str], list[str]]:
+    """What the table of a page says of its findings, the worst first."""
+    row = text.partition(TABLE)[2].partition("\n")[0]
+    severities, effects = row.split("|")[1:3]
+    return severities.strip().split(", "), effects.strip().split(", ")
 
 
 def examples(text: str) -> list[Example]:

@@ -37,8 +37,8 @@ def test_the_formats_and_stacks_it_names_exist():
     from ds_lint.output import FORMATS
 
     assert all(f"`{stack}`" in README for stack in STACKS)
-    assert r"full\|concise\|json" in README
-    assert set(FORMATS) == {"full", "concise", "json"}
+    assert r"full\|concise\|json\|sarif" in README
+    assert set(FORMATS) == {"full", "concise", "json", "sarif"}
     assert r"\|".join(SEVERITIES) in README
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 NAME = "config.json"  # what an example is called while it is judged
 POLICY_NAME = "org.schema.json"  # and its policy
-TABLE = "| severity | effect | since |\n|---|---|---|\n"
 
 
 def judge(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
@@ -94,9 +93,9 @@ def corrected(text: str, rule: Rule) -> str:
 
 def _with_table(text: str, rule: Rule) -> str:
     """The row of the table, filled with the severities and effects that the bad examples show; ``since`` is kept."""
-    before, found, after = text.partition(TABLE)
+    before, found, after = text.partition(pages.TABLE)
     if not found:
-        raise pages.PageError(f"no table that begins with {TABLE.splitlines()[0]!r}")
+        raise pages.PageError(f"no table that begins with {pages.TABLE.splitlines()[0]!r}")
     row, end, rest = after.partition("\n")
     if not all(map(runs.can_judge, pages.examples(text))):
         return text

@@ -9,7 +9,7 @@ from ds_lint import __version__, linting
 from ds_lint.choice import UnknownRelease
 from ds_lint.facts import UnreadableFact
 from ds_lint.finding import SEVERITIES
-from ds_lint.output import renderer
+from ds_lint.output import FOR_PROGRAMS, renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
 from ds_lint.settings.record import SettingsError
@@ -105,8 +105,8 @@ def finish(
     """Write the report, complain of what could not be read, and return the exit status."""
     reports = [report for report, _ in judged]
     list_unreadable(unreadable)
-    if reports or options.output_format == "json" or not (unreadable or _only_named(options)):
-        _write(Report(reports, __version__, notes=notes, can_fix=can_fix), options)
+    if reports or options.output_format in FOR_PROGRAMS or not (unreadable or _only_named(options)):
+        _write(Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable), options)
     if unreadable:
         return 2
     return 1 if any(_fails(report, terms.fail_on) for report, terms in judged) else 0

@@ -16,7 +16,9 @@ FORMATS = {
     "full": "ds_lint.output.full",
     "concise": "ds_lint.output.concise",
     "json": "ds_lint.output.json",
+    "sarif": "ds_lint.output.sarif",
 }
+FOR_PROGRAMS = ("json", "sarif")  # which want a report even on no file
 
 
 def renderer(name: str) -> Callable[[Report, Terminal], str]:

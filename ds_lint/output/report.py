@@ -87,10 +87,11 @@ class FileReport:
 class Report:
     """The outcome of one run. ``material`` are documents that findings point into but that hold no config.
 
-    ``can_fix`` says whether the command that wrote the report also applies fixes.
+    ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints
+    about what could not be judged.
     """
 
-    __slots__ = ("_documents", "can_fix", "files", "notes", "version")
+    __slots__ = ("_documents", "can_fix", "files", "notes", "unreadable", "version")
 
     def __init__(
         self,
@@ -100,11 +101,13 @@ class Report:
         notes: list[str] | None = None,
         material: list[Document] | None = None,
         can_fix: bool = False,
+        unreadable: list[str] | None = None,
     ) -> None:
         self.files = files
         self.version = version  # of ds-lint
         self.can_fix = can_fix
         self.notes = notes or []  # what a person should know beside the findings
+        self.unreadable = unreadable or []
         self._documents = {document.path: document for document in material or []}
         self._documents.update((document.path, document) for file in files for document in file.material)
         self._documents.update((file.path, file.document) for file in files)
