@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from json import dumps, load
 from typing import NamedTuple
@@ -35,7 +36,7 @@ def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
 def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
     """Name and text of every line about a key that the target knows."""
     yield Line("key", dotted(key.path))
-    words = _documentation(key.path)
+    words = documentation(key.path)
     if words.get("text"):
         yield Line("meaning", words["text"])
     if "removed" in key.facts:
@@ -138,7 +139,13 @@ def _filling(path: str, knowledge: Knowledge) -> Iterator[Line]:
         yield Line("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
 
 
-def _documentation(path: tuple[str, ...]) -> dict[str, str]:
+def documentation(path: tuple[str, ...]) -> dict[str, str]:
+    """What is written of a key: its meaning as ``text``, and as ``url`` where DeepSpeed documents it."""
+    return _written().get(dotted(path), {})
+
+
+@cache
+def _written() -> dict[str, dict[str, str]]:
     with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
         keys: dict[str, dict[str, str]] = load(file)["keys"]
-    return keys.get(dotted(path), {})
+    return keys

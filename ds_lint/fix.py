@@ -38,16 +38,7 @@ def fix(
     ``safeties`` are the fixes that may be applied: ``SAFE``, ``ALL`` or none. ``codes`` are the rules whose findings
     are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried.
     """
-
-    def is_allowed(finding: Finding, report: FileReport) -> bool:
-        if (
-            finding.fix is None
-            or finding.fix.safety not in safeties
-            or (codes is not None and finding.code not in codes)
-        ):
-            return False
-        return finding.code.startswith(_SYNTAX) or _is_readable(report.document)
-
+    is_allowed = _allowing(safeties, codes)
     report = judge(document)
     done: list[Finding] = []
     refused: list[Finding] = []
@@ -71,6 +62,35 @@ def fix(
     report.findings = [finding for finding in report.findings if codes is None or finding.code in codes]
     report.fixed = done
     return report
+
+
+def fix_one(
+    report: FileReport, finding: Finding, judge: Judge, *, codes: Collection[str] | None = None
+) -> FileReport | None:
+    """The report on the text with the fix of one finding of it, and what comes to light behind that fixed too.
+
+    None where the fix does not do what it promises.
+    """
+    is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
+    if not is_allowed(finding, report) or not _keeps_its_bytes(report.document):
+        return None
+    before = judge(report.document)  # which has more findings than a report that a baseline or a comment shortened
+    return _fixed(before, [finding], judge, is_allowed)
+
+
+def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
+    """Whether a fix may be applied: of these rules, and in a text that nobody can read only what mends its syntax."""
+
+    def is_allowed(finding: Finding, report: FileReport) -> bool:
+        if (
+            finding.fix is None
+            or finding.fix.safety not in safeties
+            or (codes is not None and finding.code not in codes)
+        ):
+            return False
+        return finding.code.startswith(_SYNTAX) or _is_readable(report.document)
+
+    return is_allowed
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:

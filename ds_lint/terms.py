@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ds_lint.engine import every_rule
 from ds_lint.judging import judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ds_lint.choice import Choice
     from ds_lint.facts import Facts
     from ds_lint.output.report import FileReport
@@ -60,6 +63,10 @@ class Terms:
         """The same terms for a config of which more is known."""
         return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "facts": facts, "stack": stack})
 
+    def without_files(self) -> Terms:
+        """The same terms without what is read when a config is judged: policies that refer to others, a baseline."""
+        return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "policies": [], "baseline": None})
+
     def judge(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on anyway."""
         return judge(
@@ -72,3 +79,21 @@ class Terms:
             policies=self.policies,
             is_upgrade=self.is_upgrade,
         )
+
+    def fixed(self, document: Document, safeties: Collection[str]) -> FileReport:
+        """The report on what the fixes make of a document; those rules that are on anyway are asked, too."""
+        from ds_lint.fix import fix  # most runs only judge
+
+        return fix(document, self.judge_by_all, safeties, codes=self.codes)
+
+    @property
+    def codes(self) -> set[str] | None:
+        """The rules that somebody has selected; None where nobody has."""
+        return None if self.rules is None else {rule.code for rule in self.rules}
+
+    def judge_by_all(self, document: Document) -> FileReport:
+        """The report by the rules that are asked for and by those that are on anyway, for fixes to be held to."""
+        codes = self.codes
+        if codes is None:
+            return self.judge(document, None)
+        return self.judge(document, [rule for rule in every_rule() if rule.is_on or rule.code in codes])

@@ -10,9 +10,7 @@ from difflib import unified_diff
 from tempfile import mkstemp
 
 from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text
-from ds_lint.engine import every_rule
 from ds_lint.fix import ALL, SAFE
-from ds_lint.fix import fix as fix_document
 from ds_lint.output.text import counted
 
 TYPE_CHECKING = False
@@ -30,7 +28,7 @@ def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[F
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     judged = []
     for path, document, terms in _documents(options, wishes, unreadable):
-        report = _fixed(document, terms, options)
+        report = terms.fixed(document, _safeties(options))
         if path == STANDARD_INPUT:
             if _is_text(document):
                 sys.stdout.buffer.write(report.document.text.encode())
@@ -44,7 +42,7 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
     """Print what ``fix`` would change; the exit status says whether that is anything."""
     changes, number = "", 0
     for _, document, terms in _documents(options, wishes, unreadable):
-        report = _fixed(document, terms, options)
+        report = terms.fixed(document, _safeties(options))
         changes += _difference(document, report.document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
@@ -67,17 +65,8 @@ def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Itera
             yield path, document, wishes.terms(document.path)
 
 
-def _fixed(document: Document, terms: Terms, options: Options) -> FileReport:
-    """The report on what the fixes make of a document; those rules that are on anyway are asked, too."""
-    codes, rules = None, None
-    if terms.rules is not None:
-        codes = {rule.code for rule in terms.rules}
-        rules = [rule for rule in every_rule() if rule.is_on or rule.code in codes]
-
-    def judge(document: Document) -> FileReport:
-        return terms.judge(document, rules)
-
-    return fix_document(document, judge, ALL if options.unsafe_fixes else SAFE, codes=codes)
+def _safeties(options: Options) -> tuple[str, ...]:
+    return ALL if options.unsafe_fixes else SAFE
 
 
 def _is_text(document: Document) -> bool:

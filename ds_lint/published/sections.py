@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ANY_NAME = "*"  # how documentation.json writes a name of the user's own
 _SCALARS = ("boolean", "integer", "number", "string")
-_STAGES = (
+STAGES = (
     "Plain data parallelism: every rank holds everything",
     "Each rank keeps its share of the optimizer states",
     "Also its share of the gradients",
@@ -193,5 +193,5 @@ def _taken_then(facts: Facts, extracted: Facts, *, is_lax: bool) -> Alternatives
 
 def _stage(stages: list[int]) -> Schema:
     """The stage with what each number is; in quotes the Trainer and Accelerate do not recognise it."""
-    numbers = {"enum": stages, "enumDescriptions": [_STAGES[stage] for stage in stages]}
+    numbers = {"enum": stages, "enumDescriptions": [STAGES[stage] for stage in stages]}
     return asserted([numbers, reference("trueOrFalse"), AUTO])

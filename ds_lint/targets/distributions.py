@@ -31,7 +31,7 @@ _METADATA = (".dist-info", ".egg-info")
 def installed(directory: str) -> dict[str, Pin]:
     """The installed release of each library, in the environment that the project around a directory trains in."""
     first: dict[str, Pin] = {}
-    for paths in _environments(directory):
+    for paths in environments(directory):
         found = _installed_on(paths)
         if "deepspeed" in found:
             return found
@@ -39,7 +39,7 @@ def installed(directory: str) -> dict[str, Pin]:
     return first
 
 
-def _environments(directory: str) -> Iterator[list[str]]:
+def environments(directory: str) -> Iterator[list[str]]:
     """The import path of each environment, as far as it is known without starting its interpreter."""
     yield sys.path
     for variable in _ACTIVE:

@@ -31,6 +31,8 @@ _STANDING = {
 _OTHER_REQUIREMENTS = 10
 _UNCOMPILED_REQUIREMENTS = 11
 _FOLDER = "requirements"  # a folder of that name holds nothing else
+# The same files, for programs that are told of changes by pattern.
+PATTERNS = (*_STANDING, "pylock.*.toml", "*requirements*.txt", "*requirements*.in", f"{_FOLDER}/*.txt")
 
 
 def by_standing(directory: str, names: Sequence[str]) -> list[list[str]]:
