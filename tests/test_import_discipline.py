@@ -136,6 +136,12 @@ def test_only_smoke_and_the_callback_import_the_training_libraries(path, module)
 
 
 @pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])
+def test_only_the_language_server_imports_what_speaks_its_protocol(path, module):
+    if not module.startswith(("ds_lint.lsp", "ds_lint.commands.lsp")):  # the command asks whether it is there
+        assert {"pygls", "lsprotocol"}.isdisjoint(name.split(".")[0] for name in imports(path, at_run_time=False))
+
+
+@pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])
 def test_imports_point_downward(path, module):
     importer = part(module)
     for name in imports(path):

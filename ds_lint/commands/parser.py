@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_rules(commands)
     _add_schema(commands)
     _add_init(commands)
+    _add_lsp(commands)
     return parser
 
 
@@ -363,6 +364,24 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )  # fmt: skip
     init.add_argument("--force", action="store_true", help="replace files that are there")
     init.set_defaults(run=_run_init)
+
+
+def _add_lsp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    lsp = commands.add_parser(
+        "lsp",
+        help="answer an editor (the language server)",
+        description="The language server: an editor starts it and talks to it on standard input and output.\n"
+        "It needs pygls (pip install 'ds-lint[lsp]').",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    lsp.add_argument("--stdio", action="store_true", help="what some editors add; there is no other way")
+    lsp.set_defaults(run=_run_lsp)
+
+
+def _run_lsp(_options: argparse.Namespace) -> int:
+    from ds_lint.commands.lsp import lsp
+
+    return lsp()
 
 
 def _run_check(options: argparse.Namespace) -> int:

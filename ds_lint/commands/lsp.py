@@ -1,0 +1,17 @@
+"""``ds-lint lsp``: answer an editor."""
+
+from __future__ import annotations
+
+import sys
+
+
+def lsp() -> int:
+    """Serve until the editor ends it; 2 where what it takes is not installed."""
+    try:
+        import pygls.lsp.server  # noqa: F401 - to know whether it is there, and new enough
+    except ImportError:
+        sys.stderr.write("ds-lint: ds-lint lsp needs pygls 2 or newer: pip install 'ds-lint[lsp]'\n")
+        return 2
+    from ds_lint.lsp.server import serve
+
+    return serve()

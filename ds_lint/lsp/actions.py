@@ -1,0 +1,169 @@
+"""Quick fixes, all fixes at once, and comments that hold a finding back.
+
+What a fix does is tried before it is offered, as ``--fix`` tries it: the finding is gone, nothing new is found.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ds_lint import layout
+from ds_lint.finding import Edit
+from ds_lint.fix import SAFE, edited, fix_one
+from ds_lint.lsp.diagnostics import diagnostic
+from ds_lint.source import json as json_source
+from ds_lint.tree import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ds_lint.finding import Finding
+    from ds_lint.lsp.documents import Judgement, OpenDocument
+
+FIX_ALL = "source.fixAll.ds-lint"
+KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll, FIX_ALL)
+_WITH_COMMENTS = ("jsonc", "json5", "hjson")  # languages
+_MOST_LINES = 20_000  # to compare one by one
+
+
+def actions(
+    opened: OpenDocument, judgement: Judgement, context: types.CodeActionContext, place: types.Range
+) -> list[types.CodeAction]:
+    """What may be done about the findings in a range, and about all of them if a client asks for that."""
+    found: list[types.CodeAction] = []
+    if _wants(context, types.CodeActionKind.QuickFix.value, by_default=True):
+        found += _quick_fixes(opened, judgement, place)
+    if _wants(context, FIX_ALL, by_default=False) and (action := _fix_all(opened, judgement, FIX_ALL)) is not None:
+        found.append(action)
+    return found
+
+
+def _wants(context: types.CodeActionContext, kind: str, *, by_default: bool) -> bool:
+    """Whether a client asks for a kind of action: a kind stands for all that begin with it."""
+    if not context.only:
+        return by_default
+    asked = (str(getattr(one, "value", one)) for one in context.only)
+    return any(kind == one or kind.startswith(f"{one}.") for one in asked)
+
+
+def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range) -> Iterator[types.CodeAction]:
+    start, end = opened.lines.span(place)
+    here = [
+        (number, finding)
+        for number, finding in enumerate(judgement.report.findings)
+        if finding.span.start <= end and start <= finding.span.end
+    ]
+    suppressions = []
+    for number, finding in here:
+        found = diagnostic(finding, judgement, opened.uri, number)
+        if finding.fix is not None and (text := _fixed(judgement, finding)) is not None:
+            is_safe = finding.fix.safety in SAFE
+            yield types.CodeAction(
+                title=finding.fix.title if is_safe else f"{finding.fix.title} (unsafe: takes a decision)",
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=[found],
+                is_preferred=is_safe or None,
+                edit=_edit(opened, text),
+            )
+        if (text := _suppressed(opened, judgement, finding)) is not None:
+            suppressions.append(
+                types.CodeAction(
+                    title=f"Ignore {finding.name} here",
+                    kind=types.CodeActionKind.QuickFix,
+                    diagnostics=[found],
+                    edit=_edit(opened, text),
+                )
+            )
+    if sum(one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings) > 1 and any(
+        finding.fix is not None for _, finding in here
+    ):
+        everything = _fix_all(opened, judgement, types.CodeActionKind.QuickFix)
+        if everything is not None:
+            yield everything
+    yield from suppressions
+
+
+def _fixed(judgement: Judgement, finding: Finding) -> str | None:
+    """The text with the fix of one finding; None where it would not do what it promises."""
+    terms = judgement.terms
+    after = fix_one(judgement.report, finding, terms.judge_by_all, codes=terms.codes)
+    return after.document.text if after is not None else None
+
+
+def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> types.CodeAction | None:
+    """What ``ds-lint check --fix`` does to the text; None where that is nothing."""
+    report = judgement.terms.fixed(opened.document, SAFE)
+    if not report.fixed:
+        return None
+    number = len(report.fixed)
+    return types.CodeAction(
+        title=f"Fix all that is safe to fix ({number} finding{'s' if number > 1 else ''})",
+        kind=kind,
+        edit=_edit(opened, report.document.text),
+    )
+
+
+def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
+    """The text with a comment that holds a finding back; None where the language or who loads the file has none."""
+    if judgement.report.stack != "deepspeed":
+        return None
+    if opened.language not in _WITH_COMMENTS and not any(issue.kind == "comment" for issue in opened.document.issues):
+        return None
+    text = opened.text
+    start = layout.line_start(text, finding.span.start)
+    indent = text[start : layout.after_blanks(text, start)]
+    newline = layout.line_break(text, start) or ("\r\n" if "\r\n" in text else "\n")
+    comment = f"{indent}// ds-lint: ignore[{finding.name}]{newline}"
+    changed = edited(text, [Edit(Span(start, start), comment)])
+    terms = judgement.terms
+    before = {(one.code, one.key) for one in terms.judge(opened.document, terms.rules).findings}
+    after = [(one.code, one.key) for one in terms.judge(json_source.read(changed, opened.path), terms.rules).findings]
+    if (finding.code, finding.key) in after or not before.issuperset(after):
+        return None
+    return changed
+
+
+def _edit(opened: OpenDocument, after: str) -> types.WorkspaceEdit:
+    """The edits that make another text of the open one, for this version of it."""
+    edits = [types.TextEdit(opened.lines.range(edit.span), edit.text) for edit in differences(opened.text, after)]
+    return types.WorkspaceEdit(changes={opened.uri: edits})
+
+
+def differences(before: str, after: str) -> list[Edit]:
+    """The edits that make one text of another, as small as a comparison of their lines makes them."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    if len(old) + len(new) > _MOST_LINES:
+        old, new = [before], [after]
+    places = _places(old)
+    edits = []
+    for kind, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            edits.append(_trimmed(before, places[start], places[end], "".join(new[new_start:new_end])))
+    return edits
+
+
+def _places(lines: Sequence[str]) -> list[int]:
+    """Where each line begins, and where the last one ends."""
+    places = [0]
+    for line in lines:
+        places.append(places[-1] + len(line))
+    return places
+
+
+def _trimmed(text: str, start: int, end: int, new: str) -> Edit:
+    """The edit without what stays the same at its ends; a line break of two characters is not parted."""
+    same = _common(text[start:end], new)
+    same -= text.startswith("\r\n", start + same - 1)
+    start, new = start + same, new[same:]
+    same = _common(text[start:end][::-1], new[::-1])
+    same -= text.startswith("\r\n", end - same - 1)
+    return Edit(Span(start, end - same), new[: len(new) - same])
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))

@@ -1,0 +1,195 @@
+"""Keys and values to write at a place, as the releases have them that the config is judged by.
+
+Only what stands between the quotes is replaced, and a word without quotes gets some: the one form that VS Code and the
+omni-completion of Vim take alike.
+"""
+
+from __future__ import annotations
+
+from json import dumps
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ds_lint.config import AUTO
+from ds_lint.lsp import known
+from ds_lint.lsp.cursor import typed_at
+from ds_lint.lsp.documents import HUGE
+from ds_lint.lsp.hover import entry_in_markdown
+from ds_lint.published.sections import STAGES
+from ds_lint.tree import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.config import Config
+    from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.lsp.cursor import Typed
+    from ds_lint.lsp.documents import OpenDocument
+    from ds_lint.terms import Terms
+    from ds_lint.tree import KeyPath, Node
+
+# As DeepSpeed's documentation writes them; it does not look at the case.
+_OPTIMIZERS = {
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "adagrad": "Adagrad",
+    "lamb": "Lamb",
+    "lion": "Lion",
+    "muon": "Muon",
+    "onebitadam": "OneBitAdam",
+    "onebitlamb": "OneBitLamb",
+    "zerooneadam": "ZeroOneAdam",
+    "muadam": "MuAdam",
+    "muadamw": "MuAdamW",
+    "musgd": "MuSGD",
+}
+_FIRST, _THEN, _LAST = "0", "1", "2"  # how what is likely stands before what is not
+
+
+class _Choice:
+    """A value that may be written, with what it means."""
+
+    def __init__(self, value: Any, detail: str = "", rank: str = _FIRST) -> None:
+        self.value = value
+        self.detail = detail
+        self.rank = rank
+
+
+def completion(opened: OpenDocument, terms: Terms, position: types.Position) -> list[types.CompletionItem]:
+    """What may be written at a position."""
+    if len(opened.text) > HUGE:
+        return []
+    typed = typed_at(opened.text, opened.lines.offset(position))
+    if typed is None:
+        return []
+    config = known.config(opened.document, terms)
+    place = types.Range(opened.lines.position(typed.start), opened.lines.position(typed.end))
+    if typed.key is None:
+        return [_key_item(child, typed, place, opened.uri) for child in _keys(config, typed, opened.text)]
+    return [item for choice in _values(config, typed) if (item := _value_item(choice, typed, place)) is not None]
+
+
+def resolved(item: types.CompletionItem, terms: Terms) -> types.CompletionItem:
+    """The item of a key with what is known of the key."""
+    data = item.data
+    if isinstance(data, dict) and isinstance(data.get("key"), list):
+        path = tuple(str(part) for part in data["key"])
+        text = entry_in_markdown(path, known.knowledge(terms))
+        if text:
+            item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
+    return item
+
+
+class _Offer:
+    """A key that may be written; ``facts`` are empty for a parameter of which nothing is known."""
+
+    def __init__(self, path: KeyPath, facts: dict[str, Any]) -> None:
+        self.path = path
+        self.facts = facts
+
+
+def _keys(config: Config, typed: Typed, text: str) -> Iterator[_Offer]:
+    """The keys that the section knows and does not have yet."""
+    section = config.knowledge.find(typed.section)
+    written = _written(config.written, typed)
+    for name in _names(config, section, typed.section):
+        key = section.child(name) if section is not None else None
+        facts = key.facts if key is not None else {}
+        if name in written or facts.get("alias") in written or "removed" in facts or name == "*":
+            continue
+        yield _Offer((*typed.section, name), facts)
+
+
+def _names(config: Config, section: Key | None, path: KeyPath) -> list[str]:
+    """The names of a section; of the parameters of an optimizer or scheduler those that its type takes."""
+    if len(path) == 2 and path[1] == "params" and (built := known.constructor(config, path[0])) is not None:
+        return built.names()
+    if section is None or not section.is_section:
+        return []
+    return section.names()
+
+
+def _written(root: Node, typed: Typed) -> set[str]:
+    """The keys that stand beside the one that is typed."""
+    section = root.at(typed.section)
+    if section is None:
+        return set()
+    return {member.key for member in section.members if not member.key_span.start <= typed.start <= member.key_span.end}
+
+
+def _key_item(offer: _Offer, typed: Typed, place: types.Range, uri: str) -> types.CompletionItem:
+    name = offer.path[-1]
+    is_old = bool(offer.facts.get("deprecated") or "replaced_by" in offer.facts or "no_effect" in offer.facts)
+    return types.CompletionItem(
+        label=name,
+        kind=types.CompletionItemKind.Property,
+        detail=_type(offer.facts),
+        tags=[types.CompletionItemTag.Deprecated] if is_old else None,
+        sort_text=(_LAST if is_old else _FIRST) + name,
+        text_edit=types.TextEdit(place, name if typed.is_quoted else dumps(name)),
+        data={"uri": uri, "key": list(offer.path)},
+    )
+
+
+def _type(facts: dict[str, Any]) -> str | None:
+    """The type of a key in a word or two, with its default."""
+    choices = facts.get("enum") or facts.get("one_of")
+    kinds = facts.get("type")
+    words = " | ".join(map(dumps, choices)) if choices else kinds if isinstance(kinds, str) else " | ".join(kinds or ())
+    if facts.get("default") is not None and not isinstance(facts["default"], (dict, list)):
+        words += f" = {dumps(facts['default'])}"
+    return words or None
+
+
+def _values(config: Config, typed: Typed) -> Iterator[_Choice]:
+    """The values that a key may have."""
+    assert typed.key is not None  # noqa: S101 - a value is typed
+    path = (*typed.section, typed.key)
+    if typed.in_array:
+        return
+    if typed.key == "type" and typed.section in (("optimizer",), ("scheduler",)):
+        yield from _types(config.knowledge, typed.section[0])
+        return
+    key = config.knowledge.find(path)
+    facts = key.facts if key is not None and "removed" not in key.facts else {}
+    kinds = facts.get("type", ())
+    for value in facts.get("enum") or facts.get("one_of") or ():
+        yield _Choice(value, STAGES[value] if path == ("zero_optimization", "stage") else "")
+    if "boolean" in ([kinds] if isinstance(kinds, str) else kinds) and not (key is not None and key.is_section):
+        yield _Choice(True)
+        yield _Choice(False)
+    filled = config.knowledge.trainer["fills"].get(dotted(path))
+    if filled and (not config.stack or config.stack in filled["by"]) and config.stack != "deepspeed":
+        yield _Choice(AUTO, f"filled with {filled['with']}", _THEN)
+    default = facts.get("default")
+    if isinstance(default, (int, float)) and not isinstance(default, bool) and "enum" not in facts:
+        yield _Choice(default, "default", _THEN)
+
+
+def _types(knowledge: Knowledge, section: str) -> Iterator[_Choice]:
+    """The types of optimizers or schedulers: DeepSpeed's own, then torch's."""
+    own = [_OPTIMIZERS.get(kind, kind) for kind in knowledge.types(f"{section}.params")]
+    torch = knowledge.torch[f"{section}s"]
+    for kind in own:
+        yield _Choice(kind, "DeepSpeed")
+    for kind in torch:
+        if kind not in own:
+            yield _Choice(kind, "torch", _LAST)
+
+
+def _value_item(choice: _Choice, typed: Typed, place: types.Range) -> types.CompletionItem | None:
+    """The item of a value; between quotes only a text can stand."""
+    written = dumps(choice.value)
+    if typed.is_quoted:
+        if not isinstance(choice.value, str):
+            return None
+        written = choice.value
+    return types.CompletionItem(
+        label=written if not isinstance(choice.value, str) else choice.value,
+        kind=types.CompletionItemKind.Value,
+        detail=choice.detail or None,
+        sort_text=choice.rank + written.strip('"'),
+        text_edit=types.TextEdit(place, written),
+    )

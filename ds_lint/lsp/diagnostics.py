@@ -1,0 +1,77 @@
+"""Findings as diagnostics."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.uris import from_fs_path
+
+from ds_lint.lsp.positions import Lines
+from ds_lint.output.report import page_url
+
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding, Related
+    from ds_lint.lsp.documents import Judgement
+    from ds_lint.output.report import FileReport
+
+SOURCE = "ds-lint"
+_SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "info": types.DiagnosticSeverity.Information,
+}
+_UNNECESSARY = ("ignored", "no-effect")  # effects of what might as well not be there
+_DEPRECATED = "deprecated-key"
+
+
+def diagnostics(judgement: Judgement, uri: str) -> list[types.Diagnostic]:
+    """The findings of a judgement, in its order."""
+    return [diagnostic(finding, judgement, uri, number) for number, finding in enumerate(judgement.report.findings)]
+
+
+def diagnostic(finding: Finding, judgement: Judgement, uri: str, number: int) -> types.Diagnostic:
+    """One finding; ``data`` says which of the findings it is, and where its page lies."""
+    url = page_url(finding)
+    related = [_related(one, judgement, uri) for one in finding.related]
+    return types.Diagnostic(
+        range=judgement.lines.range(finding.span),
+        message=_message(finding),
+        severity=_SEVERITIES[finding.severity],
+        code=finding.code,
+        code_description=types.CodeDescription(href=url),
+        source=SOURCE,
+        tags=_tags(finding),
+        related_information=[one for one in related if one is not None] or None,
+        data={"finding": number, "name": finding.name, "effect": finding.effect, "key": finding.key, "url": url},
+    )
+
+
+def _message(finding: Finding) -> str:
+    """What is wrong, for which releases if not for all, and the way out."""
+    held_for = f" ({finding.held_for})" if finding.held_for else ""
+    return f"{finding.message}{held_for}\n{finding.help}" if finding.help else f"{finding.message}{held_for}"
+
+
+def _tags(finding: Finding) -> list[types.DiagnosticTag] | None:
+    if finding.name == _DEPRECATED:
+        return [types.DiagnosticTag.Deprecated]
+    return [types.DiagnosticTag.Unnecessary] if finding.effect in _UNNECESSARY else None
+
+
+def _related(related: Related, judgement: Judgement, uri: str) -> types.DiagnosticRelatedInformation | None:
+    """Another place, with its text where it is in another file; None where that file's text is not known."""
+    if related.path is None:
+        location = types.Location(uri, judgement.lines.range(related.span))
+    else:
+        text = _text(judgement.report, related.path)
+        address = from_fs_path(os.path.abspath(related.path))
+        if text is None or address is None:
+            return None
+        location = types.Location(address, Lines(text, judgement.lines.encoding).range(related.span))
+    return types.DiagnosticRelatedInformation(location, related.label)
+
+
+def _text(report: FileReport, path: str) -> str | None:
+    return next((document.text for document in report.material if document.path == path), None)

@@ -1,0 +1,104 @@
+"""The open texts, as the client changes them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
+
+from ds_lint.lsp.positions import Lines
+from ds_lint.source import json as json_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ds_lint.output.report import FileReport
+    from ds_lint.source.document import Document
+    from ds_lint.terms import Terms
+
+LARGE = 100_000  # characters: from here on a judgement is made beside the loop that answers
+HUGE = 2_000_000  # from here on nothing is answered but what was judged
+
+
+class Judgement:
+    """What was found in one version of a text, and on what terms."""
+
+    def __init__(self, report: FileReport, terms: Terms, lines: Lines) -> None:
+        self.report = report
+        self.terms = terms
+        self.lines = lines  # that the report counts in
+
+
+class OpenDocument:
+    """One text that a client has open; ``path`` is where it lies, or would for one that is not saved yet."""
+
+    def __init__(self, item: types.TextDocumentItem, path: str, encoding: str) -> None:
+        self.uri = item.uri
+        self.path = path
+        self.language = item.language_id
+        self.version = item.version
+        self.lines = Lines(item.text, encoding)
+        self.is_config = False  # recognised; it stays one while it is open
+        self.judgement: Judgement | None = None
+        self.seconds = 0.0  # that the last judgement took
+        self._document: Document | None = None
+
+    @property
+    def text(self) -> str:
+        """The text as it is now."""
+        return self.lines.text
+
+    @property
+    def document(self) -> Document:
+        """The text as it is now, read as far as that is possible."""
+        if self._document is None:
+            self._document = json_source.read(self.text, self.path)
+        return self._document
+
+    @property
+    def current(self) -> Judgement | None:
+        """The judgement of the text as it is now; None where that is not made yet, or there is nothing to judge."""
+        return self.judgement if self.judgement is not None and self.judgement.lines is self.lines else None
+
+    def change(self, changes: Sequence[types.TextDocumentContentChangeEvent], version: int) -> None:
+        """Take the client's changes, one after the other."""
+        for change in changes:
+            if isinstance(change, types.TextDocumentContentChangePartial):
+                self.lines = self.lines.replaced(*self.lines.span(change.range), change.text)
+            else:
+                self.lines = Lines(change.text, self.lines.encoding)
+        self.version = version
+        self._document = None
+
+
+class OpenDocuments:
+    """All texts that the client has open, by their addresses."""
+
+    def __init__(self) -> None:
+        self._by_uri: dict[str, OpenDocument] = {}
+        self.encoding = "utf-16"
+        self.directory = os.curdir  # of texts that lie nowhere yet
+
+    def __iter__(self) -> Iterator[OpenDocument]:
+        return iter(list(self._by_uri.values()))
+
+    def open(self, item: types.TextDocumentItem) -> OpenDocument:
+        """Take a text that the client has opened."""
+        opened = self._by_uri[item.uri] = OpenDocument(item, self._path(item.uri), self.encoding)
+        return opened
+
+    def get(self, uri: str) -> OpenDocument | None:
+        """The text at an address, or None if the client never opened it."""
+        return self._by_uri.get(uri)
+
+    def close(self, uri: str) -> OpenDocument | None:
+        """Forget a text."""
+        return self._by_uri.pop(uri, None)
+
+    def _path(self, uri: str) -> str:
+        path = to_fs_path(uri)
+        if path is not None:
+            return os.path.normpath(path)
+        return os.path.join(self.directory, os.path.basename(uri.rpartition(":")[2]) or "untitled")

@@ -1,0 +1,102 @@
+"""What a key means, what stands for a value, and what is wrong at a place, as Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ds_lint import entries, pages
+from ds_lint.config import AUTO
+from ds_lint.lsp import known
+from ds_lint.lsp.cursor import member_at
+from ds_lint.output.report import page_url
+from ds_lint.published.sections import STAGES
+from ds_lint.rule import named
+from ds_lint.tree import Span, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.finding import Finding
+    from ds_lint.knowledge import Knowledge
+    from ds_lint.lsp.cursor import At
+    from ds_lint.lsp.documents import OpenDocument
+    from ds_lint.terms import Terms
+    from ds_lint.tree import KeyPath
+
+
+def hover(opened: OpenDocument, terms: Terms, position: types.Position) -> types.Hover | None:
+    """What there is to say about a position: findings first, then the key."""
+    offset = opened.lines.offset(position)
+    place, parts = None, []
+    if (judgement := opened.current) is not None:
+        for finding in judgement.report.findings:
+            if finding.span.start <= offset <= finding.span.end:
+                place = place or finding.span
+                parts.append(_finding(finding))
+    at = member_at(opened.document.root, offset)
+    if at is not None and (text := _about(at, known.knowledge(terms))):
+        place = place or (at.member.key_span if at.is_key else at.member.value.span)
+        parts.append(text)
+    if not parts:
+        return None
+    text = "\n\n---\n\n".join(parts)
+    return types.Hover(
+        types.MarkupContent(types.MarkupKind.Markdown, text), opened.lines.range(place or Span(offset, offset))
+    )
+
+
+def entry_in_markdown(path: KeyPath, knowledge: Knowledge) -> str:
+    """The entry of a key; empty where nothing is known of it."""
+    lines = entries.entry(path, knowledge)
+    if not lines:
+        return ""
+    by_label = {line.label: line.text for line in lines}
+    head = f"**`{by_label.pop('key')}`**"
+    meaning, url = by_label.pop("meaning", ""), by_label.pop("see", "")
+    facts = "\n".join(f"* {label}: {text}" for label, text in by_label.items())
+    link = f"[Documentation]({url})" if url else ""
+    return "\n\n".join(filter(None, (head, meaning, facts, link)))
+
+
+def _about(at: At, knowledge: Knowledge) -> str:
+    """The entry of the key, and what its value says."""
+    text = entry_in_markdown(at.path, knowledge) or _meant(at.path, knowledge)
+    value = at.member.value
+    if at.path == ("zero_optimization", "stage") and type(value.value) is int and 0 <= value.value < len(STAGES):
+        return f"**Stage {value.value}**: {STAGES[value.value]}\n\n{text}"
+    filled = knowledge.trainer["fills"].get(dotted(at.path))
+    if value.value == AUTO and filled and not at.is_key:
+        return f'**`"auto"`** is filled with {filled["with"]}\n\n{text}'
+    return text
+
+
+def _meant(path: KeyPath, knowledge: Knowledge) -> str:
+    """The entry of the key that was most likely meant."""
+    section = knowledge.find(path[:-1])
+    if section is None or not section.is_section:
+        return ""
+    from ds_lint.suggest import meant
+
+    key, _ = meant(path[-1], section, knowledge)
+    if key is None:
+        return ""
+    return f"`{path[-1]}` is no key of DeepSpeed {knowledge.deepspeed}. Is this meant?\n\n" + entry_in_markdown(
+        key.path, knowledge
+    )
+
+
+def _finding(finding: Finding) -> str:
+    """A finding with what its rule is about."""
+    return "\n\n".join(filter(None, _of_finding(finding)))
+
+
+def _of_finding(finding: Finding) -> Iterator[str]:
+    held_for = f"; {finding.held_for}" if finding.held_for else ""
+    yield f"**{finding.code} {finding.name}** ({finding.severity}, {finding.effect}{held_for})"
+    yield finding.message
+    yield finding.help
+    rule = named(finding.code)
+    if rule is not None:
+        yield f"{pages.summary(rule)} [More]({page_url(finding)})"

@@ -1,0 +1,113 @@
+"""What the configs of a folder are judged by, read again when a file that says so has changed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ds_lint.choice import UnknownRelease
+from ds_lint.facts import UnreadableFact
+from ds_lint.options import Options
+from ds_lint.selection import UnknownRule
+from ds_lint.settings.nearest import NAMES
+from ds_lint.settings.record import SettingsError
+from ds_lint.targets.directories import up_to_root, with_parents
+from ds_lint.targets.distributions import environments
+from ds_lint.targets.files import by_standing
+from ds_lint.wishes import Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ds_lint.terms import Terms
+
+    Stamps = dict[str, tuple[int, int] | None]  # by path, time and size
+
+UNUSABLE = (SettingsError, UnreadableFact, UnknownRelease, UnknownRule, OSError)  # a message is enough
+
+
+class Project:
+    """The wishes for the configs of one folder.
+
+    Where the settings cannot be read, ``complain`` hears why, once, and the last that could be read go on to count.
+    """
+
+    def __init__(self, directory: str, options: Options, complain: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._options = options
+        self._complain = complain
+        self._wishes: Wishes | None = None
+        self._stamps: Stamps = {}
+        self._said = ""
+
+    def wishes(self, *, anew: bool = False) -> Wishes:
+        """What is wanted of the configs here; ``anew`` asks all files again, whatever their times say."""
+        if self._wishes is None or anew or any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
+            self._wishes = self._read()
+        return self._wishes
+
+    def terms(self, path: str, *, anew: bool = False) -> Terms:
+        """On what terms a config is judged."""
+        try:
+            return self.wishes(anew=anew).terms(path)
+        except UNUSABLE as error:  # of what is said of this config alone
+            self._tell(str(error))
+            return Wishes(Options([], isolated=True)).terms(path)
+
+    def _read(self) -> Wishes:
+        """The wishes as the files have it now; where they cannot be read the last ones, or what can be of them."""
+        place = os.path.join(self._directory, "any.json")
+        complaint = ""
+        for options in (self._options, Options([]), Options([], isolated=True)):
+            try:
+                wishes = Wishes(options)
+                terms = wishes.terms(place)
+            except UNUSABLE as error:
+                complaint = complaint or str(error)
+            else:
+                self._stamps = _stamps(_inputs(self._directory, terms))
+                self._tell(complaint)
+                return wishes
+            if self._wishes is not None:
+                break
+        self._stamps = _stamps([*self._stamps, *_inputs(self._directory, None)])
+        self._tell(complaint)
+        return self._wishes or Wishes(Options([], isolated=True))
+
+    def _tell(self, said: str) -> None:
+        if said and said != self._said:
+            self._complain(said)
+        self._said = said
+
+
+def _stamps(paths: Iterable[str]) -> Stamps:
+    return {path: _stamp(path) for path in paths}
+
+
+def _inputs(directory: str, terms: Terms | None) -> Iterator[str]:
+    """The files and folders that the terms for a folder are read from."""
+    for here in with_parents(os.path.abspath(directory)):
+        yield from (os.path.join(here, name) for name in NAMES)
+    for here, names in up_to_root(directory):
+        yield here
+        for paths in by_standing(here, names):
+            yield from paths
+    for paths in environments(directory):
+        yield from (path for path in paths if os.path.isdir(path))
+    if terms is not None:
+        settings = terms.settings
+        yield from (settings.beside(path) for path in settings.policy)
+        for sources in (settings.sources, *(entry.sources for entry in settings.configs)):
+            if isinstance(sources.trainer_args, str):
+                yield sources.trainer_args
+            if sources.model is not None:
+                yield os.path.join(sources.model, "config.json")
+        yield from (origin.rpartition(":")[0] for origin in terms.choice.origins.values())
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,62 @@
+"""Which open texts are DeepSpeed configs: by content, by what the settings name, or by a name that says so.
+
+A name alone is believed only while the content says nothing else: an empty file, or one whose keys DeepSpeed knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from ds_lint import discover, linting
+
+if TYPE_CHECKING:
+    from ds_lint.lsp.documents import OpenDocument
+    from ds_lint.settings.record import Settings
+    from ds_lint.tree import Node
+
+_ENDINGS = (".json", ".hjson", ".jsonc", ".json5")
+_LANGUAGES = ("json", "jsonc", "json5", "hjson")
+_SAYS_SO = re.compile(r"ds[-_.]?(?:config|zero|z[0-3])|deep[-_]?speed|(?:^|[^a-z])zero[-_]?[0-3]", re.IGNORECASE)
+_WILDCARDS = "*?["
+
+
+def may_be_config(opened: OpenDocument) -> bool:
+    """Whether the text is in a language that a config may be written in."""
+    return opened.language in _LANGUAGES or opened.path.lower().endswith(_ENDINGS)
+
+
+def is_config(opened: OpenDocument, settings: Settings) -> bool:
+    """Whether the text is a config, which nobody has said of it before."""
+    if any(_names(entry.pattern, opened.path, settings) for entry in settings.configs):
+        return True
+    if not may_be_config(opened):
+        return False
+    if discover.may_be_config(opened.text.encode(errors="replace")) and discover.is_config(opened.document):
+        return True
+    return _SAYS_SO.search(os.path.basename(opened.path)) is not None and _says_nothing_else(opened.document.root)
+
+
+def _names(pattern: str, path: str, settings: Settings) -> bool:
+    """Whether a pattern means this one file, and not whatever lies in a folder."""
+    from ds_lint.settings.globs import matches, relative
+
+    is_one = not any(sign in pattern for sign in _WILDCARDS)
+    is_same = os.path.basename(pattern) == os.path.basename(path)
+    return is_one and is_same and matches(relative(path, settings.directory), pattern)
+
+
+def _says_nothing_else(root: Node | None) -> bool:
+    """Whether nothing, or nothing complete, or at least one key of DeepSpeed's stands in a text."""
+    if root is None:
+        return True
+    if root.kind != "object":
+        return False
+    written = [member for member in root.members if member.value.kind != "missing"]
+    if not written:
+        return True
+    from ds_lint.suggest import sibling
+
+    top = linting.knowledge().root
+    return any(top.child(member.key) is not None or sibling(member.key, top) is not None for member in written)

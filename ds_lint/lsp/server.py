@@ -1,0 +1,385 @@
+"""The server: what a client sends, and who answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.uris import to_fs_path
+
+from ds_lint import __version__, pages
+from ds_lint.engine import every_rule
+from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links, recognition
+from ds_lint.lsp.documents import HUGE, LARGE, OpenDocuments
+from ds_lint.lsp.judging import judged
+from ds_lint.lsp.project import UNUSABLE, Project
+from ds_lint.lsp.target import target_of
+from ds_lint.options import Options
+from ds_lint.output.report import DOCUMENTATION
+from ds_lint.selection import find
+from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
+from ds_lint.targets.files import PATTERNS
+
+if TYPE_CHECKING:
+    from ds_lint.lsp.documents import Judgement, OpenDocument
+    from ds_lint.terms import Terms
+
+TARGET = "ds-lint/target"
+EXPLAIN = "ds-lint/explain"
+_LONGEST_WAIT = 1.0  # seconds without an edit before a text that takes long to judge is judged
+_WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
+
+
+class _Protocol(LanguageServerProtocol):
+    """The protocol, with our own texts: pygls ends lines at characters that are no line ends for a client."""
+
+    _server: Server
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        """A text is open from now on."""
+        self._server.opened(params.text_document)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        """A text has changed."""
+        self._server.changed(params)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        """A text is no longer open."""
+        self._server.closed(params.text_document.uri)
+
+
+class Server(LanguageServer):
+    """A language server for one client."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "ds-lint",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            protocol_cls=_Protocol,
+        )
+        self.documents = OpenDocuments()
+        self.has_shut_down = False
+        self._options = Options([])
+        self._projects: dict[str, Project] = {}  # by folder
+        self._waiting: dict[str, asyncio.TimerHandle] = {}  # by address, for the typing to pause
+        self._aside = ThreadPoolExecutor(max_workers=1)  # for texts that take long
+        self._said: set[str] = set()
+
+    # Texts
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """Judge a text that was opened."""
+        self._judge_soon(self.documents.open(item), anew=True)
+
+    def changed(self, params: types.DidChangeTextDocumentParams) -> None:
+        """Judge a text that has changed, when the typing pauses."""
+        opened = self.documents.get(params.text_document.uri)
+        if opened is not None:
+            opened.change(params.content_changes, params.text_document.version)
+            self._judge_soon(opened)
+
+    def closed(self, uri: str) -> None:
+        """Forget a text and what was said of it."""
+        self._stop_waiting(uri)
+        opened = self.documents.close(uri)
+        if opened is not None and opened.is_config:
+            self._publish(uri, [], None)
+
+    def judge_all(self, *, anew: bool = True) -> None:
+        """Judge every text again, because something else than the text has changed."""
+        for opened in self.documents:
+            self._judge_soon(opened, anew=anew)
+
+    def terms(self, opened: OpenDocument, *, anew: bool = False) -> Terms:
+        """On what terms a text is judged."""
+        return self._project(opened).terms(opened.path, anew=anew)
+
+    def current(self, opened: OpenDocument) -> Judgement | None:
+        """The judgement of a text as it is now, made at once if that is quick; None where there is none."""
+        if opened.current is None and len(opened.text) <= LARGE:
+            self._stop_waiting(opened.uri)
+            self._judge(opened)
+        return opened.current
+
+    def config_at(self, uri: str) -> OpenDocument | None:
+        """The open text at an address, if it is a config that is to be judged."""
+        opened = self.documents.get(uri)
+        if opened is None or len(opened.text) > HUGE or not self._is_config(opened, anew=False):
+            return None
+        return opened
+
+    def _judge_soon(self, opened: OpenDocument, *, anew: bool = False) -> None:
+        """Judge a text once nothing has come for as long as that takes, so that fast typing never waits."""
+        self._stop_waiting(opened.uri)
+        wait = min(opened.seconds, _LONGEST_WAIT)
+        loop = asyncio.get_running_loop()
+        self._waiting[opened.uri] = loop.call_later(wait, partial(self._judge, opened, anew=anew))
+
+    def _stop_waiting(self, uri: str) -> None:
+        handle = self._waiting.pop(uri, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _judge(self, opened: OpenDocument, *, anew: bool = False) -> None:
+        """Judge a text as it is now, and publish what was found."""
+        self._waiting.pop(opened.uri, None)
+        if len(opened.text) > LARGE:
+            self._judge_aside(opened, anew=anew)
+            return
+        begun = time.perf_counter()
+        try:
+            if self._is_config(opened, anew=anew):
+                self._take(opened, self._judged(opened))
+        except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
+            self.report_server_error(error, type(error))
+        opened.seconds = time.perf_counter() - begun
+
+    def _judge_aside(self, opened: OpenDocument, *, anew: bool) -> None:
+        """The same beside the loop that answers; what comes too late is dropped."""
+        lines, begun, loop = opened.lines, time.perf_counter(), asyncio.get_running_loop()
+
+        def judge() -> Judgement | None:
+            return self._judged(opened) if opened.lines is lines and self._is_config(opened, anew=anew) else None
+
+        def done(future: asyncio.Future[Judgement | None]) -> None:
+            opened.seconds = time.perf_counter() - begun
+            error = future.exception()
+            if error is not None:
+                self.report_server_error(error, type(error))
+            elif opened.lines is lines and self.documents.get(opened.uri) is opened:
+                self._take(opened, future.result())
+
+        loop.run_in_executor(self._aside, judge).add_done_callback(done)
+
+    def _judged(self, opened: OpenDocument) -> Judgement:
+        terms = self.terms(opened)
+        try:
+            return judged(opened.document, opened.lines, terms)
+        except UNUSABLE as error:
+            self.complain(str(error))
+            return judged(opened.document, opened.lines, terms.without_files())
+
+    def _take(self, opened: OpenDocument, judgement: Judgement | None) -> None:
+        opened.judgement = judgement
+        found = diagnostics.diagnostics(judgement, opened.uri) if judgement is not None else []
+        self._publish(opened.uri, found, opened.version)
+
+    def _is_config(self, opened: OpenDocument, *, anew: bool) -> bool:
+        """Whether a text is a config that nobody has excluded; one stays a config while it is open."""
+        terms = self.terms(opened, anew=anew)
+        if self._project(opened).wishes().excludes(opened.path):
+            if opened.judgement is not None:
+                self._take(opened, None)
+            return False
+        if not opened.is_config:
+            opened.is_config = recognition.is_config(opened, terms.settings)
+        return opened.is_config
+
+    def _publish(self, uri: str, found: list[types.Diagnostic], version: int | None) -> None:
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+
+    # Settings
+
+    def _project(self, opened: OpenDocument) -> Project:
+        directory = os.path.dirname(opened.path)
+        if directory not in self._projects:
+            self._projects[directory] = Project(directory, self._options, self.complain)
+        return self._projects[directory]
+
+    def configure(self, values: Any) -> None:
+        """Take the client's settings, and judge by them."""
+        if not isinstance(values, dict):
+            return
+        for complaint in configuration.complaints(values):
+            self.complain(complaint)
+        self._options = configuration.options_of(values, self.documents.directory)
+        self._projects.clear()
+        self.judge_all()
+
+    def complain(self, message: str) -> None:
+        """Show a message, once."""
+        if message not in self._said:
+            self._said.add(message)
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"ds-lint: {message}"))
+
+    def read_settings_again(self) -> None:
+        """Judge all texts by the files as they are now; what is still wrong with them is worth another message."""
+        self._said.clear()
+        self.judge_all()
+
+    # Errors
+
+    def report_server_error(self, error: BaseException, source: Any) -> None:  # noqa: ARG002 - pygls names its kind
+        """Tell the client's log of what went wrong in here: nobody can do anything about it while typing."""
+        trace = "".join(format_exception(error))
+        message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
+        self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+
+
+server = Server()
+
+
+def serve() -> int:
+    """Answer one client on standard input and output until it says that it goes; the exit status."""
+    gc.enable()
+    every_rule()  # before any thread asks for rules
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        sys.stdout = sys.stderr  # whatever else is printed must not come between the answers
+        server.start_io(sys.stdin.buffer, answers)
+    return 0 if server.has_shut_down else 1
+
+
+@server.feature(types.INITIALIZE)
+def _initialize(ls: Server, params: types.InitializeParams) -> None:
+    folders = [to_fs_path(folder.uri) for folder in params.workspace_folders or ()]
+    root = folders[0] if folders else to_fs_path(params.root_uri) if params.root_uri else params.root_path
+    ls.documents.directory = root or os.getcwd()
+    ls.documents.encoding = str(getattr(encoding := ls.workspace.position_encoding, "value", encoding))
+    ls.configure(params.initialization_options)
+    if params.process_id is not None and os.name == "posix":
+        _watch(ls, params.process_id)
+
+
+def _watch(ls: Server, process: int) -> None:
+    """End when the client has gone without a word, which its pipes do not tell where others hold them open."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        os._exit(1)
+    except OSError:
+        pass  # somebody else's, and there
+    asyncio.get_running_loop().call_later(_WATCH_PARENT, _watch, ls, process)
+
+
+@server.feature(types.INITIALIZED)
+async def _initialized(ls: Server, _params: types.InitializedParams) -> None:
+    workspace = ls.client_capabilities.workspace
+    if workspace is None:
+        return
+    watching = workspace.did_change_watched_files
+    if watching is not None and watching.dynamic_registration:
+        patterns = dict.fromkeys((*SETTINGS_FILES, *PATTERNS))
+        watchers = [types.FileSystemWatcher(f"**/{pattern}") for pattern in patterns]
+        options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+        registration = types.Registration("ds-lint-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+        await ls.client_register_capability_async(types.RegistrationParams([registration]))
+    await _ask_for_configuration(ls)
+
+
+async def _ask_for_configuration(ls: Server) -> bool:
+    """Ask the client for its settings; whether it can be asked."""
+    workspace = ls.client_capabilities.workspace
+    if workspace is None or not workspace.configuration:
+        return False
+    item = types.ConfigurationItem(section=configuration.SECTION)
+    answer = await ls.workspace_configuration_async(types.ConfigurationParams([item]))
+    if answer and isinstance(answer[0], dict):
+        ls.configure(answer[0])
+    return True
+
+
+@server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+async def _configuration_changed(ls: Server, params: types.DidChangeConfigurationParams) -> None:
+    if await _ask_for_configuration(ls):
+        return
+    settings = params.settings
+    if isinstance(settings, dict):
+        ls.configure(settings.get(configuration.SECTION, settings))
+
+
+@server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+def _files_changed(ls: Server, _params: types.DidChangeWatchedFilesParams) -> None:
+    ls.read_settings_again()
+
+
+@server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+def _saved(ls: Server, _params: types.DidSaveTextDocumentParams) -> None:
+    ls.judge_all()
+
+
+@server.feature(types.SHUTDOWN)
+def _shut_down(ls: Server, _params: None) -> None:
+    ls.has_shut_down = True
+
+
+@server.feature(types.TEXT_DOCUMENT_HOVER)
+def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+    opened = ls.config_at(params.text_document.uri)
+    if opened is None:
+        return None
+    ls.current(opened)
+    return hover.hover(opened, ls.terms(opened), params.position)
+
+
+@server.feature(
+    types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=['"', ":"], resolve_provider=True)
+)
+def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionList | None:
+    opened = ls.config_at(params.text_document.uri)
+    if opened is None:
+        return None
+    items = completion.completion(opened, ls.terms(opened), params.position)
+    return types.CompletionList(is_incomplete=False, items=items)
+
+
+@server.feature(types.COMPLETION_ITEM_RESOLVE)
+def _resolve(ls: Server, item: types.CompletionItem) -> types.CompletionItem:
+    uri = item.data.get("uri") if isinstance(item.data, dict) else None
+    opened = ls.documents.get(uri) if isinstance(uri, str) else None
+    return completion.resolved(item, ls.terms(opened)) if opened is not None else item
+
+
+@server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[*actions.KINDS]))
+def _code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+    opened = ls.config_at(params.text_document.uri)
+    judgement = ls.current(opened) if opened is not None else None
+    if opened is None or judgement is None:
+        return []
+    return actions.actions(opened, judgement, params.context, params.range)
+
+
+@server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
+def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+    opened = ls.config_at(params.text_document.uri)
+    return list(links.links(opened)) if opened is not None else []
+
+
+@server.feature(TARGET)
+def _target(ls: Server, params: Any) -> dict[str, Any]:
+    uri = _uri_of(params)
+    opened = ls.documents.get(uri)
+    if opened is None:
+        return {"uri": uri, "config": False}
+    is_config = ls.config_at(uri) is not None
+    return target_of(opened, ls.terms(opened), ls.current(opened) if is_config else None)
+
+
+@server.feature(EXPLAIN)
+def _explain(params: Any) -> dict[str, str] | None:
+    rule = find(str(getattr(params, "rule", "")))
+    if rule is None:
+        return None
+    url = f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"
+    return {"code": rule.code, "name": rule.name, "url": url, "markdown": pages.page(rule)}
+
+
+def _uri_of(params: Any) -> str:
+    """The address that a request of our own is about, given alone or as a text document."""
+    document = getattr(params, "textDocument", None)
+    return str(getattr(document if document is not None else params, "uri", ""))

@@ -1,0 +1,49 @@
+"""What a text is judged by, for a client to show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ds_lint.finding import SEVERITIES
+from ds_lint.targets.pin import LIBRARIES
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.lsp.documents import Judgement, OpenDocument
+    from ds_lint.terms import Terms
+
+
+def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -> dict[str, Any]:
+    """The answer to ``ds-lint/target``; without a judgement it says only what the text would be judged by."""
+    choice = terms.choice
+    answer: dict[str, Any] = {
+        "uri": opened.uri,
+        "config": opened.is_config,
+        "target": {
+            library: {
+                "version": choice.releases[library][-1],
+                "oldest": choice.releases[library][0],
+                "source": _source(choice.origins[library]),
+            }
+            for library in LIBRARIES
+        },
+        "settings": terms.settings.path or None,
+    }
+    if judgement is not None:
+        report = judgement.report
+        counts = Counter(finding.severity for finding in report.findings)
+        answer |= {
+            "stack": report.stack,
+            "stacks": list(report.stacks),
+            "missing": report.missing,
+            "findings": {severity: counts[severity] for severity in SEVERITIES},
+            "heldBack": report.held_back,
+        }
+    return answer
+
+
+def _source(origin: str) -> str:
+    """Who says which release: what is an option of the command line came from the client's settings."""
+    return "the settings of the editor" if origin.startswith("--") else origin

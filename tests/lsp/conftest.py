@@ -1,0 +1,178 @@
+"""A client of the tests' own, for a server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from command_line import clean_environment
+
+WAIT = 20  # seconds until a server that says nothing is taken for dead
+
+
+class Client:
+    """Speaks JSON-RPC with one server."""
+
+    def __init__(self, folder, **environment):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ds_lint", "lsp"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=clean_environment() | environment,
+        )
+        self.messages = queue.Queue()
+        self.notifications = []
+        self.requests = {}  # answers to what the server asks, by method
+        self.asked = []  # what the server asked
+        self.capabilities = None
+        self._number = 0
+        self._versions = {}
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while header := self.process.stdout.readline():
+            length = None
+            while header.strip():
+                name, _, value = header.decode().partition(":")
+                if name.lower() == "content-length":
+                    length = int(value)
+                header = self.process.stdout.readline()
+            self.messages.put(json.loads(self.process.stdout.read(length)))
+        self.messages.put(None)
+
+    def send(self, message):
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def notify(self, method, **params):
+        self.send({"method": method, "params": params})
+
+    def start_request(self, method, params):
+        self._number += 1
+        self.send({"id": self._number, "method": method, "params": params})
+        return self._number
+
+    def request(self, method, **params):
+        return self.answer(self.start_request(method, params))
+
+    def answer(self, number):
+        while True:
+            message = self._next()
+            if message.get("id") == number and "method" not in message:
+                assert "error" not in message, message["error"]
+                return message["result"]
+
+    def _next(self, wait=WAIT):
+        message = self.messages.get(timeout=wait)
+        assert message is not None, f"the server has ended: {self.process.stderr.read().decode()}"
+        if "method" in message and "id" in message:
+            self.asked.append(message)
+            self.send({"id": message["id"], "result": self.requests.get(message["method"])})
+        elif "method" in message:
+            self.notifications.append(message)
+        return message
+
+    def initialize(self, *, encodings=None, options=None, capabilities=None):
+        general = {"positionEncodings": encodings} if encodings else {}
+        self.capabilities = self.request(
+            "initialize",
+            processId=None,
+            rootUri=Path(self.folder).as_uri(),
+            capabilities={"general": general, **(capabilities or {})},
+            initializationOptions=options,
+        )["capabilities"]
+        self.notify("initialized")
+        return self
+
+    def uri(self, name):
+        return name if ":" in name else (Path(self.folder) / name).as_uri()
+
+    def open(self, name, text, language="json"):
+        self._versions[name] = 1
+        item = {"uri": self.uri(name), "languageId": language, "version": 1, "text": text}
+        self.notify("textDocument/didOpen", textDocument=item)
+
+    def change(self, name, *changes):
+        """Changes are whole texts, or pairs of a range and a text."""
+        self._versions[name] += 1
+        events = [
+            {"text": change} if isinstance(change, str) else {"range": change[0], "text": change[1]}
+            for change in changes
+        ]
+        document = {"uri": self.uri(name), "version": self._versions[name]}
+        self.notify("textDocument/didChange", textDocument=document, contentChanges=events)
+
+    def save(self, name):
+        self.notify("textDocument/didSave", textDocument={"uri": self.uri(name)})
+
+    def diagnostics(self, name):
+        """The diagnostics of the newest version of a text, waited for."""
+        while True:
+            message = self._next()
+            if message.get("method") == "textDocument/publishDiagnostics":
+                params = message["params"]
+                if params["uri"] == self.uri(name) and params.get("version") == self._versions[name]:
+                    return params["diagnostics"]
+
+    def silence(self, name):
+        """Whether nothing was published about a text by the time that a later request is answered."""
+        self.notifications.clear()
+        self.at("textDocument/hover", name, 0, 0)
+        self.request("ds-lint/target", uri=self.uri(name))
+        return not any(
+            message["method"] == "textDocument/publishDiagnostics" and message["params"]["uri"] == self.uri(name)
+            for message in self.notifications
+        )
+
+    def at(self, method, name, line, character, **more):
+        """The answer to a request about a position."""
+        position = {"line": line, "character": character}
+        return self.request(method, textDocument={"uri": self.uri(name)}, position=position, **more)
+
+    def shown(self):
+        """The messages that the server has shown."""
+        return [one["params"]["message"] for one in self.notifications if one["method"] == "window/showMessage"]
+
+    def logged(self):
+        return [one["params"]["message"] for one in self.notifications if one["method"] == "window/logMessage"]
+
+    def end(self):
+        """Shut the server down; its exit status."""
+        self.request("shutdown")
+        self.notify("exit")
+        return self.process.wait(WAIT)
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client whose server is initialized, in the folder of the test."""
+    (tmp_path / ".git").mkdir()
+    with_server = Client(tmp_path).initialize()
+    yield with_server
+    with_server.process.kill()
+    with_server.process.wait()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a client, not initialized yet."""
+    started = []
+
+    def start(**environment):
+        (tmp_path / ".git").mkdir(exist_ok=True)
+        started.append(Client(tmp_path, **environment))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
