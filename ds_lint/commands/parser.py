@@ -9,6 +9,7 @@ import sys
 from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands.init import DEFAULT_OUTPUT
+from ds_lint.commands.usage import Parser
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.discover import ENDINGS
 from ds_lint.facts import Sources
@@ -38,12 +39,15 @@ exit status:
 
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
-    parser = _parser()
+    parser = command_line()
     options, left = parser.parse_known_args(_for_argparse(arguments))
-    if left and hasattr(options, "paths") and all(word == "-" or word[:1] != "-" for word in left):
+    if not hasattr(options, "run"):
+        parser.print_help(sys.stderr)
+        return 2
+    if left and hasattr(options, "paths"):
         options.paths += left  # argparse takes the paths before an option, or those behind it
     elif left:
-        parser.error(f"unrecognized arguments: {' '.join(left)}")
+        parser.error(f"{left[0]} is one word too many")
     try:
         status: int = options.run(options)
     except UnknownRule as error:
@@ -69,8 +73,9 @@ def _for_argparse(arguments: list[str]) -> list[str]:
     return tied
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def command_line() -> Parser:
+    """The parser with all subcommands and their options."""
+    parser = Parser(
         prog="ds-lint",
         description="Says what DeepSpeed, the Hugging Face Trainer and Accelerate really do with a\n"
         "config, before the job starts.",
@@ -78,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ds-lint {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_check(commands)
     _add_upgrade(commands)
     _add_effective(commands)
@@ -90,10 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
     check = commands.add_parser(
         "check",
         help="judge configs",
+        usage="%(prog)s [PATH ...] [OPTION ...]",
         description="Judge DeepSpeed configs. A named file is judged as a config whatever it is\n"
         "called; a directory is searched for JSON files that hold one; no PATH means this\n"
         "directory, - standard input.",
@@ -175,10 +181,11 @@ def _add_fixing(check: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_upgrade(commands: argparse._SubParsersAction[Parser]) -> None:
     upgrade = commands.add_parser(
         "upgrade",
         help="say what changes for configs from one release to another",
+        usage="%(prog)s --from V [--to V] [PATH ...] [OPTION ...]",
         description="Say what changes for configs from one release of DeepSpeed, transformers or\n"
         "accelerate to another: keys that are refused, ignored or read from then on,\n"
         "other defaults, deprecations.",
@@ -194,10 +201,11 @@ def _add_upgrade(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     upgrade.set_defaults(run=_run_upgrade)
 
 
-def _add_effective(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
     effective = commands.add_parser(
         "effective",
         help="print a config as it will be used",
+        usage="%(prog)s PATH [OPTION ...]",
         description="Print a config as the stack will use it: every value, and who says so: written,\n"
         "default of the release, filled or added by the Trainer or Accelerate.",
         epilog="exit status:\n  0  printed, or the same\n  1  two configs differ\n  2  wrong usage, unreadable file",
@@ -300,7 +308,7 @@ def _versions(options: argparse.Namespace) -> dict[str, str]:
     return {library: version for library, version in given.items() if version is not None}
 
 
-def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
     explain = commands.add_parser(
         "explain",
         help="explain a rule or a key",
@@ -311,12 +319,12 @@ def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     explain.set_defaults(run=_run_explain)
 
 
-def _add_rules(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_rules(commands: argparse._SubParsersAction[Parser]) -> None:
     rules = commands.add_parser("rules", help="list the rules", description="List the rules.")
     rules.set_defaults(run=_run_rules)
 
 
-def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_schema(commands: argparse._SubParsersAction[Parser]) -> None:
     schema = commands.add_parser(
         "schema",
         help="print the JSON Schema of a config, for editors",
@@ -329,7 +337,7 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     schema.set_defaults(run=_run_schema)
 
 
-def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     init = commands.add_parser(
         "init",
         help="write a config to start from",
