@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from shlex import quote
 from typing import NamedTuple
 
 from ds_lint import __version__
 from ds_lint.choice import choose
 from ds_lint.commands import progress
+from ds_lint.commands.check import print_text
 from ds_lint.facts import Facts, Sources
 from ds_lint.facts.smoke import CPU, CUDA, FAKE
 from ds_lint.finding import SEVERITIES
 from ds_lint.output.smoke import outcome, verdict_of
+from ds_lint.output.text import counted
 from ds_lint.smoke import devices, launching
 from ds_lint.smoke.batch_script import sbatch
 from ds_lint.smoke.client import CouldNotRun, Pool, ended_by_signal
@@ -97,8 +100,15 @@ def write_sbatch(options: Namespace) -> int:
     if options.smoke_sbatch == "-":
         sys.stdout.write(script)
         return 0
-    with open(options.smoke_sbatch, "w", encoding="utf-8") as file:
+    if os.path.lexists(options.smoke_sbatch):
+        sys.stderr.write(
+            f"ds-lint: {options.smoke_sbatch} exists; delete it first, write to another file, or to - and look\n"
+        )
+        return 2
+    with open(options.smoke_sbatch, "x", encoding="utf-8", newline="\n") as file:
         file.write(script)
+    wrote = f"Wrote {options.smoke_sbatch}: a job for {counted(ranks, 'GPU')} on {counted(nodes, 'node')}."
+    print_text(f"{wrote} Nothing was judged.\nNext:\n  sbatch {quote(options.smoke_sbatch)}\n", sys.stdout)
     return 0
 
 
@@ -252,7 +262,10 @@ def add_findings(report: FileReport, found: list[Finding]) -> None:
         foretold = [one for one in report.findings if _foretells(one, finding)]
         for one in foretold:
             one.confirmed = one.confirmed or finding.message
-        if not any(_says_the_same(one, finding) for one in foretold):
+        same = [one for one in foretold if _says_the_same(one, finding)]
+        for one in same:  # what was a fear is a fact now, and is told once
+            one.severity = min(one.severity, finding.severity, key=SEVERITIES.index)
+        if not same:
             new.append(finding)
     report.add(new)
 
@@ -271,7 +284,6 @@ def _is_of_the_same(earlier: Finding, finding: Finding) -> bool:
 
 
 def _says_the_same(earlier: Finding, finding: Finding) -> bool:
-    """Whether a finding of a run adds nothing to one that has foretold it; one that is worse has to count too."""
-    is_milder = SEVERITIES.index(earlier.severity) > SEVERITIES.index(finding.severity)
+    """Whether a finding of a run adds nothing to one that has foretold it, but that it is so."""
     is_there = _is_of_the_same(earlier, finding) or finding.name == _REFUSED
-    return earlier.effect == finding.effect and is_there and not is_milder
+    return earlier.effect == finding.effect and is_there

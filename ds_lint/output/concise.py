@@ -28,4 +28,5 @@ def _line(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     path = terminal.paint(shown_path(file.path), STRONG)
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
     held = f"; {finding.held_for}" if finding.releases else ""
-    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect}{held})"
+    seen = "; a run confirms it" if finding.confirmed else ""
+    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect}{held}{seen})"

@@ -22,5 +22,8 @@ def render(report: Report, terminal: Terminal) -> str:
     if runs := report.smoke:
         from ds_lint.output import smoke  # nor for runs that nobody asked for
 
-        lines += [*smoke.lines(runs, terminal), ""]
+        helped = {
+            text for finding in report.findings if finding.help for text in (finding.message, finding.confirmed or "")
+        }
+        lines += [*smoke.lines(runs, terminal, helped), ""]
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"

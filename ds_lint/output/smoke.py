@@ -13,7 +13,7 @@ from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Any
 
     from ds_lint.output.terminal import Terminal
@@ -46,15 +46,18 @@ LONGEST_VALUE = 300  # characters of a value from a config
 # ------------------------------------------------------------------------------------------------------- for terminals
 
 
-def lines(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
-    """Each run in short: its headline, then what did not pass, what did, what was adapted, and what the ranks hold."""
+def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[str] = ()) -> list[str]:
+    """Each run in short: its headline, then what did not pass, what did, what was adapted, and what the ranks hold.
+
+    ``helped`` are the messages of checks to which a finding has given the help already.
+    """
     several = len({verdict.path for verdict in verdicts}) > 1
     told: list[str] = []
     for verdict in verdicts:
         if told:
             told.append("")
         told += _headline(verdict, f"smoke: {shown_path(verdict.path)} " if several else "smoke: ", terminal)
-        told += _not_passed(verdict, terminal)
+        told += _not_passed(verdict, terminal, helped)
         told += _passed(verdict, terminal)
         told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
         told += _skipped(verdict, terminal)
@@ -82,11 +85,11 @@ def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
     return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
 
 
-def _not_passed(verdict: Verdict, terminal: Terminal) -> list[str]:
+def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[str]) -> list[str]:
     told = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
         told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
-        if check.help:
+        if check.help and check.message not in helped:
             told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
     return told
 
@@ -135,12 +138,16 @@ def _skipped(verdict: Verdict, terminal: Terminal) -> list[str]:
 
 
 def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
-    told = []
+    ranks_by_end: dict[str, list[str]] = {}
     for rank in verdict.ranks:
         if rank.exit != "ok":
             error = f": {rank.error.strip().partition(chr(10))[0]}" if rank.error else ""
-            ended = f"{rank.exit} in phase {rank.phase}{error}"
-            told += _labelled(f"rank {rank.rank}:", SEVERITY["error"], ended, terminal)
+            ranks_by_end.setdefault(f"{rank.exit} in phase {rank.phase}{error}", []).append(str(rank.rank))
+    told = []
+    for end, numbers in ranks_by_end.items():
+        some = [*numbers[:SHOWN_RANKS], *([f"{len(numbers) - SHOWN_RANKS} more"] if numbers[SHOWN_RANKS:] else [])]
+        label = f"rank{'s' if len(numbers) > 1 else ''} {_enumerated(some)}:"
+        told += _labelled(label, SEVERITY["error"], end, terminal)
     if verdict.log:
         told += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
     return told

@@ -20,6 +20,7 @@ _COLOURS = dict(zip(KINDS, ("#4285c8", "#e0912f", "#2f9e82", "#b06ac2"), strict=
 _HATCHES = dict(zip(KINDS, ("", "/", ".", "x"), strict=True))
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 _BAR = 46  # pixels of a rank
+_ROOM_FOR_SUMS = 1.3  # of the longest bar, so that its sum fits beside it
 _QUANTITY = 150  # pixels of a quantity over the steps
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 _TRANSPARENT = "rgba(0,0,0,0)"
@@ -61,7 +62,12 @@ def memory(bars: dict[str, dict[str, Held]]) -> Plot:
         )
     figure.update_layout(barmode="stack", bargap=0.3, legend={"traceorder": "normal"})
     figure.update_yaxes(autorange="reversed", type="category", ticksuffix="  ", showgrid=False)
-    figure.update_xaxes(title=unit, rangemode="tozero")
+    for label, kinds in bars.items():  # a bar beside a much longer one is too thin to be read off
+        whole = sum(amount.bytes for amount in kinds.values())
+        figure.add_annotation(
+            x=whole / size, y=label, text=in_units(whole), showarrow=False, xanchor="left", xshift=4, font={"size": 12}
+        )
+    figure.update_xaxes(title=unit, range=[0, most / size * _ROOM_FOR_SUMS])
     return _plot(figure, height=_BAR * len(bars) + 140, top=56)
 
 

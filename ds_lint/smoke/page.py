@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from html import escape
+from itertools import chain
 from math import isfinite
 from typing import NamedTuple
 
@@ -64,8 +65,11 @@ class Column(NamedTuple):
 
 
 def render(verdicts: list[Verdict], tool_version: str) -> str:
-    """The page of these runs, made by ds-lint of this version."""
-    numbered = list(enumerate(verdicts, start=1))
+    """The page of these runs, made by ds-lint of this version; what failed comes first."""
+    by_config: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in sorted(verdicts, key=_badness):
+        by_config.setdefault((verdict.path, verdict.stack), []).append(verdict)
+    numbered = list(enumerate(chain.from_iterable(by_config.values()), start=1))
     configs: dict[tuple[str, str], list[tuple[int, Verdict]]] = {}
     for number, verdict in numbered:
         configs.setdefault((verdict.path, verdict.stack), []).append((number, verdict))
@@ -95,6 +99,10 @@ def render(verdicts: list[Verdict], tool_version: str) -> str:
 </body>
 </html>
 """
+
+
+def _badness(verdict: Verdict) -> int:
+    return STATUSES.index(verdict.status)
 
 
 def _title(verdicts: list[Verdict]) -> str:

@@ -36,3 +36,10 @@ def test_colours(report, file, finding):
     assert line == (
         "\x1b[1mconfig.json\x1b[0m:1:1: \x1b[1;31mDS101 [error]\x1b[0m DeepSpeed knows no such key (ignored)"
     )
+
+
+def test_what_a_run_has_confirmed(report, file, finding):
+    found = finding(Span(0, 1))
+    found.confirmed = "nothing has read it"
+    line = render(report(file("{}", found)), Terminal()).split("\n")[0]
+    assert line.endswith("DeepSpeed knows no such key (ignored; a run confirms it)")

@@ -70,10 +70,15 @@ def test_the_command_line_writes_the_script_and_trains_nothing(tmp_path):
     assert "--smoke-sbatch needs --nodes, and --world-size, a multiple of it" in few.stderr
     command += ["--nodes", "2", "--world-size", "16", "--trainer-args", "--bf16 True", "--stack", "trainer"]
     enough = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
-    assert (enough.returncode, enough.stdout, enough.stderr) == (0, "", "")
+    said = "Wrote job.sh: a job for 16 GPUs on 2 nodes. Nothing was judged.\nNext:\n  sbatch job.sh\n"
+    assert (enough.returncode, enough.stdout, enough.stderr) == (0, said, "")
     script = (tmp_path / "job.sh").read_text()
     assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8\n" in script
     start = "exec srun --wait=60 python -m ds_lint.smoke.worker config.json --stack=trainer --world-size=16 --nodes=2 "
     assert script.splitlines()[-1].startswith(start + "'--trainer-args=--bf16 True'")
     assert script.endswith(" --smoke-folder=.\n")
     assert sorted(os.listdir(tmp_path)) == ["config.json", "job.sh"]
+    again = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert again.stderr.startswith("ds-lint: job.sh exists; delete it first")
+    assert (tmp_path / "job.sh").read_text() == script

@@ -95,11 +95,11 @@ def rows(page, caption):
 
 def test_every_run_has_its_sentence_and_a_way_to_it(page):
     assert [heading["text"] for heading in page.all("h3")] == [
+        BROKEN,
+        "✗ failed on 2 CPU ranks, deepspeed stack, 3.0 s: 1 of 6 checks failed and 1 could not be decided",
         PASSED,
         "✓ passed on 1 GPU, deepspeed stack, 4.2 s: ZeRO stage 3 trains",
         "✓ passed on rank 0 of 1,024 simulated, deepspeed stack, 4.2 s: ZeRO stage 3 shards (with adaptation)",
-        "✗ failed on 2 CPU ranks, deepspeed stack, 3.0 s: 1 of 6 checks failed and 1 could not be decided",
-        BROKEN,
     ]
     links = [link["href"].removeprefix("#") for link in page.all("a")]
     assert links == [article["id"] for article in page.all("article") if "id" in article]
@@ -140,8 +140,8 @@ def test_of_several_checks_with_one_name_the_worst_counts():
     assert rows(page, "What was verified where")[1] == ["dtypes", "✗ failed", "≈ verified with adaptation"]
 
 
-def test_adaptations_say_what_is_written_and_what_ran(page):
-    assert rows(page, "Adapted for this run")[1] == [
+def test_adaptations_say_what_is_written_and_what_ran():
+    assert rows(Page(render([runs.verdict()], "0.1.0")), "Adapted for this run")[1] == [
         "zero_optimization.stage3_param_persistence_threshold",
         "100,000",
         "0",
