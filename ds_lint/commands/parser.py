@@ -374,7 +374,7 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     init.set_defaults(run=_run_init)
 
 
-def _add_lsp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
     lsp = commands.add_parser(
         "lsp",
         help="answer an editor (the language server)",
