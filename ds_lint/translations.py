@@ -1,0 +1,68 @@
+"""The rule pages in other languages: ``rules/<language>/<code>-<name>.md``, beside the English ones in ``rules/``.
+
+English is the source. A translated page holds the prose alone, line for line, and takes from the English page what
+ds-lint prints and what it is shown for::
+
+    <!-- translates: 3f2a90 77b1ce -->
+    # DS512: batch-arithmetic
+    ...
+    <!-- row -->
+    ...
+    <!-- example 1 -->
+
+``<!-- row -->`` stands for the row of severities and effects, ``<!-- example 1 -->`` for the first fenced blocks, up to
+the next line of prose. The first line names the English prose that is translated, by a hash of each of its lines;
+``python -m tools.translations`` tells which of them have changed since.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ds_lint import pages, resources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.rule import Rule
+
+LANGUAGES = ("zh", "ko")
+ROW = "<!-- row -->"
+_FENCED = r"^```[^\n]*\n.*?^```$"
+_EXAMPLE = re.compile(rf"{_FENCED}(?:\n+{_FENCED})*", re.DOTALL | re.MULTILINE)
+_ROW = re.compile(r"(?<=^\|---\|---\|---\|\n)\|.*\|$", re.MULTILINE)
+
+
+def path(rule: Rule, language: str) -> str:
+    """Where the translated page of a rule lies, if there is one."""
+    return resources.path("rules", language, f"{rule.code}-{rule.name}.md")
+
+
+def page(rule: Rule, language: str) -> str | None:
+    """The page of a rule in a language, with its examples; None where nobody has translated it."""
+    try:
+        with open(path(rule, language), encoding="utf-8") as file:
+            _, _, text = file.read().partition("\n")
+    except FileNotFoundError:
+        return None
+    _, kept = outline(pages.page(rule))
+    for placeholder, original in kept.items():
+        text = text.replace(placeholder, original)
+    return text
+
+
+def summary(rule: Rule, language: str) -> str | None:
+    """What the rule catches, in one sentence of a language; None where nobody has translated its page."""
+    text = page(rule, language)
+    return None if text is None else pages.first_paragraph(text)
+
+
+def outline(english: str) -> tuple[str, dict[str, str]]:
+    """An English page with placeholders for what translations take from it, and what each of them stands for."""
+    kept: dict[str, str] = {}
+
+    def keep(placeholder: str, original: str) -> str:
+        kept[placeholder] = original
+        return placeholder
+
+    text = _EXAMPLE.sub(lambda found: keep(f"<!-- example {len(kept) + 1} -->", found[0]), english)
+    return _ROW.sub(lambda found: keep(ROW, found[0]), text, count=1), kept
