@@ -15,16 +15,22 @@ SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "
 
 
 @pytest.fixture(scope="session")
-def documents():
-    """The configs of every document, by file name and in the order of the text."""
+def texts():
+    """The documents that users have read, by file name."""
     if not os.path.isdir(SEEDS):
         pytest.skip(f"no documents in {SEEDS}; DS_LINT_SEEDS names another folder")
     found = {}
     for name in sorted(os.listdir(SEEDS)):
         if name.endswith(".txt"):
             with open(os.path.join(SEEDS, name), encoding="utf-8") as file:
-                found[name] = configs_of(file.read())
+                found[name] = file.read()
     return found
+
+
+@pytest.fixture(scope="session")
+def documents(texts):
+    """The configs of every document, by file name and in the order of the text."""
+    return {name: configs_of(text) for name, text in texts.items()}
 
 
 @pytest.fixture

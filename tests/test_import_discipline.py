@@ -39,7 +39,7 @@ LAYERS = (
     ("selection",),
     (
         "linting", "engine", "output", "discover", "pages", "published", "choice", "effective", "composing", "fitting",
-        "entries",
+        "entries", "translations",
     ),
     ("checks",),
     (

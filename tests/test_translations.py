@@ -1,4 +1,4 @@
-"""The pages in other languages say what the English ones say: all of it, in the words agreed on, and not an old text."""
+"""The pages in other languages say what the English ones say now: all of it, and in the words agreed on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from ds_lint import engine, pages, resources, translations  # noqa: F401 - the engine registers the rules
+from ds_lint.commands.explain import explain
 from ds_lint.engine import every_rule
+from ds_lint.output.text import width_of
 from ds_lint.translations import LANGUAGES
 from tools import top_rules
-from tools.translations import by_code, behind, english, index, index_path, prose, translated
+from tools.translations import behind, by_code, english, index, index_path, prose, translated
 
 GLOSSARY = Path(__file__).parent.parent / "docs" / "translating.md"
 OWN = {"zh": "[一-鿿]", "ko": "[가-힣]"}  # the characters of a language
@@ -27,7 +29,7 @@ def glossary():
     """The rows of the glossary."""
     text = GLOSSARY.read_text(encoding="utf-8")
     rows = text[text.index("|---|---|---|\n") :].splitlines()[1:]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("|")]
+    return [[cell.strip(" *") for cell in row.strip("|").split("|")] for row in rows]
 
 
 each_page = pytest.mark.parametrize(
@@ -165,6 +167,13 @@ def test_every_word_of_the_glossary_is_on_a_page(term):
     assert any(has(line, term) for rule in translated("zh") for line in english(rule))
 
 
+def test_words_without_a_star_are_those_of_the_documents(texts):
+    read = "".join(texts.values())
+    table = GLOSSARY.read_text(encoding="utf-8").partition("|---|---|---|\n")[2]
+    words = {cell.strip() for row in table.splitlines() for cell in row.strip("|").split("|")[1:]}
+    assert [word for word in sorted(words) if (word.rstrip(" *") in read) == word.endswith("*")] == []
+
+
 @each_page
 def test_summary_is_one_sentence(rule, language):
     summary = translations.summary(rule, language)
@@ -179,7 +188,7 @@ def test_chinese_has_chinese_punctuation_and_spaces_around_other_letters(rule):
         assert not re.search(r"[一-鿿][A-Za-z0-9]|[A-Za-z0-9][一-鿿]", text), line
 
 
-# ------------------------------------------------------------------------------------------------------ as they are shown
+# --------------------------------------------------------------------------------------------------------- as shown
 
 
 @each_page
@@ -236,3 +245,60 @@ def test_files_are_pages_of_rules(language):
     names = {path.name for path in Path(resources.path("rules", language)).iterdir()}
     assert names == {"README.md"} | {f"{rule.code}-{rule.name}.md" for rule in translated(language)}
     assert every_rule()
+
+
+# ------------------------------------------------------------------------------------------------------------- explain
+
+
+@each_page
+def test_explain_prints_it_by_code_and_by_name(rule, language, capsys):
+    assert explain(rule.code, language) == explain(rule.name, language) == 0
+    shown = capsys.readouterr()
+    assert shown.out == translations.page(rule, language) * 2
+    assert shown.err == ""
+
+
+def test_explain_takes_the_language_from_the_command_line(run):
+    result = run("explain", "--lang", "ko", "stage-as-string", LANG="zh_CN.UTF-8")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == translations.page(by_code("DS202"), "ko")
+
+
+def test_explain_takes_no_language_from_the_environment(run):
+    assert run("explain", "DS202", LANG="zh_CN.UTF-8", LC_ALL="zh_CN.UTF-8").stdout == pages.page(by_code("DS202"))
+
+
+@pytest.mark.parametrize(("language", "note"), [("zh", "DS001 还没有中文页面"), ("ko", "DS001의 한국어 페이지가")])
+def test_explain_says_in_the_language_that_a_page_is_not_translated(language, note, run):
+    result = run("explain", "DS001", "--lang", language)
+    assert (result.returncode, result.stdout) == (0, pages.page(by_code("DS001")))
+    assert note in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("language", "note"), [("zh", "键的说明只有英文"), ("ko", "키에 대한 설명은 영어로만")])
+def test_explain_says_in_the_language_that_keys_are_english(language, note, run):
+    result = run("explain", "--lang", language, "zero_optimization.stage")
+    assert result.returncode == 0
+    assert result.stdout == run("explain", "zero_optimization.stage").stdout
+    assert note in result.stderr
+
+
+def test_explain_knows_no_other_language(run):
+    assert run("explain", "--lang", "fr", "DS101").returncode == 2
+
+
+def test_explain_prints_english_where_the_language_cannot_be_shown(run):
+    result = run("explain", "--lang", "zh", "DS101", PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stdout) == (0, pages.page(by_code("DS101")))
+    assert "PYTHONIOENCODING=utf-8" in result.stderr
+
+
+@each_page
+@pytest.mark.parametrize("columns", [80, 200])
+def test_explain_fits_the_terminal(rule, language, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    explain(rule.code, language)
+    lines = [line for line in capsys.readouterr().out.splitlines() if re.search(OWN[language], line)]
+    assert lines
+    assert [line for line in lines if width_of(line) > columns] == []

@@ -3,7 +3,7 @@
     python -m tools.translations                             exit status 1 where one is, with the lines that changed
     python -m tools.translations --outline DS101             what there is to translate of a page
     python -m tools.translations --accept DS101 --lang zh    the Chinese page says what the English one says now
-    python -m tools.translations --index                     write the lists in rules/zh/README.md and rules/ko/README.md
+    python -m tools.translations --index                     write the lists of rules/*/README.md
 
 ``--accept`` is for somebody who has read both. ``docs/translating.md`` has the words to use, ``tools.top_rules`` says
 which rules are translated at least.

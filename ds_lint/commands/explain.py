@@ -16,23 +16,48 @@ if TYPE_CHECKING:
     from ds_lint.entries import Line
     from ds_lint.knowledge import Knowledge
     from ds_lint.output.terminal import Terminal
+    from ds_lint.rule import Rule
+
+KEYS_ARE_ENGLISH = {"zh": "键的说明只有英文。", "ko": "키에 대한 설명은 영어로만 제공됩니다."}
+NO_PAGE = {
+    "zh": "{} 还没有中文页面。下面是英文页面。",
+    "ko": "{}의 한국어 페이지가 아직 없으므로 영어 페이지를 표시합니다.",
+}
 
 
-def explain(subject: str) -> int:
-    """Print the page of a rule or the entry of a key; 2 where there is neither."""
+def explain(subject: str, language: str | None = None) -> int:
+    """Print the page of a rule, in a language if it has that, or the entry of a key; 2 where there is neither."""
     rule = find(subject)
     if rule is not None:
-        from ds_lint import pages
-
-        print_page(pages.page(rule))
+        print_page(_page(rule, language))
         return 0
     knowledge = linting.knowledge()
     lines = entries.entry(tuple(subject.split(".")), knowledge)
     if not lines:
         sys.stderr.write(f"ds-lint: there is no rule and no key {subject}{_hint(subject, knowledge)}\n")
         return 2
+    if language is not None:
+        _note(KEYS_ARE_ENGLISH[language])
     _print(lines, terminal_of(sys.stdout))
     return 0
+
+
+def _page(rule: Rule, language: str | None) -> str:
+    """The page in the language that is asked for, or in English with a word about why."""
+    from ds_lint import pages, translations
+
+    translated = translations.page(rule, language) if language is not None else None
+    if translated is not None and terminal_of(sys.stdout).can_show(translated):
+        return translated
+    if translated is not None:
+        _note(f"{sys.stdout.encoding} cannot show the page; PYTHONIOENCODING=utf-8 prints it all the same")
+    elif language is not None:
+        _note(NO_PAGE[language].format(rule.code))
+    return pages.page(rule)
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"ds-lint: {text}\n")
 
 
 def print_page(text: str) -> None:

@@ -18,6 +18,7 @@ from ds_lint.options import Options
 from ds_lint.output import FORMATS
 from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES
+from ds_lint.translations import LANGUAGES
 
 _EPILOG = """\
 examples:
@@ -316,6 +317,9 @@ def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         "default, releases, who fills it, and where DeepSpeed documents it.",
     )
     explain.add_argument("subject", metavar="CODE|NAME|KEY.PATH")
+    explain.add_argument(
+        "--lang", choices=LANGUAGES, help="print the page of a rule in Chinese or Korean, where it has one; rules only"
+    )
     explain.set_defaults(run=_run_explain)
 
 
@@ -488,7 +492,7 @@ def _run_effective(options: argparse.Namespace) -> int:
 def _run_explain(options: argparse.Namespace) -> int:
     from ds_lint.commands.explain import explain
 
-    return explain(options.subject)
+    return explain(options.subject, options.lang)
 
 
 def _run_rules(_options: argparse.Namespace) -> int:
