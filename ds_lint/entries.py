@@ -52,9 +52,8 @@ def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
         yield Line("also", key.facts["alias"])
     if key.is_section and "removed" not in key.facts:
         unknown = "refused" if key.strict else "passed over without a word"
-        yield Line(
-            "section", f"keys that it does not know are {unknown}; it knows {', '.join(key.names()) or 'any name'}"
-        )
+        yield Line("section", f"keys that it does not know are {unknown}")
+        yield Line("keys", ", ".join(key.names()) or "any name")
     if "replaced_by" in key.facts:
         yield Line("deprecated", f"write {key.facts['replaced_by']}")
     if "no_effect" in key.facts:

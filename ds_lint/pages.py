@@ -111,7 +111,7 @@ class Example:
         return self.config.encode(self.encoding)
 
 
-class _Block:
+class Block:
     """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on."""
 
     __slots__ = ("info", "line", "span", "text")
@@ -157,7 +157,7 @@ def examples(text: str) -> list[Example]:
     found: list[Example] = []
     open_example: Example | None = None  # a bad one that still waits for its findings
     policy: str | None = None
-    for block in _blocks(text):
+    for block in blocks(text):
         if block.info == POLICY:
             policy = block.text
         elif block.info == FINDINGS:
@@ -187,7 +187,7 @@ def _expect_closed(example: Example | None) -> None:
         raise PageError(f"line {example.line}: a bad example without findings after it")
 
 
-def _example(block: _Block) -> Example | None:
+def _example(block: Block) -> Example | None:
     """The example that a block holds; None for a block that is prose."""
     language, *words = block.info.split() or [""]
     if not words or words[0] not in KINDS:
@@ -229,7 +229,7 @@ def _set(example: Example, option: str, value: str) -> bool:
     return True
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def blocks(text: str) -> Iterator[Block]:
     """Every fenced block, the fences themselves left out."""
     opening: tuple[str, int, int] | None = None  # info string, offset and line number of the text
     offset = 0
@@ -239,7 +239,7 @@ def _blocks(text: str) -> Iterator[_Block]:
                 opening = line[len(FENCE) :].strip(), offset + len(line), number + 1
             else:
                 info, start, first = opening
-                yield _Block(info, text[start:offset], Span(start, offset), first)
+                yield Block(info, text[start:offset], Span(start, offset), first)
                 opening = None
         offset += len(line)
     if opening is not None:

@@ -1,0 +1,148 @@
+"""Every command that README.md and docs/ show is run, and prints what they show."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tools.documents import (
+    ROOT,
+    Command,
+    DocumentError,
+    Folder,
+    blocks,
+    commands,
+    corrected,
+    documents,
+    matches,
+    read,
+    run,
+    run_blocks,
+)
+
+# Everything that is not run, with the reason that its block gives. It is to stay short.
+NOT_RUN = {
+    "README.md": ["runs these tests"],
+    "docs/agreement.md": ["trains for half an hour"],
+    "docs/smoke.md": ["a folder of your own", "measures for minutes"],
+}
+
+
+def having(word):
+    """The documents with a block of this kind, that is run."""
+    return [
+        document
+        for document in documents()
+        if any(block.is_run and word in block.words for block in blocks(read(document)))
+    ]
+
+
+@pytest.mark.parametrize("document", documents())
+def test_commands_print_what_is_shown(document, tmp_path):
+    differences = [one for _, found in run(document, tmp_path) for one in found]
+    assert differences == [], f"python -m tools.documents --write {document}"
+
+
+@pytest.mark.fidelity
+@pytest.mark.parametrize("document", having("smoke"))
+def test_training_runs_print_what_is_shown(document, tmp_path):
+    pytest.importorskip("deepspeed")
+    differences = [one for _, found in run(document, tmp_path, smoke=True) for one in found]
+    assert differences == [], f"python -m tools.documents --smoke --write {document}"
+
+
+@pytest.mark.client
+@pytest.mark.parametrize("document", having("install"))
+def test_what_is_installed_can_be_used(document, tmp_path):
+    """In an environment of its own, in a copy of the checkout, with its wheel beside the package index."""
+    checkout, wheels, environment = tmp_path / "checkout", tmp_path / "wheels", tmp_path / "environment"
+    copy_of_checkout(checkout)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, checkout], check=True
+    )
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    variables = os.environ | {
+        "HOME": str(tmp_path),
+        "PATH": os.pathsep.join((str(environment / "bin"), os.environ["PATH"])),
+        "PIP_FIND_LINKS": str(wheels),
+    }
+    for block in blocks(read(document)):
+        if block.is_run and "install" in block.words:
+            done = subprocess.run(["bash", "-euc", block.text], cwd=checkout, env=variables, timeout=300, check=False)
+            assert done.returncode == int(block.options.get("status", 0)), block.text
+
+
+def copy_of_checkout(folder):
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+
+
+def test_what_is_not_run_is_known_with_its_reason():
+    reasons = {
+        document: [block.options["not-run"] for block in blocks(read(document)) if "not-run" in block.options]
+        for document in documents()
+    }
+    assert {document: found for document, found in reasons.items() if found} == NOT_RUN
+
+
+def test_no_command_hides_in_a_block_of_another_kind():
+    """``$ ds-lint`` stands in console blocks only, where it is run."""
+    hidden = [
+        (document, block.line)
+        for document in documents()
+        for block in blocks(read(document))
+        if block.language in ("", "bash", "shell", "shell-session", "text", "zsh") and "$ ds-lint" in block.text
+    ]
+    assert hidden == []
+
+
+# ------------------------------------------------------------------------------------------------------ the runner
+
+BROKEN = '```json title="a/ds.json"\n{"gradient_cliping": 1}\n```\n\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path)
+
+
+def test_files_are_written_where_commands_find_them(folder):
+    text = BROKEN + '```console\n$ cat a/ds.json\n{"gradient_cliping": 1}\n$ ls\na\n```\n'
+    assert [found for _, found in run_blocks(text, folder)] == [[]]
+
+
+def test_what_differs_is_told_and_put_right(folder):
+    text = "```console\n$ echo one\ntwo\n$ echo three\nthree\n```\n"
+    ((block, (difference,)),) = run_blocks(text, folder)
+    assert (difference.command, difference.shown, difference.printed) == ("echo one", "two\n", "one\n")
+    assert corrected(text, [(block, [difference])]) == text.replace("two", "one")
+
+
+def test_three_dots_leave_lines_out():
+    assert matches("a\n...\nd\n", "a\nb\nc\nd\n")
+    assert matches("a\n...\nd\n", "a\nd\n")
+    assert not matches("a\n...\nd\n", "a\nb\n")
+    assert not matches("a.c\n", "abc\n")
+
+
+def test_a_command_may_take_several_lines():
+    (block,) = blocks("```console\n$ ds-lint check \\\n> a.json\nfine\n```\n")
+    assert commands(block) == [Command("ds-lint check a.json", "fine\n")]
+
+
+def test_a_script_must_end_as_it_says(folder):
+    assert list(run_blocks("```sh\ntrue\n```\n```sh status=3\nexit 3\n```\n", folder)) == []
+    with pytest.raises(DocumentError, match="line 2: status 1"):
+        list(run_blocks("```sh\nfalse\ntrue\n```\n", folder))
+
+
+@pytest.mark.parametrize("block", ["```console smok\n$ true\n```\n", "```console\nno command\n```\n"])
+def test_a_block_that_means_nothing_is_refused(block, folder):
+    with pytest.raises(DocumentError, match="line 2"):
+        list(run_blocks(block, folder))

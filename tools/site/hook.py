@@ -1,0 +1,112 @@
+"""What mkdocs calls while it builds the site: the pages that are made, the navigation to them, the links between files.
+
+mkdocs.yml names this file. Nothing that a rule, a store or the command line says is written a second time in docs/.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).parent.parent.parent
+if str(ROOT) not in sys.path:  # the console script of mkdocs has not the directory that it runs in
+    sys.path.insert(0, str(ROOT))
+
+from mkdocs.structure.files import File  # noqa: E402 - behind the path of what is imported below
+
+from ds_lint.engine import every_rule  # noqa: E402
+from ds_lint.knowledge import Knowledge  # noqa: E402
+from tools import documents  # noqa: E402
+from tools.site import addresses, command_line, keys, rules, schemas  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+REDIRECT = """\
+<!doctype html>
+<title>{address}</title>
+<meta http-equiv="refresh" content="0; url={address}">
+<link rel="canonical" href="{address}">
+<a href="{address}">{address}</a>
+"""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill the navigation with the rules by their families and with the sections of the key reference."""
+    config.nav = _with_generated(config.nav)
+    return config
+
+
+def _with_generated(nav: list[Any]) -> list[Any]:
+    filled: list[Any] = []
+    for item in nav:
+        title, below = next(iter(item.items())) if isinstance(item, dict) else (None, item)
+        if isinstance(below, list):
+            filled.append({title: _with_generated(below)})
+            continue
+        filled.append(item)
+        if below == rules.INDEX:
+            filled += [
+                {
+                    family: [
+                        {f"{rule.code} {rule.name}": rules.path(rule)} for rule in every_rule() if rule.code[2] == digit
+                    ]
+                }
+                for digit, family in rules.FAMILIES.items()
+            ]
+        elif below == keys.INDEX:
+            filled += [{"top level": f"keys/{keys.TOP}.md"}]
+            filled += [{section: f"keys/{section}.md"} for section in keys.sections() if section != keys.TOP]
+            filled += [{"older releases": f"keys/{keys.GONE}.md"}]
+    return filled
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what is made, and what lies elsewhere in the repository."""
+    for name, text in _made():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def _made() -> Iterator[tuple[str, str]]:
+    """Every file that the site has beside those in docs/, with its text."""
+    yield rules.INDEX, rules.index()
+    for rule in every_rule():
+        yield rules.path(rule), addresses.relinked(rules.page(rule), rules.path(rule), rules.path(rule))
+    for name, address in rules.redirects().items():
+        yield name, REDIRECT.format(address=address)
+    knowledge = Knowledge()
+    yield keys.INDEX, keys.index(knowledge)
+    for section in keys.sections():
+        yield f"keys/{section}.md", keys.page(section, knowledge)
+    yield f"keys/{keys.GONE}.md", keys.gone(knowledge)
+    yield "settings.md", schemas.settings()
+    yield "report.md", schemas.report()
+    yield "command-line.md", command_line.page()
+    for source in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        page = addresses.place(source)
+        assert page is not None  # noqa: S101 - both are on the site
+        yield page, addresses.relinked((ROOT / source).read_text(encoding="utf-8"), source, page)
+    for schema in schemas.published():
+        yield schema, (ROOT / schema).read_text(encoding="utf-8")
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """What lies in docs/ is read in the repository too: its links lead there, and its blocks say how they are run."""
+    if page.file.generated_by is not None:
+        return markdown
+    return addresses.relinked(_without_words(markdown), f"docs/{page.file.src_uri}", page.file.src_uri)
+
+
+def _without_words(markdown: str) -> str:
+    """The text with fences that say what readers of the site are told: the language, and the name of a file."""
+    for block in reversed(documents.blocks(markdown)):
+        fence = markdown.rindex("\n", 0, block.span.start - 1) + 1
+        title = f' title="{block.options["title"]}"' if "title" in block.options else ""
+        markdown = f"{markdown[:fence]}```{block.language}{title}\n{markdown[block.span.start :]}"
+    return markdown

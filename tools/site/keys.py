@@ -1,0 +1,177 @@
+"""The key reference: a page for each section of the config, one for what stands beside them, one for what is gone."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint import entries, pages, resources, stores
+from ds_lint.engine import every_rule
+from tools.site import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.knowledge import Knowledge
+    from ds_lint.rule import Rule
+    from ds_lint.tree import KeyPath
+
+INDEX = "keys/index.md"
+TOP = "top-level"  # the page of the keys that are no sections
+GONE = "older-releases"
+
+_NAME = re.compile(r"(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]*\"")
+
+
+class Place(NamedTuple):
+    """Where a key is explained: a page without ``.md``, and the anchor on it."""
+
+    page: str
+    anchor: str
+
+
+def documented() -> list[KeyPath]:
+    """Every key that the newest release reads, sections before what they hold."""
+    with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
+        paths = [tuple(path.split(".")) for path in json.load(file)["keys"]]
+    order = {path: number for number, path in enumerate(paths)}
+    return sorted(paths, key=lambda path: [order.get(path[:depth], -1) for depth in range(1, len(path) + 1)])
+
+
+@cache
+def sections() -> dict[str, list[KeyPath]]:
+    """The keys by the page that they stand on."""
+    everything = documented()
+    holding = {path[0] for path in everything if len(path) > 1}
+    by_page: dict[str, list[KeyPath]] = {TOP: []}
+    for path in everything:
+        by_page.setdefault(path[0] if path[0] in holding else TOP, []).append(path)
+    return by_page
+
+
+def place(path: KeyPath) -> Place:
+    """Where the site explains a key."""
+    return Place(f"keys/{path[0] if path[0] in sections() else TOP}", ".".join(path))
+
+
+def index(knowledge: Knowledge) -> str:
+    """What each page is about."""
+    everything = sections()
+    text = [
+        "# Keys\n",
+        f"Every key that DeepSpeed {knowledge.deepspeed} reads, with its type, its default, the releases that read it",
+        'and what the Trainer and Accelerate fill in for an `"auto"`. Keys that it no longer reads are on [a page of',
+        f"their own]({GONE}.md). The same in the terminal: `ds-lint explain zero_optimization.stage`.\n",
+        "| section | keys | |",
+        "|---|--:|---|",
+        f"| [the top level]({TOP}.md) | {len(everything[TOP])} | Keys that are no sections |",
+    ]
+    for section, paths in everything.items():
+        if section != TOP:
+            meaning = _labelled((section,), knowledge).get("meaning", "")
+            text.append(f"| [`{section}`]({section}.md) | {len(paths) - 1} | {worded(meaning)} |")
+    return "\n".join(text) + "\n"
+
+
+def page(section: str, knowledge: Knowledge) -> str:
+    """The keys of one section, each with what is known of it."""
+    paths = sections()[section]
+    if section == TOP:
+        text = ["# Keys of the top level\n"]
+    else:
+        text = [f"# `{section}`\n", _entry(paths[0], knowledge)]
+        paths = paths[1:]
+    for path in paths:
+        name = ".".join(path if section == TOP else path[1:])
+        text += [f"\n## `{name}` {{: #{'.'.join(path)} }}\n", _entry(path, knowledge)]
+    return "\n".join(text) + "\n"
+
+
+def _labelled(path: KeyPath, knowledge: Knowledge) -> dict[str, str]:
+    return {line.label: line.text for line in entries.entry(path, knowledge)}
+
+
+def _entry(path: KeyPath, knowledge: Knowledge) -> str:
+    known = _labelled(path, knowledge)
+    meaning, see = known.pop("meaning", None), known.pop("see", None)
+    known.pop("key", None)
+    text = [f"{worded(meaning)}\n"] if meaning else []
+    text += [f"{label}\n:   {worded(words)}\n" for label, words in known.items()]
+    if speaking := ", ".join(_link(rule) for rule in speaking_of(path)):
+        text.append(f"rules\n:   {speaking}\n")
+    if see:
+        text.append(f"DeepSpeed's page\n:   <{see}>\n")
+    return "\n".join(text)
+
+
+def _link(rule: Rule) -> str:
+    return f'[{rule.code}](../{rules.path(rule)} "{rule.name}")'
+
+
+def speaking_of(path: KeyPath) -> list[Rule]:
+    """The rules whose pages name the key."""
+    return _mentions().get(".".join(path), [])
+
+
+@cache
+def _mentions() -> dict[str, list[Rule]]:
+    """The rules by every key that their pages name in code, by its path or by a name that only one key has."""
+    paths = [".".join(path) for path in documented()]
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(path.rpartition(".")[2], []).append(path)
+    meant = {name: owners[0] for name, owners in by_name.items() if len(owners) == 1} | {path: path for path in paths}
+    found: dict[str, list[Rule]] = {}
+    for rule in every_rule():
+        words = re.findall(r"`([\w.*]+)(?:: [^`]*)?`", pages.page(rule))
+        for path in dict.fromkeys(meant[word] for word in words if word in meant):
+            found.setdefault(path, []).append(rule)
+    return found
+
+
+def gone(knowledge: Knowledge) -> str:
+    """The keys that only older releases read, or that the newest refuses by name."""
+    text = [
+        "# Keys of older releases\n",
+        f"Keys that some release since {knowledge.releases[0]} read and DeepSpeed {knowledge.deepspeed} does not.\n",
+        "| key | read |",
+        "|---|---|",
+    ]
+    text += [f"| `{'.'.join(path)}` | {worded(words)} |" for path, words in _gone(knowledge)]
+    return "\n".join(text) + "\n"
+
+
+def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
+    for path in _stored(stores.read("deepspeed")["root"], ()):
+        key = knowledge.find(path)
+        if key is None and (last := knowledge.last_release_of(path)):
+            yield path, f"up to {last}"
+        elif key is not None and "removed" in key.facts:
+            known = _labelled(path, knowledge)
+            yield (
+                path,
+                f"refused since {key.facts.get('since', knowledge.deepspeed)}. {known.get('instead', '')}".strip(),
+            )
+
+
+def _stored(facts: dict[str, dict[str, object]], path: KeyPath) -> Iterator[KeyPath]:
+    """Every key that any release has."""
+    for name, below in facts.get("keys", {}).items():
+        yield (*path, name)
+        yield from _stored(below, (*path, name))  # type: ignore[arg-type]
+
+
+def worded(text: str) -> str:
+    """A text of the key reference as Markdown: names and values in code, everything else as it stands."""
+    made, end = "", 0
+    for found in _NAME.finditer(text):
+        made += _escaped(text[end : found.start()]) + f"`{found[0]}`"
+        end = found.end()
+    return made + _escaped(text[end:])
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\*_\[\]|])", r"\\\1", html.escape(text, quote=False))

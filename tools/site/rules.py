@@ -1,0 +1,177 @@
+"""The pages of the rules as readers see them, and the table of all."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint import pages
+from ds_lint.engine import every_rule
+from tools.rule_pages import TABLE
+
+if TYPE_CHECKING:
+    from ds_lint.rule import Rule
+
+FAMILIES = {  # by the first digit of their codes
+    "0": "Syntax and comments",
+    "1": "Keys and releases",
+    "2": "Values",
+    "3": "ZeRO and offload",
+    "4": "Precision",
+    "5": "Optimizer, schedule, batch sizes",
+    "6": "Trainer and Accelerate",
+    "7": "Saving and resuming",
+    "8": "Launch, speed, machine",
+    "9": "Training runs",
+}
+INDEX = "rules/index.md"
+
+_STACKS = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}
+_OPTIONS = {  # what an option of an example says, in words
+    "deepspeed": "deepspeed {}",
+    "transformers": "transformers {}",
+    "accelerate": "accelerate {}",
+    "from": "upgrading from deepspeed {}",
+    "world-size": "{} ranks",
+    "nodes": "{} nodes",
+    "gpu": "on {}",
+    "host-memory": "{} of host memory",
+    "libaio": "libaio {}",
+    "model": "model {}",
+    "trainer-args": "with {}",
+    "encoding": "stored as {}",
+    "ellipsis": "... stands for {} times the character before it",
+    "smoke": "trained with",
+}
+
+
+class Facts(NamedTuple):
+    """What the page of a rule says of it as a whole."""
+
+    severity: str
+    effect: str
+    since: str
+    fix: str
+
+
+def path(rule: Rule) -> str:
+    """The page of a rule, as a file of the site; ``page_url`` of findings leads there."""
+    return f"rules/{rule.code}-{rule.name}.md"
+
+
+def family(rule: Rule) -> str:
+    """What the rule is about."""
+    return FAMILIES[rule.code[2]]
+
+
+def facts(text: str) -> Facts:
+    """The row of a page's table, and which fixes it names."""
+    row = text.partition(TABLE)[2].partition("\n")[0]
+    severity, effect, since = (cell.strip() for cell in row.strip("| ").split("|"))
+    ways_out = text.partition("## How to fix")[2]
+    fixes = [words for flag, words in (("`--fix`", "safe"), ("`--unsafe-fixes`", "unsafe")) if flag in ways_out]
+    return Facts(severity, effect, since, ", ".join(fixes) or "-")
+
+
+def index() -> str:
+    """The table of all rules, family by family."""
+    known = every_rule()
+    text = [
+        "# Rules\n",
+        f"{len(known)} rules. `ds-lint explain DS101` prints the page of one in the terminal. Those that are off",
+        "unless they are [selected](../settings.md#select) say so.\n",
+        "A *safe* fix, after which the run is the same or the one that was clearly meant, is applied by `--fix`; an",
+        "*unsafe* one takes a decision, and waits for `--unsafe-fixes`.\n",
+    ]
+    for digit, title in FAMILIES.items():
+        text += [f"\n## {title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
+        text += [_row(rule) for rule in known if rule.code[2] == digit]
+    return "\n".join(text) + "\n"
+
+
+def _row(rule: Rule) -> str:
+    text = pages.page(rule)
+    known = facts(text)
+    name = path(rule).removeprefix("rules/")
+    state = "" if rule.is_on else " *Off by default.*"
+    summary = pages.first_paragraph(text).replace("|", "\\|")
+    return (
+        f"| [{rule.code}<br>{rule.name}]({name}) | {summary}{state} | {known.severity} | {known.effect} | {known.fix} "
+        f"| {known.since} |"
+    )
+
+
+def page(rule: Rule) -> str:
+    """The page of a rule with its examples as readers see them."""
+    text = shown(pages.page(rule))
+    if rule.is_on:
+        return text
+    row_end = text.index("\n", text.index(TABLE) + len(TABLE)) + 1
+    how = f"in preview since {rule.preview}: `preview = true`" if rule.preview else f"`--extend-select {rule.code}`"
+    return f"{text[:row_end]}\nOff unless it is asked for: {how}.\n{text[row_end:]}"
+
+
+def shown(text: str) -> str:
+    """A page whose blocks say what they are: what was judged for whom, what was found, what the fixes make of it."""
+    made, end, config = "", 0, ""
+    findings = _findings_by_config(text)
+    for block in pages.blocks(text):
+        fence = text.rindex("\n", 0, block.span.start - 1) + 1
+        language, *words = block.info.split() or [""]
+        opening = text[fence : block.span.start]
+        if words and words[0] in pages.KINDS:
+            config = block.text
+            opening = _opening(language, words[0], _judged(words), _lines_of(findings.get(block.line, [])))
+        elif block.info == pages.FINDINGS:
+            opening = _opening("text", "findings", "What ds-lint says")
+        elif words[:1] == [pages.FIXED]:
+            flag = "--fix --unsafe-fixes" if words[1:] else "--fix"
+            opening = _opening(language, "fixed", f"After {flag}", _changed(config, block.text))
+        elif block.info == pages.POLICY:
+            opening = _opening(language, "policy", "The policy")
+        made += text[end:fence] + opening + text[block.span.start : block.span.end]
+        end = block.span.end
+    return made + text[end:]
+
+
+def _opening(language: str, kind: str, title: str, lines: list[int] | None = None) -> str:
+    marked = f' hl_lines="{" ".join(map(str, lines))}"' if lines else ""
+    quoted = title.replace('"', "&quot;")
+    return f'``` {{ .{language} .{kind} title="{quoted}"{marked} }}\n'
+
+
+def _judged(words: list[str]) -> str:
+    """For whom an example was judged, and what was known."""
+    given = dict(word.partition("=")[::2] for word in words[1:])
+    stack = given.pop("stack", None)
+    said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
+    judged = "Judged for " + (_STACKS[stack] if stack else "all who may load it")
+    return ", ".join([judged if words[0] == "bad" else f"Nothing to say: {judged[0].lower()}{judged[1:]}", *said])
+
+
+def _findings_by_config(text: str) -> dict[int, list[str]]:
+    return {example.line: example.findings for example in pages.examples(text)}
+
+
+def _lines_of(findings: list[str]) -> list[int]:
+    return sorted({int(finding.partition(":")[0]) for finding in findings if finding.partition(":")[0].isdigit()})
+
+
+def _changed(before: str, after: str) -> list[int]:
+    """The lines of the second text that the first one has not."""
+    old, new = before.splitlines(), after.splitlines()
+    return [
+        line + 1
+        for tag, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if tag != "equal"
+        for line in range(start, end)
+    ]
+
+
+def redirects() -> dict[str, str]:
+    """Short addresses of the rules, by code and by name, as files of the site with where they lead."""
+    return {
+        f"rules/{short}/index.html": f"../{rule.code}-{rule.name}/"
+        for rule in every_rule()
+        for short in (rule.code, rule.name)
+    }

@@ -1,0 +1,104 @@
+"""Pages about what a JSON Schema describes: the settings, and the report for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ds_lint import resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Schema = dict[str, Any]
+
+
+def published() -> list[str]:
+    """The schemas that the site serves as files, by their paths in the repository."""
+    return ["schemas/report.schema.json", "schemas/effective.schema.json", "schemas/published/settings.schema.json"]
+
+
+def settings() -> str:
+    """Every setting, with what it takes."""
+    schema = _read("published", "settings.schema.json")
+    text = [
+        "# Settings\n",
+        "They stand in the table `[tool.ds-lint]` of a `pyproject.toml`, or without a table in a `ds-lint.toml`.",
+        "The nearest file above a config counts whole; paths in it are relative to it, patterns are those of a",
+        "`.gitignore`. The command line comes before the settings, and an unknown setting is an error. Editors read",
+        "[the schema](schemas/published/settings.schema.json).\n",
+    ]
+    for name, facts in schema["properties"].items():
+        text += [f"\n## `{name}`\n", f"{facts['description']}\n", f"takes\n:   {_kind(facts)}\n"]
+        below = facts.get("items", {}).get("properties")
+        if below:
+            text += [f"`{key}`\n:   {own['description']} {_kind(own).capitalize()}.\n" for key, own in below.items()]
+    return "\n".join(text) + "\n"
+
+
+def report() -> str:
+    """Every record of the JSON report."""
+    schema = _read("report.schema.json")
+    text = [
+        "# JSON report\n",
+        f"{schema['description']} Programs read [the schema](schemas/report.schema.json).\n",
+        *_record(schema),
+    ]
+    for name, facts in schema["definitions"].items():
+        text += [f"\n## {name} {{: #{name} }}\n"]
+        if "description" in facts:
+            text.append(f"{facts['description']}\n")
+        text += list(_record(facts)) if "properties" in facts else [f"takes\n:   {_kind(facts)}\n"]
+    return "\n".join(text) + "\n"
+
+
+def _record(schema: Schema) -> Iterator[str]:
+    required = schema.get("required", ())
+    for name, facts in schema["properties"].items():
+        always = "" if name in required else ", where there is any"
+        said = f" {facts['description']}" if "description" in facts else ""
+        yield f"`{name}`\n:   *{_kind(facts)}{always}.*{said}\n"
+        for below, own in facts.get("properties", {}).items():
+            said = f" {own['description']}" if "description" in own else ""
+            yield f"`{name}.{below}`\n:   *{_kind(own)}.*{said}\n"
+
+
+def _kind(facts: Schema) -> str:
+    """What a value may be, in words."""
+    if "const" in facts:
+        return f"`{json.dumps(facts['const'])}`"
+    if "enum" in facts:
+        return " or ".join(f"`{json.dumps(choice)}`" for choice in facts["enum"])
+    if "$ref" in facts:
+        name = facts["$ref"].rpartition("/")[2]
+        return "a rule" if name == "rule" else "rules" if name == "rules" else f"[{name}](#{name})"
+    if "anyOf" in facts:
+        return " or ".join(_kind(choice) for choice in facts["anyOf"])
+    if "type" not in facts:
+        return "anything"
+    kind = facts["type"]
+    if kind == "array" and "items" in facts:
+        return f"a list of: {_kind(facts['items'])}"
+    if kind == "object" and isinstance(facts.get("additionalProperties"), dict):
+        return f"an object, its values: {_kind(facts['additionalProperties'])}"
+    kinds = kind if isinstance(kind, list) else [kind]
+    bounds = "".join(f", {word} {facts[name]}" for name, word in _BOUNDS.items() if name in facts)
+    return " or ".join(_KINDS[one] for one in kinds) + bounds
+
+
+_KINDS = {
+    "array": "a list",
+    "boolean": "`true` or `false`",
+    "integer": "a whole number",
+    "null": "`null`",
+    "number": "a number",
+    "object": "an object",
+    "string": "a text",
+}
+_BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+
+
+def _read(*parts: str) -> Schema:
+    with open(resources.path("schemas", *parts), encoding="utf-8") as file:
+        schema: Schema = json.load(file)
+    return schema
