@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint import pages
 from ds_lint.engine import every_rule
-from tools.rule_pages import TABLE
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
@@ -66,7 +65,7 @@ def family(rule: Rule) -> str:
 
 def facts(text: str) -> Facts:
     """The row of a page's table, and which fixes it names."""
-    row = text.partition(TABLE)[2].partition("\n")[0]
+    row = text.partition(pages.TABLE)[2].partition("\n")[0]
     severity, effect, since = (cell.strip() for cell in row.strip("| ").split("|"))
     ways_out = text.partition("## How to fix")[2]
     fixes = [words for flag, words in (("`--fix`", "safe"), ("`--unsafe-fixes`", "unsafe")) if flag in ways_out]
@@ -106,7 +105,7 @@ def page(rule: Rule) -> str:
     text = shown(pages.page(rule))
     if rule.is_on:
         return text
-    row_end = text.index("\n", text.index(TABLE) + len(TABLE)) + 1
+    row_end = text.index("\n", text.index(pages.TABLE) + len(pages.TABLE)) + 1
     how = f"in preview since {rule.preview}: `preview = true`" if rule.preview else f"`--extend-select {rule.code}`"
     return f"{text[:row_end]}\nOff unless it is asked for: {how}.\n{text[row_end:]}"
 
