@@ -50,9 +50,10 @@ class Watch:
         def watched_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
             is_whole = engine.is_gradient_accumulation_boundary()
             self._watch_optimizer(probes.inner_optimizer(engine))
-            self._rates = [float(group["lr"]) for group in probes.inner_optimizer(engine).param_groups]
+            rates = [group["lr"] for group in probes.inner_optimizer(engine).param_groups]
             answer = step(engine, *args, **kwargs)
             if is_whole:
+                self._rates = [float(rate) for rate in rates]  # what is no number has stopped the step
                 self._note_step(engine)
             return answer
 

@@ -50,6 +50,11 @@ def test_a_mistyped_section_trains_unsharded(prove, stage):
     assert found["keys"].key == "zero_optimizations"
 
 
+def test_a_learning_rate_that_nobody_fills_stops_the_run_in_the_first_step(prove):
+    verdict = prove({**BASE, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}, **zero(2)})
+    assert (verdict.status, list(broken(verdict))) == ("fail", ["start"])
+
+
 def test_a_stage_in_quotes_saves_empty_tensors_under_the_trainer(prove):
     verdict = prove({**TRAINER, **zero("3")}, stack="trainer", arguments={"bf16": True})
     found = broken(verdict)
