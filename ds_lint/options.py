@@ -52,7 +52,7 @@ class Options:
         isolated: bool = False,
         baseline: str | None = None,
         write_baseline: bool = False,
-        output_format: str = "full",
+        output_format: str | None = None,
         output_file: str | None = None,
         stdin_filename: str | None = None,
         detect: bool = False,
@@ -75,7 +75,7 @@ class Options:
         self.isolated = isolated
         self.baseline = baseline
         self.write_baseline = write_baseline
-        self.output_format = output_format
+        self.output_format = output_format  # None: the usual one for where it goes
         self.output_file = output_file
         self.stdin_filename = stdin_filename
         self.detect = detect

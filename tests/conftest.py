@@ -10,6 +10,8 @@ import pytest
 from command_line import clean_environment
 from documents import configs_of
 
+os.environ.pop("GITHUB_ACTIONS", None)  # its log has a format of its own
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "shared", "seeds")
 

@@ -17,8 +17,7 @@ def test_the_formats_and_stacks_it_names_exist():
     from ds_lint.output import FORMATS
 
     assert all(f"`{stack}`" in README for stack in STACKS)
-    assert r"full\|concise\|json\|sarif" in README
-    assert set(FORMATS) == {"full", "concise", "json", "sarif"}
+    assert r"full\|concise\|" + r"\|".join(sorted(FORMATS.keys() - {"full", "concise"})) in README
     assert r"\|".join(SEVERITIES) in README
 
 

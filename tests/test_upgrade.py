@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from ds_lint import resources
+from ds_lint.output import FORMATS
 
 CONFIG = {
     "train_batch_size": 8,
@@ -123,7 +124,7 @@ def test_an_upgrade_of_transformers(upgrade):
     }
 
 
-@pytest.mark.parametrize("output_format", ["full", "concise", "json"])
+@pytest.mark.parametrize("output_format", sorted(FORMATS))
 def test_every_output_format(upgrade, output_format):
     result = upgrade(CONFIG, "--from", "0.14.4", "--output-format", output_format)
     assert (result.returncode, result.stderr) == (1, "")

@@ -8,7 +8,6 @@ import sys
 from ds_lint import __version__, linting
 from ds_lint.choice import UnknownRelease
 from ds_lint.facts import UnreadableFact
-from ds_lint.finding import SEVERITIES
 from ds_lint.output import FOR_PROGRAMS, renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
@@ -17,11 +16,12 @@ from ds_lint.wishes import Wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from ds_lint.options import Options
     from ds_lint.output.report import FileReport
+    from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.terms import Terms
 
@@ -103,13 +103,17 @@ def finish(
     can_fix: bool = True,
 ) -> int:
     """Write the report, complain of what could not be read, and return the exit status."""
+    for report, terms in judged:
+        report.fail_on = terms.fail_on
     reports = [report for report, _ in judged]
     list_unreadable(unreadable)
-    if reports or options.output_format in FOR_PROGRAMS or not (unreadable or _only_named(options)):
-        _write(Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable), options)
+    name = options.output_format or _usual_format(options)
+    if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
+        whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
+        _write(whole, renderer(name), options)
     if unreadable:
         return 2
-    return 1 if any(_fails(report, terms.fail_on) for report, terms in judged) else 0
+    return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
 
 
 def list_unreadable(unreadable: list[str]) -> None:
@@ -146,13 +150,13 @@ def _only_named(options: Options) -> bool:
     return options.detect and not any(os.path.isdir(path) for path in options.paths)
 
 
-def _fails(report: FileReport, fail_on: str) -> bool:
-    counting = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
-    return any(finding.severity in counting for finding in report.findings)
+def _usual_format(options: Options) -> str:
+    """What is written where nobody asks for a format: in a workflow of GitHub, what it shows beside the code."""
+    is_log_of_github = os.environ.get("GITHUB_ACTIONS") == "true" and options.output_file is None
+    return "github" if is_log_of_github else "full"
 
 
-def _write(report: Report, options: Options) -> None:
-    render = renderer(options.output_format)
+def _write(report: Report, render: Callable[[Report, Terminal], str], options: Options) -> None:
     if options.output_file is None:
         # Standard input is fixed onto standard output.
         stream = sys.stderr if options.fix and STANDARD_INPUT in options.paths else sys.stdout

@@ -240,8 +240,8 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     _add_settings(command)
     files = command.add_argument_group("input and output")
     files.add_argument(
-        "--output-format", choices=sorted(FORMATS), default="full", metavar="FORMAT",
-        help=f"one of {', '.join(sorted(FORMATS))} (default: full)",
+        "--output-format", choices=sorted(FORMATS), metavar="FORMAT",
+        help=f"one of {', '.join(sorted(FORMATS))} (default: full; in a workflow of GitHub, github)",
     )  # fmt: skip
     files.add_argument("--output-file", metavar="FILE", help="write the report there instead of to standard output")
     files.add_argument("--stdin-filename", metavar="NAME", help="what to call standard input in the report")

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 FORMATS = {
     "full": "ds_lint.output.full",
     "concise": "ds_lint.output.concise",
+    "github": "ds_lint.output.github",
+    "gitlab": "ds_lint.output.gitlab",
     "json": "ds_lint.output.json",
+    "junit": "ds_lint.output.junit",
     "sarif": "ds_lint.output.sarif",
 }
-FOR_PROGRAMS = ("json", "sarif")  # which want a report even on no file
+FOR_PROGRAMS = ("gitlab", "json", "junit", "sarif")  # which want a report even on no file
 
 
 def renderer(name: str) -> Callable[[Report, Terminal], str]:

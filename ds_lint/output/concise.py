@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def render(report: Report, terminal: Terminal) -> str:
     """The findings and training runs of all files, never wrapped because a line is a record; then the summary."""
-    lines = [_line(file, finding, terminal) for file in report.files for finding in file.findings]
+    lines = [record(file, finding, terminal) for file in report.files for finding in file.findings]
     if runs := report.smoke:
         from ds_lint.output import smoke  # a check without runs does not pay for them
 
@@ -23,7 +23,8 @@ def render(report: Report, terminal: Terminal) -> str:
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"
 
 
-def _line(file: FileReport, finding: Finding, terminal: Terminal) -> str:
+def record(file: FileReport, finding: Finding, terminal: Terminal) -> str:
+    """A finding in one line."""
     line, column = file.document.position(finding.span.start)
     path = terminal.paint(shown_path(file.path), STRONG)
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])

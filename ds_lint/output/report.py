@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ds_lint.finding import SEVERITIES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.smoke import Verdict
@@ -20,12 +22,14 @@ class FileReport:
     ``material`` are documents that findings point into beside the config.
     ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
-    fixes. ``smoke`` are the training runs that were made with the file; None where nobody asked for one.
+    fixes. ``smoke`` are the training runs that were made with the file; None where nobody asked for one. Findings less
+    severe than ``fail_on`` do not count for the exit status.
     """
 
     __slots__ = (
         "document",
         "facts",
+        "fail_on",
         "findings",
         "fixed",
         "in_baseline",
@@ -66,6 +70,7 @@ class FileReport:
         self.fixed: list[Finding] | None = None
         self.smoke: list[Verdict] | None = None
         self.missing = missing
+        self.fail_on = "warning"
         self.findings: list[Finding] = []
         self.suppressed = 0
         self.in_baseline = 0
@@ -76,6 +81,10 @@ class FileReport:
         """How many findings are not reported, by what holds them back."""
         numbers = {"comments": self.suppressed, "baseline": self.in_baseline}
         return {name: number for name, number in numbers.items() if number}
+
+    def counts(self, finding: Finding) -> bool:
+        """Whether a finding counts for the exit status."""
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
 
     def add(self, findings: list[Finding]) -> None:
         """Put findings where they stand in the text."""

@@ -15,17 +15,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 NODE_MODULES = Path(__file__).parent / "node_modules"  # what package.json beside this file names
-PYTHON_PROGRAMS = Path(__file__).parent / ".venv" / "bin"  # what requirements/clients.txt names
+VENV = Path(__file__).parent / ".venv"  # what requirements/clients.txt names, and junit-10.xsd
 
 
 @pytest.fixture(scope="session")
 def program():
-    """Finds a program by its path below node_modules, or by its name among Python's, ours first, or on the PATH."""
-    python_programs = os.pathsep.join([os.path.dirname(sys.executable), str(PYTHON_PROGRAMS)])
+    """Finds a program by its path below node_modules or .venv, or by its name: beside this Python, or on the PATH."""
+    beside = os.path.dirname(sys.executable)
 
     def find(name):
-        below = NODE_MODULES / name
-        path = str(below) if below.exists() else shutil.which(name, path=python_programs) or shutil.which(name)
+        below = next((str(path) for path in (NODE_MODULES / name, VENV / name) if path.exists()), None)
+        path = below or shutil.which(name, path=beside) or shutil.which(name)
         if path is None:
             say = pytest.fail if os.environ.get("CI") else pytest.skip
             say(f"there is no {name}; tools/clients installs it, or requirements/dev.txt has it")

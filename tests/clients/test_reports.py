@@ -9,7 +9,11 @@ import shutil
 import subprocess
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+
+from ds_lint.output.github import command
 
 pytestmark = pytest.mark.client
 
@@ -95,7 +99,60 @@ def test_sarif_tools_counts_the_findings(project, program, run):
     run("check", "--output-format", "sarif", "--output-file", "report.sarif")
     run("check", "--output-format", "json", "--output-file", "report.json")
     severities = [finding["severity"] for finding in json.loads((project / "report.json").read_text())["findings"]]
-    summary = [program("sarif"), "summary", project / "report.sarif"]
+    summary = [program("bin/sarif"), "summary", project / "report.sarif"]
     told = subprocess.run(summary, capture_output=True, text=True, check=True)
     for severity, level in (("error", "error"), ("warning", "warning"), ("info", "note")):
         assert f"\n{level}: {severities.count(severity)}\n" in told.stdout
+
+
+def test_gitlab_is_told_what_sarif_tools_would_tell_it(project, program, run):
+    for name in ("gitlab", "sarif"):
+        run("check", "--output-format", name, "--output-file", f"report.{name}")
+    ours = json.loads((project / "report.gitlab").read_text())
+    convert = [program("bin/sarif"), "codeclimate", "--output", project / "theirs.json", project / "report.sarif"]
+    subprocess.run(convert, capture_output=True, check=True)
+    theirs = json.loads((project / "theirs.json").read_text())
+
+    def told(issues):
+        return sorted((issue["check_name"], issue["severity"], issue["location"]["lines"]["begin"]) for issue in issues)
+
+    assert all(set(issue) == set(theirs[0]) for issue in ours)
+    assert told(ours) == told(theirs)
+    assert len({issue["fingerprint"] for issue in ours}) == len(ours)
+
+
+def test_jenkins_has_no_objection(written, program):
+    judge = [program("bin/xmlschema-validate"), "--schema", program("junit-10.xsd")]
+    report = written("junit")
+    done = subprocess.run([*judge, report], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    report.write_text(report.read_text().replace("<testsuite ", "<testsuite file2='x' "), encoding="utf-8")
+    assert subprocess.run([*judge, report], capture_output=True, check=False).returncode != 0
+
+
+ISSUE_COMMANDS = """
+import * as core from "@actions/core";
+import { readFileSync } from "node:fs";
+for (const [name, message, properties] of JSON.parse(readFileSync(0, "utf-8"))) core[name](message, properties);
+"""
+NASTY = st.text(st.characters(codec="utf-8") | st.sampled_from("%:,=\r\n;#[]\0\x1b"), min_size=1, max_size=40)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["error", "warning", "notice"]), NASTY, NASTY, NASTY), min_size=100))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+def test_github_escapes_as_we_do(program, cases):
+    core = program("@actions/core")
+    theirs = [
+        (name, message, {"title": title, "file": file, "startLine": 3, "endLine": 3, "startColumn": 1, "endColumn": 9})
+        for name, message, title, file in cases
+    ]
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", ISSUE_COMMANDS],
+        input=json.dumps(theirs).encode(),
+        cwd=os.path.dirname(os.path.dirname(os.path.dirname(core))),
+        capture_output=True,
+        check=True,
+    )
+    place = {"line": "3", "endLine": "3", "col": "1", "endColumn": "9"}
+    ours = [command(name, message, {"title": title, "file": file, **place}) for name, message, title, file in cases]
+    assert done.stdout.decode().split("\n") == [*ours, ""]

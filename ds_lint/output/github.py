@@ -1,0 +1,77 @@
+"""Workflow commands for GitHub Actions, which shows them beside the code of a pull request, and in the log as lines.
+
+Escaping is that of ``issueCommand`` in https://github.com/actions/toolkit (``packages/core/src/command.ts``).
+"""
+
+from __future__ import annotations
+
+from ds_lint.finding import SEVERITIES
+from ds_lint.output import places
+from ds_lint.output.concise import record
+from ds_lint.output.summary import summary
+from ds_lint.output.terminal import Terminal
+from ds_lint.output.text import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding
+    from ds_lint.output.places import Root
+    from ds_lint.output.report import FileReport, Report
+
+COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+SHOWN_OF_A_STEP = 10  # annotations of one kind; the others are in the log only
+
+_OF_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_OF_PROPERTIES = _OF_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
+
+
+def render(report: Report, terminal: Terminal) -> str:
+    """A command for each finding, then the training runs and the summary for who reads the log."""
+    root = places.root()
+    lines = [command("error", visible(complaint), {"title": "ds-lint"}) for complaint in report.unreadable]
+    lines += [_annotation(root, file, finding) for file in report.files for finding in file.findings]
+    told = _not_shown(report.findings)
+    if runs := report.smoke:
+        from ds_lint.output import smoke  # a check without runs does not pay for them
+
+        told += smoke.records(runs, terminal)
+    told += summary(report, terminal)
+    return "\n".join([*lines, *map(_no_command, "\n".join(told).split("\n"))]) + "\n"
+
+
+def command(name: str, message: str, properties: dict[str, str]) -> str:
+    """One line that the runner understands; a property that is empty is not there."""
+    given = ",".join(f"{key}={value.translate(_OF_PROPERTIES)}" for key, value in properties.items() if value)
+    return f"::{name} {given}::{message.translate(_OF_MESSAGES)}"
+
+
+def _annotation(root: Root, file: FileReport, finding: Finding) -> str:
+    """A finding; the message names the place again, because the log does not show the properties."""
+    line, column = file.document.position(finding.span.start)
+    last_line, last_column = file.document.position(finding.span.end)
+    properties = {
+        "title": f"{finding.code} {finding.name}",
+        "file": root.shown(file.path),
+        "line": str(line),
+        "endLine": str(last_line),
+    }
+    if line == last_line:  # GitHub takes columns of one line only
+        properties |= {"col": str(column), "endColumn": str(last_column)}
+    message = record(file, finding, Terminal())
+    if finding.help:
+        message += "".join(f"\n{visible(row)}" for row in finding.help.split("\n"))
+    return command(COMMANDS[finding.severity], message, properties)
+
+
+def _not_shown(findings: list[Finding]) -> list[str]:
+    """A word about the findings that GitHub shows in the log only; nothing where it shows all."""
+    numbers = (sum(finding.severity == severity for finding in findings) for severity in SEVERITIES)
+    if max(numbers) <= SHOWN_OF_A_STEP:
+        return []
+    return [f"note: beside the code GitHub shows the first {SHOWN_OF_A_STEP} of a kind; the log has all"]
+
+
+def _no_command(line: str) -> str:
+    """A line of the log that the runner takes for none of its commands (``ActionCommand.cs``), whatever it quotes."""
+    line = line.replace("##[", "## [")
+    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line

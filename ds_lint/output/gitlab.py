@@ -1,0 +1,46 @@
+"""The report as GitLab reads it for the code quality of a merge request.
+
+The format is that of Code Climate (https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format). A file
+that could not be read has no place in it: the exit status of the job tells of it.
+"""
+
+from __future__ import annotations
+
+from json import dumps
+
+from ds_lint.output import places
+from ds_lint.output.identity import identified
+from ds_lint.output.text import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.finding import Finding
+    from ds_lint.output.places import Root
+    from ds_lint.output.report import FileReport, Report
+    from ds_lint.output.terminal import Terminal
+
+    Json = dict[str, object]
+
+SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
+
+
+def render(report: Report, _terminal: Terminal) -> str:
+    """An issue for each finding."""
+    root = places.root()
+    issues = [_issue(root, file, finding, fingerprint) for file, finding, fingerprint in identified(report, root)]
+    return dumps(issues, indent=1) + "\n"
+
+
+def _issue(root: Root, file: FileReport, finding: Finding, fingerprint: str) -> Json:
+    first, _ = file.document.position(finding.span.start)
+    last, _ = file.document.position(finding.span.end)
+    held = f" (holds for {finding.held_for})" if finding.releases else ""
+    return {
+        "type": "issue",
+        "check_name": finding.code,
+        "description": visible(f"{finding.message}{held}. {finding.help}".strip()),
+        "categories": ["Bug Risk"],
+        "severity": SEVERITIES[finding.severity],
+        "fingerprint": fingerprint,
+        "location": {"path": visible(root.shown(file.path)), "lines": {"begin": first, "end": last}},
+    }
