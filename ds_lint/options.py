@@ -30,6 +30,7 @@ class Options:
         "smoke",
         "sources",
         "stack",
+        "statistics",
         "stdin_filename",
         "unsafe_fixes",
         "verbose",
@@ -61,6 +62,7 @@ class Options:
         fix: bool = False,
         unsafe_fixes: bool = False,
         diff: bool = False,
+        statistics: bool = False,
     ) -> None:
         self.paths = paths or ["."]
         self.stack = stack
@@ -83,6 +85,7 @@ class Options:
         self.fix = fix
         self.unsafe_fixes = unsafe_fixes  # also the unsafe ones, with ``fix`` and with ``diff``
         self.smoke: Smoke | None = None  # the training runs to make
+        self.statistics = statistics  # how many findings of each rule, instead of the findings
         self.diff = diff  # show what ``fix`` would do
 
     @property

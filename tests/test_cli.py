@@ -566,3 +566,26 @@ def test_a_fact_that_cannot_be_read_is_2(run, write, flag, value, complaint):
     result = run("check", "clean.json", flag, value)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert complaint in result.stderr
+
+
+# Statistics
+
+
+def test_statistics_take_the_place_of_the_findings_and_not_of_the_exit_status(run, write):
+    write(**{"typo.json": TYPO, "clean.json": CLEAN})
+    result = run("check", "--statistics", "--deepspeed-version", "0.19.8")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.splitlines()[0] == "1 DS101 [*] unknown-key error   in 1 file"
+    assert json.loads(run("check", "--statistics", "--output-format", "json").stdout)["rules"][0]["code"] == "DS101"
+    assert run("check", "clean.json", "--statistics").returncode == 0
+    upgrade = run("upgrade", "--from", "0.14.4", "clean.json", "--statistics", "--fail-on", "info")
+    assert (upgrade.returncode, upgrade.stdout.split()[1]) == (1, "DS121")
+    assert "[ ]" not in upgrade.stdout
+
+
+@pytest.mark.parametrize("option", ["--diff", "--output-format=sarif"])
+def test_statistics_do_not_go_with_every_option(run, write, option):
+    write(**{"clean.json": CLEAN})
+    result = run("check", "clean.json", "--statistics", option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--statistics" in result.stderr

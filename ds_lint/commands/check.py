@@ -110,7 +110,7 @@ def finish(
     name = options.output_format or _usual_format(options)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
-        _write(whole, renderer(name), options)
+        _write(whole, _statistics(name) if options.statistics else renderer(name), options)
     if unreadable:
         return 2
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
@@ -153,7 +153,7 @@ def _only_named(options: Options) -> bool:
 def _usual_format(options: Options) -> str:
     """What is written where nobody asks for a format: in a workflow of GitHub, what it shows beside the code."""
     is_log_of_github = os.environ.get("GITHUB_ACTIONS") == "true" and options.output_file is None
-    return "github" if is_log_of_github else "full"
+    return "github" if is_log_of_github and not options.statistics else "full"
 
 
 def _write(report: Report, render: Callable[[Report, Terminal], str], options: Options) -> None:
@@ -164,6 +164,12 @@ def _write(report: Report, render: Callable[[Report, Terminal], str], options: O
         return
     with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.write(render(report, terminal_of(file)))
+
+
+def _statistics(name: str) -> Callable[[Report, Terminal], str]:
+    from ds_lint.output import statistics  # few want to count
+
+    return statistics.render_json if name == "json" else statistics.render
 
 
 def print_text(text: str, stream: TextIO) -> None:

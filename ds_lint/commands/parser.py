@@ -20,6 +20,8 @@ from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.translations import LANGUAGES
 
+COUNTED_IN = ("full", "concise", "json")  # formats of --statistics
+
 _EPILOG = """\
 examples:
   ds-lint check ds_config.json                  judge one file
@@ -244,6 +246,9 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         help=f"one of {', '.join(sorted(FORMATS))} (default: full; in a workflow of GitHub, github)",
     )  # fmt: skip
     files.add_argument("--output-file", metavar="FILE", help="write the report there instead of to standard output")
+    files.add_argument(
+        "--statistics", action="store_true", help="how many findings of each rule there are, instead of the findings"
+    )
     files.add_argument("--stdin-filename", metavar="NAME", help="what to call standard input in the report")
     files.add_argument(
         "--detect", action="store_true", help="skip named files that hold no DeepSpeed config, as in a directory"
@@ -405,8 +410,14 @@ def _run_check(options: argparse.Namespace) -> int:
     if options.diff and options.smoke:
         sys.stderr.write("ds-lint: --diff shows what --fix would change, and --smoke trains; give one of them\n")
         return 2
+    if options.diff and options.statistics:
+        sys.stderr.write("ds-lint: --diff shows what --fix would change, and --statistics counts; give one of them\n")
+        return 2
     if options.diff and options.write_baseline:
         sys.stderr.write("ds-lint: --diff changes nothing, and --write-baseline would\n")
+        return 2
+    if complaint := _miscounted(options):
+        sys.stderr.write(f"ds-lint: {complaint}\n")
         return 2
     asked = _options(options, _versions(options))
     asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
@@ -429,6 +440,13 @@ def _run_check(options: argparse.Namespace) -> int:
     return check(asked)
 
 
+def _miscounted(options: argparse.Namespace) -> str | None:
+    """What is wrong with the format that is to be counted in; None if nothing is."""
+    if options.statistics and options.output_format not in (None, *COUNTED_IN):
+        return f"--statistics has the formats {', '.join(COUNTED_IN)}, and not {options.output_format}"
+    return None
+
+
 def _smoke_option(options: argparse.Namespace) -> str | None:
     """An option about training runs that was given."""
     given = (name for name, value in vars(options).items() if name.startswith("smoke_") and value)
@@ -447,6 +465,9 @@ def _run_upgrade(options: argparse.Namespace) -> int:
             name = "" if library == "deepspeed" else f"{library}-"
             sys.stderr.write(f"ds-lint: --{name}to needs --{name}from, the release that is left\n")
             return 2
+    if complaint := _miscounted(options):
+        sys.stderr.write(f"ds-lint: {complaint}\n")
+        return 2
     if not ends:
         sys.stderr.write("ds-lint: upgrade needs --from, the release that is left (or --transformers-from)\n")
         return 2
@@ -471,6 +492,7 @@ def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
         detect=options.detect,
         fail_on=options.fail_on,
         verbose=options.verbose,
+        statistics=options.statistics,
     )
 
 
