@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.tree import Node
 
 # Nobody keeps configs to be linted in here.
-_SKIPPED = frozenset(("node_modules", "__pycache__", "venv", "env", "site-packages", "wandb", "build", "dist"))
+SKIPPED = frozenset(("node_modules", "__pycache__", "venv", "env", "site-packages", "wandb", "build", "dist"))
 
 ENDINGS = (".json", ".jsonc", ".hjson")  # .pre-commit-hooks.yaml has them too
 
@@ -66,7 +66,7 @@ def json_files(
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and name not in _SKIPPED and not is_excluded(os.path.join(here, name))
+            if not name.startswith(".") and name not in SKIPPED and not is_excluded(os.path.join(here, name))
         )
         for name in sorted(files):
             path = os.path.join(here, name)

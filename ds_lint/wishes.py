@@ -75,7 +75,7 @@ class Wishes:
         """On what terms the config at a path is judged."""
         settings = self._nearest.to(os.path.dirname(path))
         chosen = self._chosen_by(settings)
-        entries = _entries(settings, path)
+        entries = entries_for(settings, path)
         options = self.options
         return Terms(
             settings,
@@ -180,7 +180,7 @@ class Wishes:
         return self._chosen[settings.path]
 
 
-def _entries(settings: Settings, path: str) -> list[ConfigEntry]:
+def entries_for(settings: Settings, path: str) -> list[ConfigEntry]:
     """What the settings say of this config alone."""
     if not settings.configs:
         return []

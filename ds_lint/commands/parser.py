@@ -118,6 +118,11 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="write the findings there are to the baseline (default: ds-lint-baseline.json), and hold them back",
     )
+    check.add_argument(
+        "--show-settings",
+        action="store_true",
+        help="print the settings, releases and rules that count for each PATH, and who says so, and judge nothing",
+    )
     _add_fixing(check)
     _add_smoke(check)
     check.set_defaults(run=_run_check)
@@ -402,6 +407,10 @@ def _run_lsp(_options: argparse.Namespace) -> int:
 
 
 def _run_check(options: argparse.Namespace) -> int:
+    if options.show_settings:
+        from ds_lint.commands.show_settings import show_settings
+
+        return show_settings(_options(options, _versions(options)))
     from ds_lint.commands.check import check
 
     if options.unsafe_fixes and not options.fix and not options.diff:

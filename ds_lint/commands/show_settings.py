@@ -1,0 +1,257 @@
+"""``ds-lint check --show-settings``: what counts for a config, and who says so."""
+
+from __future__ import annotations
+
+import os
+import sys
+from json import dumps
+from typing import NamedTuple
+
+from ds_lint import __version__
+from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
+from ds_lint.discover import SKIPPED
+from ds_lint.engine import default_rules, every_rule
+from ds_lint.output.terminal import QUIET, STRONG, terminal_of
+from ds_lint.output.text import shown_path, visible, width_of, wrap
+from ds_lint.selection import rules_of
+from ds_lint.settings.globs import matches, relative
+from ds_lint.settings.places import lines_of
+from ds_lint.settings.record import FACTS
+from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.reading import shown
+from ds_lint.wishes import Wishes, entries_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ds_lint.options import Options
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.rule import Rule
+    from ds_lint.settings.record import ConfigEntry, Settings
+    from ds_lint.terms import Terms
+
+    Json = dict[str, object]
+
+VERSION = 1  # of the JSON, raised when a reader of it would have to change
+DEFAULT = "default"
+NOT_SAID = "not said"
+WIDEST = 44  # columns of a value, beyond which who says it is not aligned
+
+
+class Value(NamedTuple):
+    """A setting; None for a value that nobody gives."""
+
+    name: str
+    value: object
+    source: str
+
+
+class _Shown(NamedTuple):
+    """Everything that counts for one path."""
+
+    path: str
+    file: str | None  # of settings
+    values: list[Value]
+    off: list[tuple[Rule, str]]  # with the reason
+    on: list[Rule]
+
+
+class _File:
+    """A file of settings, and in which line each of them stands."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.name = shown(settings.path)
+        self._lines: dict[tuple[str, ...], int] = {}
+        if settings.path:
+            with open(settings.path, encoding="utf-8") as file:
+                self._lines = lines_of(file.read(), settings.path)
+
+    def place(self, *name: str) -> str:
+        """``pyproject.toml:12``; without a line where it is written in a way that shows none."""
+        line = self._lines.get(name)
+        return self.name if line is None else f"{self.name}:{line}"
+
+    def place_of(self, entry: ConfigEntry, name: str) -> str:
+        """The same for what is said of some configs."""
+        return self.place("configs", str(self.settings.configs.index(entry)), name)
+
+
+def show_settings(options: Options) -> int:
+    """Print what counts for each path, and return the exit status."""
+    try:
+        wishes = Wishes(options)
+        all_shown = [_shown(path, wishes) for path in options.paths]
+    except WRONG_USAGE as error:
+        return complain(error)
+    if options.output_format == "json":
+        sys.stdout.write(_as_json(all_shown))
+    else:
+        terminal = terminal_of(sys.stdout)
+        blocks = ["".join(f"{line}\n" for line in _lines(one, terminal)) for one in all_shown]
+        print_text("\n".join(blocks), sys.stdout)
+    return 0
+
+
+def _shown(path: str, wishes: Wishes) -> _Shown:
+    options = wishes.options
+    place = (options.stdin_filename or "") if path == STANDARD_INPUT else path
+    is_folder = os.path.isdir(place)
+    terms = wishes.terms(os.path.join(place, "") if is_folder else place)
+    file = _File(terms.settings)
+    entries = [] if is_folder else entries_for(terms.settings, place)
+    values = [*_of_a_run(options, file, entries), *_versions(terms, file), *_of_rules(options, file)]
+    values += _others(options, terms, file)
+    if is_folder:
+        values += _of_some_configs(file)
+    on = default_rules() if terms.rules is None else terms.rules
+    off = [(rule, _why_off(rule, place, options, file)) for rule in every_rule() if rule not in on]
+    return _Shown(path, file.name or None, values, off, on)
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+
+
+def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iterator[Value]:
+    """Stack and facts: the command line, then the last entry about this config, then the file."""
+    stacks = [("--stack", options.stack), *((file.place_of(one, "stack"), one.stack) for one in reversed(entries))]
+    stacks.append((file.place("stack"), file.settings.stack))
+    yield _first("stack", stacks, "inferred from each config that tells, else all are judged")
+    for fact in FACTS:
+        name = fact.replace("_", "-")
+        sayers = [(options.sources.said_by[fact], getattr(options.sources, fact))]
+        sayers += [(file.place_of(entry, name), getattr(entry.sources, fact)) for entry in reversed(entries)]
+        sayers.append((file.place(name), getattr(file.settings.sources, fact)))
+        yield _first(name, sayers, NOT_SAID)
+    if options.sources.here:
+        yield Value("here", True, "--here")
+
+
+def _first(name: str, sayers: Iterable[tuple[str, object]], otherwise: str, default: object = None) -> Value:
+    for source, value in sayers:
+        if value is not None:
+            return Value(name, value, source)
+    return Value(name, default, otherwise)
+
+
+def _versions(terms: Terms, file: _File) -> Iterator[Value]:
+    """The releases that are judged by, several with ``to`` between the oldest and the newest."""
+    for library in LIBRARIES:
+        releases, source = terms.choice.releases[library], terms.choice.origins[library]
+        name = f"{library}-version"
+        ends = [releases[0], releases[-1]] if len(releases) > 1 else releases
+        yield Value(name, " to ".join(ends), file.place(name) if source == file.name else source)
+
+
+def _of_rules(options: Options, file: _File) -> Iterator[Value]:
+    """What is said about rules; a selection on the command line takes the place of everything in the file."""
+    settings = file.settings
+    yield _first("select", [("--select", options.select), (file.place("select"), settings.select)], "the usual rules")
+    is_replaced = options.select is not None
+    for name, given, written in (
+        ("extend-select", options.extend_select, settings.extend_select),
+        ("ignore", options.ignore, settings.ignore),
+    ):
+        sayers = {file.place(name): [] if is_replaced else written, f"--{name}": given}
+        rules = [word for words in sayers.values() for word in words]
+        yield Value(name, rules, " and ".join(who for who, words in sayers.items() if words) or DEFAULT)
+    previews = [("--preview", options.preview or None), (file.place("preview"), settings.preview or None)]
+    yield _first("preview", previews, DEFAULT, default=False)
+    yield _table("severity", settings.severity, file)
+    yield _table("per-file-ignores", settings.per_file_ignores, file)
+
+
+def _others(options: Options, terms: Terms, file: _File) -> Iterator[Value]:
+    settings = file.settings
+    sayers = [("--fail-on", options.fail_on), (file.place("fail-on"), settings.fail_on)]
+    yield _first("fail-on", sayers, DEFAULT, default="warning")
+    yield _table("exclude", settings.exclude, file)
+    yield Value("folders left out", sorted(SKIPPED), "always, and hidden ones")
+    yield _table("policy", [settings.beside(path) for path in settings.policy], file)
+    by = "--baseline" if options.baseline else file.place("baseline") if settings.baseline else "--write-baseline"
+    yield Value("baseline", terms.baseline, by if terms.baseline else "none")
+
+
+def _table(name: str, value: object, file: _File) -> Value:
+    return Value(name, value, file.place(name) if value else DEFAULT)
+
+
+def _of_some_configs(file: _File) -> Iterator[Value]:
+    """What the file says of the configs that a pattern matches."""
+    for entry in file.settings.configs:
+        said = {"stack": entry.stack, **{name.replace("_", "-"): getattr(entry.sources, name) for name in FACTS}}
+        for name, value in said.items():
+            if value is not None:
+                yield Value(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))
+
+
+def _why_off(rule: Rule, path: str, options: Options, file: _File) -> str:
+    settings = file.settings
+    place = relative(path or os.curdir, settings.directory)
+    of_path = [
+        word for pattern, words in settings.per_file_ignores.items() if matches(place, pattern) for word in words
+    ]
+    if _names(of_path, rule):
+        return f"left out for this path, {file.place('per-file-ignores')}"
+    if _names(options.ignore, rule):
+        return "--ignore"
+    if options.select is None and _names(settings.ignore, rule):
+        return f"ignored, {file.place('ignore')}"
+    selected = settings.select if options.select is None else options.select
+    if rule.preview is not None and not (options.preview or settings.preview):
+        return f"in preview since {rule.preview}"
+    return "not selected" if selected is not None else "off by default"
+
+
+def _names(words: Iterable[str], rule: Rule) -> bool:
+    return any(rule in rules_of(word) for word in words)
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+
+
+def _lines(one: _Shown, terminal: Terminal) -> Iterator[str]:
+    yield terminal.paint(shown_path(one.path), STRONG)
+    yield f"settings: {visible(one.file) if one.file else 'no file'}"
+    texts = [visible(f"{value.name} = {_text(value.value)}") for value in one.values]
+    width = max(width_of(text) for text in texts if width_of(text) <= WIDEST)
+    for text, value in zip(texts, one.values, strict=True):
+        first, *rest = wrap(text, terminal.width, taken=2, indent=6)
+        source = terminal.paint(visible(value.source), QUIET)
+        if rest or width_of(text) > width:  # beside a long value there is no room
+            yield from (f"  {first}", *rest, f"{' ' * (width + 4)}{source}")
+        else:
+            yield f"  {text}{' ' * (width - width_of(text))}  {source}"
+    yield f"rules: {len(one.on)} on, {len(one.off)} off"
+    reasons: dict[str, list[str]] = {}
+    for rule, why in one.off:
+        reasons.setdefault(why, []).append(rule.code)
+    for why, codes in reasons.items():
+        first, *rest = wrap(f"off: {' '.join(codes)}", terminal.width, taken=2, indent=7)
+        yield from (f"  {first}", *rest)
+        yield f"{' ' * 7}{terminal.paint(visible(why), QUIET)}"
+
+
+def _text(value: object) -> str:
+    return "?" if value is None else dumps(value, ensure_ascii=False, default=str)
+
+
+def _as_json(all_shown: list[_Shown]) -> str:
+    described: Json = {
+        "version": VERSION,
+        "tool": {"name": "ds-lint", "version": __version__},
+        "settings": [
+            {
+                "path": one.path,
+                "file": one.file,
+                "values": [value._asdict() for value in one.values],
+                "rules": {
+                    "on": [rule.code for rule in one.on],
+                    "off": [{"code": rule.code, "name": rule.name, "why": why} for rule, why in one.off],
+                },
+            }
+            for one in all_shown
+        ],
+    }
+    return dumps(described, indent=2) + "\n"
