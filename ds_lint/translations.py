@@ -29,7 +29,6 @@ LANGUAGES = ("zh", "ko")
 ROW = "<!-- row -->"
 _FENCED = r"^```[^\n]*\n.*?^```$"
 _EXAMPLE = re.compile(rf"{_FENCED}(?:\n+{_FENCED})*", re.DOTALL | re.MULTILINE)
-_ROW = re.compile(r"(?<=^\|---\|---\|---\|\n)\|.*\|$", re.MULTILINE)
 
 
 def path(rule: Rule, language: str) -> str:
@@ -60,9 +59,11 @@ def outline(english: str) -> tuple[str, dict[str, str]]:
     """An English page with placeholders for what translations take from it, and what each of them stands for."""
     kept: dict[str, str] = {}
 
-    def keep(placeholder: str, original: str) -> str:
-        kept[placeholder] = original
+    def keep(found: re.Match[str]) -> str:
+        placeholder = f"<!-- example {len(kept) + 1} -->"
+        kept[placeholder] = found[0]
         return placeholder
 
-    text = _EXAMPLE.sub(lambda found: keep(f"<!-- example {len(kept) + 1} -->", found[0]), english)
-    return _ROW.sub(lambda found: keep(ROW, found[0]), text, count=1), kept
+    before, table, after = _EXAMPLE.sub(keep, english).partition(pages.TABLE)
+    kept[ROW], end, rest = after.partition("\n")
+    return f"{before}{table}{ROW}{end}{rest}", kept
