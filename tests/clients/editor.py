@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,6 +47,13 @@ def shown(heading: str, language: str) -> list[str]:
     text = GUIDE.read_text(encoding="utf-8")
     section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(rf"^```{language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+
+
+def _environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:  # it has ended, or is somebody else's
+        return b""
 
 
 class Workplace:
@@ -100,7 +108,18 @@ class Workplace:
                 raise
         text = output.decode(errors="replace")
         assert process.returncode == 0, text
+        assert not self._left_running()
         return text
+
+    def _left_running(self) -> list[int]:
+        """The processes of the editor and of its servers that are still there after some time to end."""
+        mark = f"HOME={self.home}\0".encode()
+        for _ in range(100):
+            left = [int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in _environment(path)]
+            if not left:
+                break
+            time.sleep(0.05)
+        return left
 
     def answers(self) -> dict[str, object]:
         """What the script that ran in the editor found out."""

@@ -22,10 +22,11 @@ def workplace(tmp_path):
 def neovim(workplace, program):
     """Runs a scenario in Neovim, and returns what it answered."""
     binary = program("nvim")
-    for_newer, for_older, command = shown("Neovim", "lua")
+    _, for_older, command = shown("Neovim", "lua")
 
-    def run(scenario):
-        (workplace.home / "init.lua").write_text(for_older + command, encoding="utf-8")
+    def run(scenario, settings=""):
+        configuration = for_older.replace('name = "ds-lint",', f'name = "ds-lint", {settings}') + command
+        (workplace.home / "init.lua").write_text(configuration, encoding="utf-8")
         script = workplace.home / "scenario.lua"
         script.write_text(f"function scenario()\n{scenario}\nend\nvim.cmd('luafile {DRIVER}')\n", encoding="utf-8")
         init = str(workplace.home / "init.lua")
@@ -100,7 +101,10 @@ def test_findings_follow_what_is_typed(workplace, neovim):
     [
         ('"gradient_cl|": 1.0', '"gradient_clipping": 1.0'),
         ('"gradient_cl|"', '"gradient_clipping"'),
-        ('"zero_optimization": {"stage": 2, "overl|": true}', '"zero_optimization": {"stage": 2, "overlap_comm": true}'),
+        (
+            '"zero_optimization": {"stage": 2, "overl|": true}',
+            '"zero_optimization": {"stage": 2, "overlap_comm": true}',
+        ),
         ('"tensorboard": {"job_name": "🚀", "output_p|": ""}', '"tensorboard": {"job_name": "🚀", "output_path": ""}'),
         ('"scheduler": {"type": "WarmupDec|"}', '"scheduler": {"type": "WarmupDecayLR"}'),
         ('"fp16": {"enabled": tru|}', '"fp16": {"enabled": true}'),
@@ -166,6 +170,19 @@ def test_settings_count_as_soon_as_they_are_written(workplace, neovim):
         vim.cmd("write")  -- this release tells no server which files have changed
         wait_for("no diagnostics", function() return #vim.diagnostic.get(0) == 0 end)
     """)
+
+
+def test_the_editor_may_say_who_loads_a_config(workplace, neovim):
+    workplace.write(
+        "ds_config.json", '{"train_batch_size": 8, "optimizer": {"type": "Adam"}, "bf16": {"enabled": "auto"}}'
+    )
+    scenario = """
+        open("ds_config.json")
+        pause(500)
+        answer("found", vim.tbl_map(function(one) return one.message end, vim.diagnostic.get(0)))
+    """
+    (settings,) = shown("Settings", "lua")
+    assert any('nobody fills "auto" at `bf16.enabled`' in message for message in neovim(scenario, settings)["found"])
 
 
 def test_what_is_shown_for_newer_releases_is_a_configuration(workplace, program):

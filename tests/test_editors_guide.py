@@ -1,0 +1,36 @@
+"""What docs/editors.md shows for editors that the tests do not run is at least well-formed, and names the server."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+GUIDE = (Path(__file__).parent.parent / "docs" / "editors.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def test_helix_starts_the_server_beside_the_one_for_json():
+    tomllib = pytest.importorskip("tomllib")
+    (shown,) = map(tomllib.loads, blocks("toml"))
+    (name,) = shown["language-server"]
+    assert shown["language-server"][name] == {"command": "ds-lint", "args": ["lsp"]}
+    assert name in shown["language"][0]["language-servers"]
+
+
+def test_coc_and_sublime_text_start_the_server():
+    coc, sublime = map(json.loads, blocks("json"))
+    assert coc["languageserver"]["ds-lint"]["args"] == ["lsp"]
+    assert sublime["clients"]["ds-lint"]["command"] == ["ds-lint", "lsp"]
+
+
+def test_every_setting_of_the_server_is_told():
+    configuration = pytest.importorskip("ds_lint.lsp.configuration")
+    table = GUIDE.split("\n## Settings\n")[1]
+    told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert told == set(configuration.NAMES)
