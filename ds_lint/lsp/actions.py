@@ -5,6 +5,7 @@ What a fix does is tried before it is offered, as ``--fix`` tries it: the findin
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from lsprotocol import types
 from ds_lint import layout
 from ds_lint.finding import Edit
 from ds_lint.fix import SAFE, edited, fix_one
+from ds_lint.lsp import known
 from ds_lint.lsp.diagnostics import diagnostic
 from ds_lint.source import json as json_source
 from ds_lint.tree import Span
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FIX_ALL = "source.fixAll.ds-lint"
 KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll, FIX_ALL)
 _WITH_COMMENTS = ("jsonc", "json5", "hjson")  # languages
+_MOST = 50  # findings whose fixes are tried
 _MOST_LINES = 20_000  # to compare one by one
 
 
@@ -50,12 +53,9 @@ def _wants(context: types.CodeActionContext, kind: str, *, by_default: bool) -> 
 
 
 def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range) -> Iterator[types.CodeAction]:
-    start, end = opened.lines.span(place)
-    here = [
-        (number, finding)
-        for number, finding in enumerate(judgement.report.findings)
-        if finding.span.start <= end and start <= finding.span.end
-    ]
+    start, end = judgement.lines.span(place)
+    numbered = enumerate(judgement.report.findings)
+    here = [one for one in numbered if one[1].span.start <= end and start <= one[1].span.end][:_MOST]
     suppressions = []
     for number, finding in here:
         found = diagnostic(finding, judgement, opened.uri, number)
@@ -66,7 +66,7 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=[found],
                 is_preferred=is_safe or None,
-                edit=_edit(opened, text),
+                edit=_edit(opened.uri, judgement, text),
             )
         if (text := _suppressed(opened, judgement, finding)) is not None:
             suppressions.append(
@@ -74,7 +74,7 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
                     title=f"Ignore {finding.name} here",
                     kind=types.CodeActionKind.QuickFix,
                     diagnostics=[found],
-                    edit=_edit(opened, text),
+                    edit=_edit(opened.uri, judgement, text),
                 )
             )
     if sum(one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings) > 1 and any(
@@ -95,41 +95,44 @@ def _fixed(judgement: Judgement, finding: Finding) -> str | None:
 
 def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> types.CodeAction | None:
     """What ``ds-lint check --fix`` does to the text; None where that is nothing."""
-    report = judgement.terms.fixed(opened.document, SAFE)
+    report = judgement.terms.fixed(judgement.report.document, SAFE)
     if not report.fixed:
         return None
     number = len(report.fixed)
     return types.CodeAction(
         title=f"Fix all that is safe to fix ({number} finding{'s' if number > 1 else ''})",
         kind=kind,
-        edit=_edit(opened, report.document.text),
+        edit=_edit(opened.uri, judgement, report.document.text),
     )
 
 
 def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
     """The text with a comment that holds a finding back; None where the language or who loads the file has none."""
-    if judgement.report.stack != "deepspeed":
+    if judgement.report.stack != "deepspeed" or known.oldest(judgement.terms).reads_json:
         return None
-    if opened.language not in _WITH_COMMENTS and not any(issue.kind == "comment" for issue in opened.document.issues):
+    has_comments = any(issue.kind == "comment" for issue in judgement.report.document.issues)
+    if opened.language not in _WITH_COMMENTS and not has_comments:
         return None
-    text = opened.text
+    text = judgement.lines.text
     start = layout.line_start(text, finding.span.start)
     indent = text[start : layout.after_blanks(text, start)]
     newline = layout.line_break(text, start) or ("\r\n" if "\r\n" in text else "\n")
     comment = f"{indent}// ds-lint: ignore[{finding.name}]{newline}"
     changed = edited(text, [Edit(Span(start, start), comment)])
     terms = judgement.terms
-    before = {(one.code, one.key) for one in terms.judge(opened.document, terms.rules).findings}
-    after = [(one.code, one.key) for one in terms.judge(json_source.read(changed, opened.path), terms.rules).findings]
-    if (finding.code, finding.key) in after or not before.issuperset(after):
-        return None
-    return changed
+    before = Counter((one.code, one.key) for one in terms.judge(judgement.report.document, terms.rules).findings)
+    after = Counter(
+        (one.code, one.key) for one in terms.judge(json_source.read(changed, opened.path), terms.rules).findings
+    )
+    held_back = (finding.code, finding.key)
+    return changed if after <= before and after[held_back] < before[held_back] else None
 
 
-def _edit(opened: OpenDocument, after: str) -> types.WorkspaceEdit:
-    """The edits that make another text of the open one, for this version of it."""
-    edits = [types.TextEdit(opened.lines.range(edit.span), edit.text) for edit in differences(opened.text, after)]
-    return types.WorkspaceEdit(changes={opened.uri: edits})
+def _edit(uri: str, judgement: Judgement, after: str) -> types.WorkspaceEdit:
+    """The edits that make another text of the one that was judged."""
+    lines = judgement.lines
+    edits = [types.TextEdit(lines.range(edit.span), edit.text) for edit in differences(lines.text, after)]
+    return types.WorkspaceEdit(changes={uri: edits})
 
 
 def differences(before: str, after: str) -> list[Edit]:

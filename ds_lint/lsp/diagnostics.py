@@ -10,6 +10,7 @@ from pygls.uris import from_fs_path
 
 from ds_lint.lsp.positions import Lines
 from ds_lint.output.report import page_url
+from ds_lint.tree import Span
 
 if TYPE_CHECKING:
     from ds_lint.finding import Finding, Related
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.output.report import FileReport
 
 SOURCE = "ds-lint"
+MOST = 1_000  # findings of one text that are sent
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
@@ -27,8 +29,14 @@ _DEPRECATED = "deprecated-key"
 
 
 def diagnostics(judgement: Judgement, uri: str) -> list[types.Diagnostic]:
-    """The findings of a judgement, in its order."""
-    return [diagnostic(finding, judgement, uri, number) for number, finding in enumerate(judgement.report.findings)]
+    """The findings of a judgement, in its order; of a text with thousands the first, and how many there are."""
+    findings = judgement.report.findings
+    shown = [diagnostic(finding, judgement, uri, number) for number, finding in enumerate(findings[:MOST])]
+    if len(findings) > MOST:
+        message = f"{len(findings)} findings, of which an editor is shown {MOST}; ds-lint check has all"
+        opening = judgement.lines.range(Span(0, 1))
+        shown.append(types.Diagnostic(opening, message, types.DiagnosticSeverity.Warning, source=SOURCE))
+    return shown
 
 
 def diagnostic(finding: Finding, judgement: Judgement, uri: str, number: int) -> types.Diagnostic:

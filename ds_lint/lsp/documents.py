@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ds_lint.terms import Terms
 
 LARGE = 100_000  # characters: from here on a judgement is made beside the loop that answers
-HUGE = 2_000_000  # from here on nothing is answered but what was judged
+MANY = 50  # findings: from here on their fixes are tried beside the loop, too
+HUGE = 500_000  # from here on nothing is answered but what was judged
 
 
 class Judgement:
@@ -42,7 +43,7 @@ class OpenDocument:
         self.lines = Lines(item.text, encoding)
         self.is_config = False  # recognised; it stays one while it is open
         self.judgement: Judgement | None = None
-        self.seconds = 0.0  # that the last judgement took
+        self.next_time = 0.0  # before which it is not judged again, on the clock of ``time.monotonic``
         self._document: Document | None = None
 
     @property

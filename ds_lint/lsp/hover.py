@@ -79,12 +79,11 @@ def _meant(path: KeyPath, knowledge: Knowledge) -> str:
         return ""
     from ds_lint.suggest import meant
 
+    unknown = f"`{path[-1]}` is no key of DeepSpeed {knowledge.deepspeed}"
+    if (since := knowledge.next_release_of(path)) is not None:
+        return f"{unknown}; it came with {since}."
     key, _ = meant(path[-1], section, knowledge)
-    if key is None:
-        return ""
-    return f"`{path[-1]}` is no key of DeepSpeed {knowledge.deepspeed}. Is this meant?\n\n" + entry_in_markdown(
-        key.path, knowledge
-    )
+    return f"{unknown}. Is this meant?\n\n{entry_in_markdown(key.path, knowledge)}" if key is not None else ""
 
 
 def _finding(finding: Finding) -> str:

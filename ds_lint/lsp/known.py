@@ -26,6 +26,12 @@ def knowledge(terms: Terms) -> Knowledge:
     return _knowledge(newest.deepspeed, newest.transformers, newest.accelerate)
 
 
+def oldest(terms: Terms) -> Knowledge:
+    """The same for the oldest releases that its project may use."""
+    target = terms.choice.oldest
+    return _knowledge(target.deepspeed, target.transformers, target.accelerate)
+
+
 @lru_cache(maxsize=8)
 def _knowledge(deepspeed: str | None, transformers: str | None, accelerate: str | None) -> Knowledge:
     return Knowledge(Target(deepspeed, transformers, accelerate))

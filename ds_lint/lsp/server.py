@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import time
@@ -17,10 +18,10 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
 
-from ds_lint import __version__, pages
+from ds_lint import __version__, linting, pages
 from ds_lint.engine import every_rule
 from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links, recognition
-from ds_lint.lsp.documents import HUGE, LARGE, OpenDocuments
+from ds_lint.lsp.documents import HUGE, LARGE, MANY, OpenDocuments
 from ds_lint.lsp.judging import judged
 from ds_lint.lsp.project import UNUSABLE, Project
 from ds_lint.lsp.target import target_of
@@ -31,12 +32,17 @@ from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
 from ds_lint.targets.files import PATTERNS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from ds_lint.lsp.documents import Judgement, OpenDocument
     from ds_lint.terms import Terms
 
+    Result = TypeVar("Result")
+
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
-_LONGEST_WAIT = 1.0  # seconds without an edit before a text that takes long to judge is judged
+_LONGEST_REST = 1.0  # seconds between two judgements of a text that takes long
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
 
@@ -102,6 +108,7 @@ class Server(LanguageServer):
     def judge_all(self, *, anew: bool = True) -> None:
         """Judge every text again, because something else than the text has changed."""
         for opened in self.documents:
+            opened.judgement = None
             self._judge_soon(opened, anew=anew)
 
     def terms(self, opened: OpenDocument, *, anew: bool = False) -> Terms:
@@ -115,6 +122,10 @@ class Server(LanguageServer):
             self._judge(opened)
         return opened.current
 
+    def aside(self, act: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Do what takes long beside the loop that answers."""
+        return asyncio.get_running_loop().run_in_executor(self._aside, act)
+
     def config_at(self, uri: str) -> OpenDocument | None:
         """The open text at an address, if it is a config that is to be judged."""
         opened = self.documents.get(uri)
@@ -123,9 +134,9 @@ class Server(LanguageServer):
         return opened
 
     def _judge_soon(self, opened: OpenDocument, *, anew: bool = False) -> None:
-        """Judge a text once nothing has come for as long as that takes, so that fast typing never waits."""
+        """Judge a text at once, but no more often than leaves as much time for everything else."""
         self._stop_waiting(opened.uri)
-        wait = min(opened.seconds, _LONGEST_WAIT)
+        wait = max(0.0, opened.next_time - time.monotonic())
         loop = asyncio.get_running_loop()
         self._waiting[opened.uri] = loop.call_later(wait, partial(self._judge, opened, anew=anew))
 
@@ -140,30 +151,30 @@ class Server(LanguageServer):
         if len(opened.text) > LARGE:
             self._judge_aside(opened, anew=anew)
             return
-        begun = time.perf_counter()
+        begun = time.monotonic()
         try:
             if self._is_config(opened, anew=anew):
                 self._take(opened, self._judged(opened))
         except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
             self.report_server_error(error, type(error))
-        opened.seconds = time.perf_counter() - begun
+        _let_rest(opened, begun)
 
     def _judge_aside(self, opened: OpenDocument, *, anew: bool) -> None:
         """The same beside the loop that answers; what comes too late is dropped."""
-        lines, begun, loop = opened.lines, time.perf_counter(), asyncio.get_running_loop()
+        lines, begun = opened.lines, time.monotonic()
 
         def judge() -> Judgement | None:
             return self._judged(opened) if opened.lines is lines and self._is_config(opened, anew=anew) else None
 
         def done(future: asyncio.Future[Judgement | None]) -> None:
-            opened.seconds = time.perf_counter() - begun
+            _let_rest(opened, begun)
             error = future.exception()
             if error is not None:
                 self.report_server_error(error, type(error))
             elif opened.lines is lines and self.documents.get(opened.uri) is opened:
                 self._take(opened, future.result())
 
-        loop.run_in_executor(self._aside, judge).add_done_callback(done)
+        self.aside(judge).add_done_callback(done)
 
     def _judged(self, opened: OpenDocument) -> Judgement:
         terms = self.terms(opened)
@@ -182,7 +193,8 @@ class Server(LanguageServer):
         """Whether a text is a config that nobody has excluded; one stays a config while it is open."""
         terms = self.terms(opened, anew=anew)
         if self._project(opened).wishes().excludes(opened.path):
-            if opened.judgement is not None:
+            if opened.is_config:
+                opened.is_config = False
                 self._take(opened, None)
             return False
         if not opened.is_config:
@@ -230,15 +242,19 @@ class Server(LanguageServer):
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
 
 
+def _let_rest(opened: OpenDocument, begun: float) -> None:
+    """Keep a text from being judged again for as long as it took; what is typed meanwhile is judged together."""
+    now = time.monotonic()
+    opened.next_time = now + min(now - begun, _LONGEST_REST)
+
+
 server = Server()
 
 
 def serve() -> int:
     """Answer one client on standard input and output until it says that it goes; the exit status."""
     gc.enable()
-    every_rule()  # before any thread asks for rules
-    gc.collect()
-    gc.freeze()  # what is loaded by now stays: the collector need not look at it again
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # what a client should know goes to its log
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         sys.stdout = sys.stderr  # whatever else is printed must not come between the answers
         server.start_io(sys.stdin.buffer, answers)
@@ -267,8 +283,17 @@ def _watch(ls: Server, process: int) -> None:
     asyncio.get_running_loop().call_later(_WATCH_PARENT, _watch, ls, process)
 
 
+def _warm_up() -> None:
+    """Load what every text needs, all rules before any thread asks for them; it stays, which spares the collector."""
+    every_rule()
+    linting.lint_bytes(b'{"zero_optimization": {"stag": 3,}}', "")
+    gc.collect()
+    gc.freeze()
+
+
 @server.feature(types.INITIALIZED)
 async def _initialized(ls: Server, _params: types.InitializedParams) -> None:
+    _warm_up()
     workspace = ls.client_capabilities.workspace
     if workspace is None:
         return
@@ -346,12 +371,16 @@ def _resolve(ls: Server, item: types.CompletionItem) -> types.CompletionItem:
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[*actions.KINDS]))
-def _code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     opened = ls.config_at(params.text_document.uri)
     judgement = ls.current(opened) if opened is not None else None
     if opened is None or judgement is None:
         return []
-    return actions.actions(opened, judgement, params.context, params.range)
+    find_actions = partial(actions.actions, opened, judgement, params.context, params.range)
+    if len(judgement.report.findings) <= MANY and len(opened.text) <= LARGE:
+        return find_actions()
+    found = await ls.aside(find_actions)
+    return found if opened.current is judgement else []  # typed at meanwhile: the places are others
 
 
 @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)

@@ -30,6 +30,7 @@ def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -
             for library in LIBRARIES
         },
         "settings": terms.settings.path or None,
+        "notes": list(choice.notes),
     }
     if judgement is not None:
         report = judgement.report

@@ -117,21 +117,27 @@ class Client:
     def diagnostics(self, name):
         """The diagnostics of the newest version of a text, waited for."""
         while True:
-            message = self._next()
-            if message.get("method") == "textDocument/publishDiagnostics":
+            for message in self.notifications:
                 params = message["params"]
-                if params["uri"] == self.uri(name) and params.get("version") == self._versions[name]:
-                    return params["diagnostics"]
+                if message["method"] == "textDocument/publishDiagnostics" and params["uri"] == self.uri(name):
+                    self.notifications.remove(message)
+                    if params.get("version") == self._versions[name]:
+                        return params["diagnostics"]
+                    break
+            else:
+                self._next()
 
-    def silence(self, name):
-        """Whether nothing was published about a text by the time that a later request is answered."""
+    def close(self, name):
+        del self._versions[name]
+        self.notify("textDocument/didClose", textDocument={"uri": self.uri(name)})
+
+    def move(self, folder):
+        """Go on in another folder, as if nothing had been."""
+        for name in list(self._versions):
+            self.close(name)
+        self.request("ds-lint/target", uri="")
         self.notifications.clear()
-        self.at("textDocument/hover", name, 0, 0)
-        self.request("ds-lint/target", uri=self.uri(name))
-        return not any(
-            message["method"] == "textDocument/publishDiagnostics" and message["params"]["uri"] == self.uri(name)
-            for message in self.notifications
-        )
+        self.folder = folder
 
     def at(self, method, name, line, character, **more):
         """The answer to a request about a position."""
@@ -152,14 +158,22 @@ class Client:
         return self.process.wait(WAIT)
 
 
-@pytest.fixture
-def client(tmp_path):
-    """A client whose server is initialized, in the folder of the test."""
-    (tmp_path / ".git").mkdir()
-    with_server = Client(tmp_path).initialize()
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """A client whose server is initialized, for all tests that do not end it."""
+    with_server = Client(tmp_path_factory.mktemp("root")).initialize()
     yield with_server
     with_server.process.kill()
     with_server.process.wait()
+
+
+@pytest.fixture
+def client(shared, tmp_path):
+    """The shared client, in the folder of the test."""
+    (tmp_path / ".git").mkdir()
+    shared.move(tmp_path)
+    yield shared
+    shared.notify("workspace/didChangeConfiguration", settings={"ds-lint": {}})
 
 
 @pytest.fixture

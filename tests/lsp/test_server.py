@@ -20,11 +20,12 @@ def test_an_open_config_gets_diagnostics(client):
     assert not [one for one in client.diagnostics("ds_config.json") if one["code"] == "DS101"]
 
 
-def test_the_server_ends_when_it_is_told_to(client):
-    assert client.end() == 0
+def test_the_server_ends_when_it_is_told_to(start):
+    assert start().initialize().end() == 0
 
 
-def test_the_server_ends_with_its_client(client):
+def test_the_server_ends_with_its_client(start):
+    client = start().initialize()
     client.process.stdin.close()
     assert client.process.wait(10) == 1
 

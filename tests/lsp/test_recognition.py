@@ -1,0 +1,69 @@
+"""Which open texts are judged."""
+
+from __future__ import annotations
+
+import pytest
+
+KEY = '{"zero_optimization": {"stage": 9}}'
+
+
+def is_judged(client, name, text, language="json"):
+    client.open(name, text, language)
+    return client.request("ds-lint/target", uri=client.uri(name))["config"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("anything.json", KEY),
+        ("anything.txt", KEY.replace("json", "")),
+        ("untitled:Untitled-1", KEY),
+        ("ds_config.json", ""),
+        ("ds_config_zero3.json", "{}"),
+        ("my-deepspeed.json", '{"gr'),
+        ("zero2_offload.json", '{"optimizer": {"type": "AdamW"}}'),
+        ("ds_config.json", '{"gradient_cliping": 1.0}'),
+    ],
+)
+def test_configs_are_known_by_content_or_by_name(client, name, text):
+    assert is_judged(client, name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("package.json", '{"name": "deepspeed", "optimizer": 1}', "json"),
+        ("package.json", "{}", "json"),
+        ("deepspeed.json", '{"name": "x", "dependencies": {}}', "json"),
+        ("deepspeed_accelerate.json", '{"compute_environment": "LOCAL_MACHINE"}', "json"),
+        ("ds_config.json", "[1, 2]", "json"),
+        ("zero3.py", "config = " + KEY, "python"),
+        ("README.md", KEY, "markdown"),
+        ("tokenizer.json", '{"zero": 0}', "json"),
+    ],
+)
+def test_other_texts_are_left_alone(client, name, text, language):
+    assert not is_judged(client, name, text, language)
+    assert client.at("textDocument/completion", name, 0, 1) is None
+
+
+def test_what_was_recognised_stays_a_config_while_it_is_open(client):
+    assert is_judged(client, "a.json", KEY)
+    client.diagnostics("a.json")
+    client.change("a.json", '{"ze')
+    assert client.diagnostics("a.json")
+    client.close("a.json")
+    assert not is_judged(client, "a.json", '{"ze')
+
+
+def test_the_settings_may_name_a_config(client, tmp_path):
+    one, many = '[[configs]]\npath = "runs/big"\n', '[[configs]]\npath = "**/*.json"\nstack = "trainer"\n'
+    (tmp_path / "ds-lint.toml").write_text(one + many)
+    assert is_judged(client, "runs/big", '{"name": 1}', "plaintext")
+    assert not is_judged(client, "runs/other.json", '{"name": 1}')  # a pattern says how, not what
+
+
+def test_excluded_files_are_left_alone(client, tmp_path):
+    (tmp_path / "ds-lint.toml").write_text('exclude = ["third_party"]\n')
+    assert not is_judged(client, "third_party/zero/ds_config.json", KEY)
+    assert is_judged(client, "ours/ds_config.json", KEY)
