@@ -117,6 +117,8 @@ def _hash(line: str) -> str:
 
 def _accept(rule: Rule, language: str) -> None:
     path = Path(translations.path(rule, language))
+    if not path.exists():
+        raise SystemExit(f"there is no {path}")
     _, _, text = path.read_text(encoding="utf-8").partition("\n")
     path.write_text(f"{first_line(rule)}\n{text}", encoding="utf-8", newline="\n")
 
@@ -125,7 +127,12 @@ def main() -> int:
     """Report, or do what one of the options says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accept", nargs="+", type=by_code, default=[], metavar="CODE")
-    parser.add_argument("--lang", choices=LANGUAGES, action="append", help="for --accept; all where it is not given")
+    parser.add_argument(
+        "--lang",
+        choices=LANGUAGES,
+        action="append",
+        help="for --accept; every language of the page where it is not given",
+    )
     parser.add_argument("--outline", type=by_code, metavar="CODE")
     parser.add_argument("--index", action="store_true")
     options = parser.parse_args()
@@ -133,7 +140,7 @@ def main() -> int:
         sys.stdout.write(translations.outline(pages.page(options.outline))[0])
         return 0
     for rule in options.accept:
-        for language in options.lang or LANGUAGES:
+        for language in options.lang or [one for one in LANGUAGES if rule in translated(one)]:
             _accept(rule, language)
     if options.index:
         for language in LANGUAGES:
@@ -147,7 +154,10 @@ def _report() -> int:
         *(found for rule in every_rule() for language in LANGUAGES if (found := behind(rule, language))),
     ]
     sys.stdout.write("".join(f"{one}\n" for one in wrong))
-    sys.stdout.write(", ".join(f"{language}: {len(translated(language))} rules" for language in LANGUAGES) + "\n")
+    for language in LANGUAGES:
+        more = [rule.code for rule in translated(language) if rule.code not in chosen()]
+        beyond = f", {', '.join(more)} beyond those that tools.top_rules names" if more else ""
+        sys.stdout.write(f"{language}: {len(translated(language))} rules{beyond}\n")
     return 1 if wrong else 0
 
 
