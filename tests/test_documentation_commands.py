@@ -27,6 +27,7 @@ from tools.documents import (
 # Everything that is not run, with the reason that its block gives. It is to stay short.
 NOT_RUN = {
     "README.md": ["runs these tests"],
+    "docs/ci.md": ["needs a container engine"],
     "docs/agreement.md": ["trains for half an hour"],
     "docs/smoke.md": ["a folder of your own", "measures for minutes"],
 }
