@@ -448,7 +448,9 @@ def test_help_names_the_commands(run):
         assert f"\n    {command} " in result.stdout
 
 
-@pytest.mark.parametrize("command", ["", "check", "upgrade", "effective", "explain", "rules", "schema", "init"])
+@pytest.mark.parametrize(
+    "command", ["", "check", "upgrade", "effective", "explain", "rules", "schema", "init", "completion"]
+)
 def test_help_fits_a_terminal(run, command):
     lines = run(*command.split(), "--help", COLUMNS="80").stdout.splitlines()
     assert [line for line in lines if len(line) > 80] == []

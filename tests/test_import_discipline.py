@@ -33,7 +33,7 @@ TRAINING = {"accelerate", "deepspeed", "torch", "transformers"}
 LAYERS = (
     ("cli", "__main__"),
     ("commands", "callback", "lsp"),
-    ("wishes", "terms", "options"),
+    ("wishes", "terms", "options", "shells"),
     ("judging", "ranges", "fix", "smoke"),
     ("settings",),
     ("selection",),

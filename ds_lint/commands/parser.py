@@ -20,6 +20,7 @@ from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.translations import LANGUAGES
 
+SHELLS = ("bash", "zsh", "fish")
 COUNTED_IN = ("full", "concise", "json")  # formats of --statistics
 
 _EPILOG = """\
@@ -95,6 +96,7 @@ def command_line() -> Parser:
     _add_schema(commands)
     _add_init(commands)
     _add_lsp(commands)
+    _add_completion(commands, parser)
     return parser
 
 
@@ -398,6 +400,26 @@ def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     lsp.add_argument("--stdio", action="store_true", help="what some editors add; there is no other way")
     lsp.set_defaults(run=_run_lsp)
+
+
+def _add_completion(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes commands in a shell",
+        description="Print a script that lets a shell complete commands, options, rules and keys:\n\n"
+        '  bash   eval "$(ds-lint completion bash)"           in ~/.bashrc\n'
+        '  zsh    eval "$(ds-lint completion zsh)"            in ~/.zshrc, after compinit\n'
+        "  fish   ds-lint completion fish > ~/.config/fish/completions/ds-lint.fish",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    completion.add_argument("shell", choices=SHELLS)
+
+    def run(options: argparse.Namespace) -> int:
+        from ds_lint.commands.completion import completion
+
+        return completion(options.shell, parser)
+
+    completion.set_defaults(run=run)
 
 
 def _run_lsp(_options: argparse.Namespace) -> int:
