@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 
 from ds_lint import __version__, linting
-from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain
+from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
 from ds_lint.effective import differences, effective
 from ds_lint.facts.training import UNKNOWN
-from ds_lint.output.terminal import QUIET, terminal_of
-from ds_lint.output.text import visible
+from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
+from ds_lint.output.text import visible, width_of, wrap
 from ds_lint.spelling import as_json
 from ds_lint.wishes import Wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.config import Config
     from ds_lint.effective import Difference, Value
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     Json = dict[str, object]
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change
-WIDEST = 60  # columns of a value, beyond which its source is not aligned; half of a terminal that has fewer
+WIDEST = 60  # columns of a value in a pipe, beyond which its source is not aligned
+GAP = 3  # columns before the source
+SIGNS = {"- ": REMOVED, "+ ": ADDED}
 
 
 class _Outcome:
@@ -55,8 +57,8 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        sys.stderr.write("".join(f"note: {visible(note)}\n" for note in _notes([outcome, other], wishes)))
+        print_text("".join(f"{line}\n" for line in lines), sys.stdout)
+        _write_notes(_notes([outcome, other], wishes))
     return 1 if different else 0
 
 
@@ -75,21 +77,36 @@ def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
     return _Outcome(config, effective(config, everything=everything), rejected)
 
 
-def _lines(values: list[Value], terminal: Terminal) -> list[str]:
-    texts = [visible(f"{value.key} = {_shown(value)}") for value in values]
-    widest = WIDEST if terminal.width is None else min(WIDEST, terminal.width // 2)
-    width = max((len(text) for text in texts if len(text) <= widest), default=0)
-    return [
-        f"{text.ljust(width)}   {terminal.paint(visible(value.source), QUIET)}"
-        for text, value in zip(texts, values, strict=True)
-    ]
+def _write_notes(notes: Iterable[str]) -> None:
+    width = terminal_of(sys.stderr).width
+    for note in notes:
+        sys.stderr.write("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n")
+
+
+def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:
+    """A line for each value, with its source beside it, or below it where both do not fit; ``signs`` stand before."""
+    signs = signs or [""] * len(values)
+    texts = [visible(f"{sign}{value.key} = {_shown(value)}") for sign, value in zip(signs, values, strict=True)]
+    sources = [visible(value.source) for value in values]
+    room = terminal.width
+    widest = WIDEST if room is None else room - GAP - min(max(map(width_of, sources), default=0), room // 2)
+    width = max((width_of(text) for text in texts if width_of(text) <= widest), default=0)
+    lines = []
+    for sign, text, source in zip(signs, texts, sources, strict=True):
+        first, *rest = wrap(source, room, taken=width + GAP, indent=width + GAP)
+        if room is not None and width_of(text) > width:
+            shown, rest = [], [" " * (width + GAP) + first, *rest]
+        else:
+            shown = [" " * (width - width_of(text) + GAP) + terminal.paint(first, QUIET)]
+        lines.append((terminal.paint(text, SIGNS[sign]) if sign else text) + "".join(shown))
+        lines += [terminal.paint(line, QUIET) for line in rest]
+    return lines
 
 
 def _against(different: list[Difference], terminal: Terminal) -> list[str]:
     """Two lines for each key, as a diff has them; one for a key that only one config has."""
-    signed = [(sign, value) for each in different for sign, value in (("-", each.one), ("+", each.other)) if value]
-    lines = _lines([value for _, value in signed], terminal)
-    return [f"{sign} {line}" for (sign, _), line in zip(signed, lines, strict=True)]
+    signed = [(sign, value) for each in different for sign, value in (("- ", each.one), ("+ ", each.other)) if value]
+    return _lines([value for _, value in signed], terminal, [sign for sign, _ in signed])
 
 
 def _shown(value: Value) -> str:

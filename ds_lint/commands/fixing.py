@@ -11,7 +11,8 @@ from tempfile import mkstemp
 
 from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text
 from ds_lint.fix import ALL, SAFE
-from ds_lint.output.text import counted
+from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
+from ds_lint.output.text import counted, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.options import Options
     from ds_lint.output.report import FileReport
+    from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.terms import Terms
     from ds_lint.wishes import Wishes
@@ -47,7 +49,7 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
         number += len(report.fixed or ())
     list_unreadable(unreadable)
     if options.output_file is None:
-        print_text(changes, sys.stdout)
+        print_text(_painted(changes, terminal_of(sys.stdout)), sys.stdout)
     else:
         with open(options.output_file, "w", encoding="utf-8", newline="") as file:
             file.write(changes)
@@ -112,6 +114,21 @@ def _difference(before: Document, after: Document) -> str:
     """A unified diff that ``patch`` takes, carriage returns and a missing end of the last line included."""
     lines = unified_diff(_lines(before.text), _lines(after.text), before.path, after.path)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _painted(changes: str, terminal: Terminal) -> str:
+    """The same in colours, for somebody who looks at it; without them it is a patch, and stays as it is."""
+    if not terminal.colour:
+        return changes
+    styles = {"-": REMOVED, "+": ADDED, "@": STRONG}
+    lines = (line.rstrip("\r\n") for line in _lines(changes))
+    return "".join(
+        f"{terminal.paint(_shown(line), styles[line[0]]) if line[:1] in styles else _shown(line)}\n" for line in lines
+    )
+
+
+def _shown(line: str) -> str:
+    return "\t".join(visible(part) for part in line.split("\t"))
 
 
 def _lines(text: str) -> list[str]:

@@ -120,7 +120,7 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="write the findings there are to the baseline (default: ds-lint-baseline.json), and hold them back",
     )
-    check.add_argument(
+    check.add_argument_group("instead of judging").add_argument(
         "--show-settings",
         action="store_true",
         help="print the settings, releases and rules that count for each PATH, and who says so, and judge nothing",

@@ -218,11 +218,12 @@ def _lines(one: _Shown, terminal: Terminal) -> Iterator[str]:
     width = max(width_of(text) for text in texts if width_of(text) <= WIDEST)
     for text, value in zip(texts, one.values, strict=True):
         first, *rest = wrap(text, terminal.width, taken=2, indent=6)
-        source = terminal.paint(visible(value.source), QUIET)
+        source, *more = wrap(visible(value.source), terminal.width, taken=width + 4, indent=width + 4)
         if rest or width_of(text) > width:  # beside a long value there is no room
-            yield from (f"  {first}", *rest, f"{' ' * (width + 4)}{source}")
+            yield from (f"  {first}", *rest, " " * (width + 4) + terminal.paint(source, QUIET))
         else:
-            yield f"  {text}{' ' * (width - width_of(text))}  {source}"
+            yield f"  {text}{' ' * (width - width_of(text))}  {terminal.paint(source, QUIET)}"
+        yield from (terminal.paint(line, QUIET) for line in more)
     yield f"rules: {len(one.on)} on, {len(one.off)} off"
     reasons: dict[str, list[str]] = {}
     for rule, why in one.off:

@@ -6,7 +6,7 @@ A clean run ends here too, so this module imports nothing that only findings nee
 from __future__ import annotations
 
 from ds_lint.finding import SEVERITIES, STACKS
-from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
+from ds_lint.output.terminal import SEVERITY, STRONG
 from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
         text = _wrapped(f"{subject}: no findings. {judged}", terminal)
         return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
     lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
-    lines.extend(terminal.paint(line, QUIET) for line in _wrapped(judged, terminal).split("\n"))
+    lines.append(_wrapped(judged, terminal))
     if report.can_fix and (hint := _fixable(findings)):
         lines.append(_wrapped(hint, terminal))
     lines.append(_wrapped(_next_step(findings), terminal))

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 USUAL_WIDTH = 80  # of a terminal that does not say
 DIGITS = 4  # of the widest terminal that is believed
 
-# What the colours mean, as the parameters of ANSI's "select graphic rendition".
+# What the colours mean, as the parameters of ANSI's "select graphic rendition". With the palette of a bare xterm, reds,
+# magenta and bright blue can be read on black and on white; yellow, cyan, green and plain blue cannot.
 STRONG = "1"
 QUIET = "2"
-FRAME = "94"  # bright blue: readable on black and on white, which plain blue is not
-SEVERITY = {"error": "1;31", "warning": "1;33", "info": "1;36"}
+FRAME = "94"
+REMOVED, ADDED = "91", "94"  # not red and green, which many people see as one
+SEVERITY = {"error": "1;31", "warning": "1;35", "info": "1;94"}
 
 
 class Terminal:
@@ -57,10 +59,10 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _colour(interactive: bool, environment: Mapping[str, str]) -> bool:
-    """The first that speaks decides: NO_COLOR, FORCE_COLOR (both by any value that is not empty), the terminal."""
+    """The first that speaks decides: NO_COLOR, FORCE_COLOR (both by any value), CLICOLOR_FORCE, the terminal."""
     if environment.get("NO_COLOR"):
         return False
-    if environment.get("FORCE_COLOR"):
+    if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
     return interactive and environment.get("TERM") != "dumb"
 

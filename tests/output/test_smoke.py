@@ -127,7 +127,7 @@ def test_colours_mark_the_outcome_and_the_checks():
     lines = told(runs.failing(), colour=True).split("\n")
     assert lines[0].startswith("\x1b[1;31msmoke: failed\x1b[0m on 2 CPU ranks")
     assert lines[2].startswith("  \x1b[1;31mfail[optimizer-states]\x1b[0m zero_optimizations.stage: every")
-    assert lines[4].startswith("  \x1b[1;33mwarn[clipping]\x1b[0m")
+    assert lines[4].startswith("  \x1b[1;35mwarn[clipping]\x1b[0m")
 
 
 @pytest.mark.parametrize(

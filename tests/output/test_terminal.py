@@ -28,6 +28,8 @@ class Screen(io.StringIO):
         (Screen(), {"TERM": "dumb"}, 80, False),
         (io.StringIO(), {"FORCE_COLOR": "1"}, None, True),
         (io.StringIO(), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, None, False),
+        (io.StringIO(), {"CLICOLOR_FORCE": "1"}, None, True),
+        (io.StringIO(), {"CLICOLOR_FORCE": "0"}, None, False),
         (io.StringIO(), {"COLUMNS": "120"}, 120, False),
         (Screen(), {"COLUMNS": "120"}, 120, True),
         (Screen(), {"COLUMNS": "0"}, 80, True),
