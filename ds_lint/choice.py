@@ -46,10 +46,11 @@ class Choice:
         return Target(*(self.releases[library][0] for library in LIBRARIES))
 
     def __str__(self) -> str:
-        return ", ".join(
-            f"{library} {' to '.join(self.ranges.get(library, self.releases[library][-1:]))} ({self.origins[library]})"
-            for library in LIBRARIES
-        )
+        by_origin: dict[str, list[str]] = {}
+        for library in LIBRARIES:
+            release = " to ".join(self.ranges.get(library, self.releases[library][-1:]))
+            by_origin.setdefault(self.origins[library], []).append(f"{library} {release}")
+        return ", ".join(f"{', '.join(releases)} ({origin})" for origin, releases in by_origin.items())
 
     @property
     def ranges(self) -> dict[str, tuple[str, str]]:
