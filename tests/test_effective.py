@@ -154,5 +154,6 @@ def test_in_a_narrow_terminal_sources_are_not_pushed_out_by_the_longest_value():
     ]
     assert effective._lines(values, Terminal(60)) == [
         "fp16.enabled = true   written, ds.json:3",
-        "zero_optimization.stage3_prefetch_bucket_size = 5   written, ds.json:4",
+        "zero_optimization.stage3_prefetch_bucket_size = 5",
+        "                      written, ds.json:4",
     ]
