@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def _distance(key: Key, section: Key) -> int:
     return len(key.path) - 1 + len(section.path) - 2 * shared
 
 
+@lru_cache(
+    maxsize=100_000
+)  # a range of releases asks it of the same names again and again, and an editor at every edit
 def _likeness(name: str, candidate: str) -> float:
     """1 for the same name in another spelling, else difflib's ratio of the two."""
     plain, plain_candidate = _plain(name), _plain(candidate)

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
@@ -265,7 +266,9 @@ def serve() -> int:
 def _initialize(ls: Server, params: types.InitializeParams) -> None:
     folders = [to_fs_path(folder.uri) for folder in params.workspace_folders or ()]
     root = folders[0] if folders else to_fs_path(params.root_uri) if params.root_uri else params.root_path
-    ls.documents.directory = root or os.getcwd()
+    with suppress(OSError, TypeError):  # paths in messages begin there, and so may a project
+        os.chdir(root)  # type: ignore[arg-type]
+    ls.documents.directory = os.getcwd()
     ls.documents.encoding = str(getattr(encoding := ls.workspace.position_encoding, "value", encoding))
     ls.configure(params.initialization_options)
     if params.process_id is not None and os.name == "posix":

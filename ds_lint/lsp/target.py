@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -46,5 +47,10 @@ def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -
 
 
 def _source(origin: str) -> str:
-    """Who says which release: what is an option of the command line came from the client's settings."""
-    return "the settings of the editor" if origin.startswith("--") else origin
+    """Who says which release; a file by its whole path, so that a client can open it."""
+    if origin.startswith("--"):  # an option of the command line, which the client's settings are taken for
+        return "the settings of the editor"
+    path, colon, line = origin.rpartition(":")
+    if not os.path.isfile(path):
+        path, colon, line = origin, "", ""
+    return f"{os.path.abspath(path)}{colon}{line}" if os.path.isfile(path) else origin

@@ -141,8 +141,8 @@ def test_the_target_says_what_a_status_line_shows(start, tmp_path):
         "uri": client.uri("ds_config.json"),
         "config": True,
         "target": {
-            "deepspeed": {"version": "0.18.9", "oldest": "0.16.0", "source": "requirements.txt:1"},
-            "transformers": {"version": "4.57.6", "oldest": "4.57.6", "source": "requirements.txt:2"},
+            "deepspeed": {"version": "0.18.9", "oldest": "0.16.0", "source": f"{tmp_path}/requirements.txt:1"},
+            "transformers": {"version": "4.57.6", "oldest": "4.57.6", "source": f"{tmp_path}/requirements.txt:2"},
         },
         "settings": None,
         "notes": [],

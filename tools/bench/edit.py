@@ -147,22 +147,17 @@ def main() -> None:
         server = Server(folder)
         clean, broken = _of_size(CLEAN, chosen.size), _of_size({**CLEAN, **MISTAKES}, chosen.size)
         text = Text(server, folder, "ds_clean.json", clean)
-        before = server.cpu_seconds()
-        _line("an edit of a clean config", _times(text.type, chosen.edits), base)
-        after = server.cpu_seconds()
-        if before is not None and after is not None:
-            sys.stdout.write(
-                f"{'  CPU of the server':40} {(after - before) / (chosen.edits + WARM_UP) * 1000:8.2f} ms\n"
-            )
-        _line("hover", _times(lambda: text.ask("textDocument/hover"), chosen.edits), base)
-        _line("completion", _times(lambda: text.ask("textDocument/completion"), chosen.edits), base)
+        bench = Bench(server, chosen.edits, base)
+        bench.run("an edit of a clean config", text.type)
+        bench.run("hover", lambda: text.ask("textDocument/hover"))
+        bench.run("completion", lambda: text.ask("textDocument/completion"))
         text = Text(server, folder, "ds_broken.json", broken)
-        _line(f"an edit with {text.findings} findings", _times(text.type, chosen.edits), base)
+        bench.run(f"an edit with {text.findings} findings", text.type)
         ranged = Path(folder) / "ranged"
         ranged.mkdir()
         (ranged / "requirements.txt").write_text("deepspeed>=0.14,<0.19\n", encoding="utf-8")
         text = Text(server, str(ranged), "ds_broken.json", broken)
-        _line("  the same, for deepspeed>=0.14,<0.19", _times(text.type, chosen.edits), base)
+        bench.run("  the same, for deepspeed>=0.14,<0.19", text.type)
         server.end()
     _line("start, initialize, shutdown", starts, base)
 
@@ -174,14 +169,25 @@ def _of_size(config: dict[str, Any], size: int) -> dict[str, Any]:
     return {**{f"_comment_{place:03}": "x" * 42 for place in range(number)}, **config}
 
 
-def _times(act: Callable[[], None], rounds: int) -> list[float]:
-    for _ in range(WARM_UP):
-        act()
-    times = []
-    for _ in range(rounds):
-        times.append(_timed(act))
-        time.sleep(_PAUSE)
-    return times
+class Bench:
+    """What is measured of one server."""
+
+    def __init__(self, server: Server, rounds: int, base: float) -> None:
+        self._server = server
+        self._rounds = rounds
+        self._base = base
+
+    def run(self, name: str, act: Callable[[], None]) -> None:
+        """Do something again and again, and print what it took."""
+        for _ in range(WARM_UP):
+            act()
+        before, times = self._server.cpu_seconds(), []
+        for _ in range(self._rounds):
+            times.append(_timed(act))
+            time.sleep(_PAUSE)
+        after = self._server.cpu_seconds()
+        cpu = (after - before) / self._rounds if before is not None and after is not None else None
+        _line(name, times, self._base, cpu)
 
 
 def _timed(act: Callable[[], object]) -> float:
@@ -194,10 +200,11 @@ def _bare() -> None:
     subprocess.run([sys.executable, "-c", "pass"], check=True)
 
 
-def _line(name: str, seconds: list[float], base: float) -> None:
+def _line(name: str, seconds: list[float], base: float, cpu: float | None = None) -> None:
     median = statistics.median(seconds)
     p95 = sorted(seconds)[int(len(seconds) * 0.95)]
-    sys.stdout.write(f"{name:40} {median * 1000:8.2f} ms  p95 {p95 * 1000:8.2f} ms  {median / base:6.2f} x\n")
+    more = f"  CPU {cpu * 1000:6.2f} ms" if cpu is not None else ""
+    sys.stdout.write(f"{name:38} {median * 1000:8.2f} ms  p95 {p95 * 1000:8.2f} ms  {median / base:6.2f} x{more}\n")
 
 
 if __name__ == "__main__":
