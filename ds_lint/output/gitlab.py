@@ -10,6 +10,7 @@ from json import dumps
 
 from ds_lint.output import places
 from ds_lint.output.identity import identified
+from ds_lint.output.sentences import told
 from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
@@ -34,11 +35,10 @@ def render(report: Report, _terminal: Terminal) -> str:
 def _issue(root: Root, file: FileReport, finding: Finding, fingerprint: str) -> Json:
     first, _ = file.document.position(finding.span.start)
     last, _ = file.document.position(finding.span.end)
-    held = f" (holds for {finding.held_for})" if finding.releases else ""
     return {
         "type": "issue",
         "check_name": finding.code,
-        "description": visible(f"{finding.message}{held}. {finding.help}".strip()),
+        "description": visible(told(finding)),
         "categories": ["Bug Risk"],
         "severity": SEVERITIES[finding.severity],
         "fingerprint": fingerprint,

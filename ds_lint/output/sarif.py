@@ -15,6 +15,7 @@ from ds_lint.finding import SEVERITIES
 from ds_lint.output import places
 from ds_lint.output.identity import identified
 from ds_lint.output.report import DOCUMENTATION, page_url
+from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
 from ds_lint.pages import first_paragraph, page, severities_and_effects
 
@@ -174,7 +175,7 @@ class Log:
             "ruleId": finding.code,
             "ruleIndex": self.rules[finding.code],
             "level": LEVELS[finding.severity],
-            "message": message(_told(finding)),
+            "message": message(told(finding)),
             "locations": [place],
             "partialFingerprints": {FINGERPRINT: fingerprint},
         }
@@ -216,13 +217,6 @@ class Log:
             "replacements": [_replacement(file.document, edit) for edit in fix.edits],
         }
         return {"description": message(f"{fix.title} ({fix.safety})"), "artifactChanges": [change]}
-
-
-def _told(finding: Finding) -> str:
-    """What is wrong, for which releases, and the way out."""
-    held = f" (holds for {finding.held_for})" if finding.releases else ""
-    confirmed = f" The training run confirms it: {finding.confirmed}." if finding.confirmed else ""
-    return f"{finding.message}{held}.{confirmed} {finding.help}".strip()
 
 
 def _properties(finding: Finding) -> Json:

@@ -226,9 +226,16 @@ def test_what_a_message_quotes_is_no_link_and_no_control_character(result):
     assert result(message='`[1, "\\"]`')["message"]["text"] == '`[1, "\\"]`.'
 
 
-def test_releases_and_runs_are_told(result):
+def test_releases_are_told(result):
     told = result(releases={"deepspeed": [("0.17.1", "0.19.8")]})["message"]["text"]
     assert told == "DeepSpeed knows no such key (holds for deepspeed 0.17.1 to 0.19.8)."
+
+
+def test_what_a_run_confirmed_is_told(run, file, finding):
+    found = finding(Span(0, 1), message="did you mean `b`?", help="Write `b`.")
+    found.confirmed = "nothing has read `a`"
+    (told,) = run(file("{}", found))["results"]
+    assert told["message"]["text"] == "did you mean `b`? The training run confirms it: nothing has read `a`. Write `b`."
 
 
 def test_what_has_no_field_is_a_property(result):
