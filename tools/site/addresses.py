@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 SOURCES = "https://github.com/ds-lint/ds-lint/blob/main/"  # of what is not on the site
 
-_ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+_ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "rules": "rules/index.md"}
+_TRANSLATED = re.compile(r"rules/(\w+)/(README|[^/]+)\.md")
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -22,9 +23,17 @@ def place(path: str) -> str | None:
     folder, _, below = path.partition("/")
     if folder == "docs":
         return below
+    if translated := _TRANSLATED.fullmatch(path):
+        language, name = translated.groups()
+        return f"{language}/index.md" if name == "README" else f"{language}/rules/{name}.md"
     if folder in ("rules", "schemas") and path.endswith((".md", ".schema.json")) and path != "schemas/README.md":
         return path
     return _ELSEWHERE.get(path)
+
+
+def between(page: str, other: str) -> str:
+    """What leads from one page of the site to another."""
+    return posixpath.relpath(other, posixpath.dirname(page) or ".")
 
 
 def relinked(text: str, source: str, page: str) -> str:
@@ -34,7 +43,7 @@ def relinked(text: str, source: str, page: str) -> str:
         path, anchor = found[1], found[2] or ""
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         on_site = place(target)
-        address = SOURCES + target if on_site is None else posixpath.relpath(on_site, posixpath.dirname(page) or ".")
+        address = SOURCES + target if on_site is None else between(page, on_site)
         return f"]({address}{anchor})"
 
     return "".join(part if is_code else _LINK.sub(link, part) for part, is_code in _parts(text))

@@ -18,7 +18,7 @@ from mkdocs.structure.files import File  # noqa: E402 - behind the path of what 
 from ds_lint.engine import every_rule  # noqa: E402
 from ds_lint.knowledge import Knowledge  # noqa: E402
 from tools import documents  # noqa: E402
-from tools.site import addresses, command_line, keys, rules, schemas  # noqa: E402
+from tools.site import addresses, command_line, keys, rules, schemas, translated  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
+SITEMAP = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+{}</urlset>
+"""
 REDIRECT = """\
 <!doctype html>
 <title>{address}</title>
@@ -59,6 +64,13 @@ def _with_generated(nav: list[Any]) -> list[Any]:
                 }
                 for digit, family in rules.FAMILIES.items()
             ]
+        elif below in [f"{language}/index.md" for language in translated.languages()]:
+            language = translated.language_of(below)
+            filled += [
+                {f"{rule.code} {rule.name}": page}
+                for rule in every_rule()
+                if (page := translated.path(rule, language)) is not None
+            ]
         elif below == keys.INDEX:
             filled += [{"top level": f"keys/{keys.TOP}.md"}]
             filled += [{section: f"keys/{section}.md"} for section in keys.sections() if section != keys.TOP]
@@ -70,14 +82,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is made, and what lies elsewhere in the repository."""
     for name, text in _made():
         files.append(File.generated(config, name, content=text))
+    for language in translated.languages():
+        files.append(File.generated(config, f"{language}/sitemap.xml", content=_sitemap(language, files, config)))
     return files
+
+
+def _sitemap(language: str, files: Files, config: MkDocsConfig) -> str:
+    """The pages of a language: the selector of languages looks there for the one that the reader is on."""
+    pages = [file.url for file in files.documentation_pages() if file.src_uri.startswith(f"{language}/")]
+    return SITEMAP.format("".join(f"<url><loc>{config.site_url}{page}</loc></url>\n" for page in pages))
 
 
 def _made() -> Iterator[tuple[str, str]]:
     """Every file that the site has beside those in docs/, with its text."""
     yield rules.INDEX, rules.index()
     for rule in every_rule():
-        yield rules.path(rule), addresses.relinked(rules.page(rule), rules.path(rule), rules.path(rule))
+        text = rules.with_languages(rules.page(rule), translated.elsewhere(rule, "en"))
+        yield rules.path(rule), addresses.relinked(text, rules.path(rule), rules.path(rule))
+    yield from translated.every_page(every_rule())
     for name, address in rules.redirects().items():
         yield name, REDIRECT.format(address=address)
     knowledge = Knowledge()
@@ -110,3 +132,9 @@ def _without_words(markdown: str) -> str:
         title = f' title="{block.options["title"]}"' if "title" in block.options else ""
         markdown = f"{markdown[:fence]}```{block.language}{title}\n{markdown[block.span.start :]}"
     return markdown
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """A page in another language says so, to browsers, screen readers and search engines."""
+    language = translated.language_of(page.file.src_uri)
+    return output.replace('<html lang="en"', f'<html lang="{language}"', 1)

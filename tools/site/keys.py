@@ -6,7 +6,7 @@ import html
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import entries, pages, resources, stores
 from ds_lint.engine import every_rule
@@ -103,7 +103,7 @@ def _entry(path: KeyPath, knowledge: Knowledge) -> str:
     if speaking := ", ".join(_link(rule) for rule in speaking_of(path)):
         text.append(f"rules\n:   {speaking}\n")
     if see:
-        text.append(f"DeepSpeed's page\n:   <{see}>\n")
+        text.append(f"see\n:   <{see}>\n")
     return "\n".join(text)
 
 
@@ -145,23 +145,19 @@ def gone(knowledge: Knowledge) -> str:
 
 
 def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
-    for path in _stored(stores.read("deepspeed")["root"], ()):
+    """The keys that are gone, each with until when they were read; not what stood in a section that is gone itself."""
+    pending: list[tuple[KeyPath, Any]] = [
+        ((name,), facts) for name, facts in stores.read("deepspeed")["root"]["keys"].items()
+    ]
+    for path, facts in pending:
         key = knowledge.find(path)
-        if key is None and (last := knowledge.last_release_of(path)):
+        if key is not None and "removed" in key.facts:
+            since, instead = key.facts.get("since", knowledge.deepspeed), key.facts.get("instead")
+            yield path, f"refused since {since}" + (f"; {instead}" if instead else "")
+        elif key is not None:
+            pending += [((*path, name), below) for name, below in facts.get("keys", {}).items()]
+        elif last := knowledge.last_release_of(path):
             yield path, f"up to {last}"
-        elif key is not None and "removed" in key.facts:
-            known = _labelled(path, knowledge)
-            yield (
-                path,
-                f"refused since {key.facts.get('since', knowledge.deepspeed)}. {known.get('instead', '')}".strip(),
-            )
-
-
-def _stored(facts: dict[str, dict[str, object]], path: KeyPath) -> Iterator[KeyPath]:
-    """Every key that any release has."""
-    for name, below in facts.get("keys", {}).items():
-        yield (*path, name)
-        yield from _stored(below, (*path, name))  # type: ignore[arg-type]
 
 
 def worded(text: str) -> str:

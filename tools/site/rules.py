@@ -76,6 +76,7 @@ def index() -> str:
     """The table of all rules, family by family."""
     known = every_rule()
     text = [
+        "---\nhide: [toc]\n---\n",
         "# Rules\n",
         f"{len(known)} rules. `ds-lint explain DS101` prints the page of one in the terminal. Those that are off",
         "unless they are [selected](../settings.md#select) say so.\n",
@@ -108,6 +109,12 @@ def page(rule: Rule) -> str:
     row_end = text.index("\n", text.index(pages.TABLE) + len(pages.TABLE)) + 1
     how = f"in preview since {rule.preview}: `preview = true`" if rule.preview else f"`--extend-select {rule.code}`"
     return f"{text[:row_end]}\nOff unless it is asked for: {how}.\n{text[row_end:]}"
+
+
+def with_languages(text: str, elsewhere: str) -> str:
+    """A page with a line below its title that leads to other languages."""
+    title, end, rest = text.partition("\n")
+    return f"{title}{end}\n{elsewhere}\n{{: .languages }}\n{rest}" if elsewhere else text
 
 
 def shown(text: str) -> str:

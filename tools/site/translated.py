@@ -1,0 +1,71 @@
+"""The pages of the rules in other languages, below an address of their own: ``zh/rules/DS101-unknown-key/``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint import resources, translations
+from tools.site import addresses, rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.rule import Rule
+
+NAMES = {"en": "English", "zh": "中文", "ko": "한국어"}
+
+
+def languages() -> tuple[str, ...]:
+    """The languages beside English."""
+    return translations.LANGUAGES
+
+
+def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
+    """Every translated page, with its text, and the index of each language."""
+    for language in languages():
+        yield f"{language}/index.md", _index(language)
+        for rule in known:
+            text = translations.page(rule, language)
+            if text is not None:
+                yield _path(rule, language), _page(rule, language, text)
+
+
+def language_of(page: str) -> str:
+    """The language of a page of the site."""
+    first = page.partition("/")[0]
+    return first if first in languages() else "en"
+
+
+def path(rule: Rule, language: str) -> str | None:
+    """The page of a rule in a language, English too; None where nobody has translated it."""
+    if language == "en":
+        return rules.path(rule)
+    return _path(rule, language) if translations.page(rule, language) is not None else None
+
+
+def _path(rule: Rule, language: str) -> str:
+    return f"{language}/{rules.path(rule)}"
+
+
+def elsewhere(rule: Rule, language: str) -> str:
+    """A line with the page of a rule in other languages; empty where there is none."""
+    page = path(rule, language)
+    others = [
+        f"[{name}]({addresses.between(page, other)})"
+        for code, name in NAMES.items()
+        if code != language and page is not None and (other := path(rule, code)) is not None
+    ]
+    return " · ".join(others)
+
+
+def _page(rule: Rule, language: str, text: str) -> str:
+    source = f"rules/{language}/{rule.code}-{rule.name}.md"
+    return addresses.relinked(
+        rules.with_languages(rules.shown(text), elsewhere(rule, language)), source, _path(rule, language)
+    )
+
+
+def _index(language: str) -> str:
+    source = f"rules/{language}/README.md"
+    with open(resources.path(*source.split("/")), encoding="utf-8") as file:
+        return addresses.relinked(file.read(), source, f"{language}/index.md")
