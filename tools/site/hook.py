@@ -97,8 +97,8 @@ def _made() -> Iterator[tuple[str, str]]:
     """Every file that the site has beside those in docs/, with its text."""
     yield rules.INDEX, rules.index()
     for rule in every_rule():
-        text = rules.with_languages(rules.page(rule), translated.elsewhere(rule, "en"))
-        yield rules.path(rule), addresses.relinked(text, rules.path(rule), rules.path(rule))
+        text = addresses.relinked(rules.page(rule), rules.path(rule), rules.path(rule))
+        yield rules.path(rule), rules.with_languages(text, translated.elsewhere(rule, "en"))
     yield from translated.every_page(every_rule())
     for name, address in rules.redirects().items():
         yield name, REDIRECT.format(address=address)

@@ -60,9 +60,8 @@ def elsewhere(rule: Rule, language: str) -> str:
 
 def _page(rule: Rule, language: str, text: str) -> str:
     source = f"rules/{language}/{rule.code}-{rule.name}.md"
-    return addresses.relinked(
-        rules.with_languages(rules.shown(text), elsewhere(rule, language)), source, _path(rule, language)
-    )
+    text = addresses.relinked(rules.shown(text), source, _path(rule, language))
+    return rules.with_languages(text, elsewhere(rule, language))
 
 
 def _index(language: str) -> str:
