@@ -18,7 +18,7 @@ from mkdocs.structure.files import File  # noqa: E402 - behind the path of what 
 from ds_lint.engine import every_rule  # noqa: E402
 from ds_lint.knowledge import Knowledge  # noqa: E402
 from tools import documents  # noqa: E402
-from tools.site import addresses, command_line, keys, rules, schemas, translated  # noqa: E402
+from tools.site import addresses, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,7 @@ def _made() -> Iterator[tuple[str, str]]:
     yield "settings.md", schemas.settings()
     yield "report.md", schemas.report()
     yield "command-line.md", command_line.page()
+    yield "benchmarks.md", benchmarks.page()
     for source in ("CHANGELOG.md", "CONTRIBUTING.md"):
         page = addresses.place(source)
         assert page is not None  # noqa: S101 - both are on the site
