@@ -1,0 +1,45 @@
+import type { PythonExtension } from "@vscode/python-extension";
+import { type Disposable, EventEmitter, extensions, workspace } from "vscode";
+
+const PYTHON = "ms-python.python";
+
+/** Whether the Python extension is installed, which lets people select an environment. */
+export function hasPythonExtension(): boolean {
+  return extensions.getExtension(PYTHON) !== undefined;
+}
+
+/** The environment that is selected in the Python extension. Nothing is asked of that before somebody asks here. */
+export class Environments implements Disposable {
+  private readonly changed = new EventEmitter<void>();
+  /** Another Python is selected than the one that was answered last. */
+  readonly onSelection = this.changed.event;
+  private answered: string | undefined;
+  private listener: Disposable | undefined;
+
+  /** Its Python, if there is the extension and a selection. */
+  async selected(): Promise<string | undefined> {
+    const python = await extensions.getExtension<PythonExtension>(PYTHON)?.activate();
+    await python?.ready;
+    const environments = python?.environments;
+    this.listener ??= environments?.onDidChangeActiveEnvironmentPath(() => this.compare());
+    this.answered = environments && (await interpreter(environments));
+    return this.answered;
+  }
+
+  dispose(): void {
+    this.listener?.dispose();
+    this.changed.dispose();
+  }
+
+  private async compare(): Promise<void> {
+    const before = this.answered;
+    if ((await this.selected()) !== before) {
+      this.changed.fire();
+    }
+  }
+}
+
+async function interpreter(environments: PythonExtension["environments"]): Promise<string | undefined> {
+  const path = environments.getActiveEnvironmentPath(workspace.workspaceFolders?.[0]?.uri);
+  return (await environments.resolveEnvironment(path))?.executable.uri?.fsPath;
+}

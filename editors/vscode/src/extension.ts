@@ -1,0 +1,75 @@
+import { commands, type ExtensionContext, languages, type TextDocument, window, workspace } from "vscode";
+import { Environments } from "./environments";
+import { mayBeConfig } from "./marks";
+import { explanations, Pages } from "./pages";
+import { SELECTOR, Server } from "./server";
+import { runSmoke } from "./smoke_command";
+import { Status } from "./status";
+import { Trouble } from "./trouble";
+
+const FIX_ALL = "source.fixAll.ds-lint";
+const CHOOSE_THE_SERVER = ["ds-lint.enable", "ds-lint.path", "ds-lint.interpreter"];
+
+let running: Server | undefined;
+
+export function activate(context: ExtensionContext): void {
+  const folder = context.extensionPath;
+  const channel = window.createOutputChannel("ds-lint");
+  const environments = new Environments();
+  const server = new Server(folder, channel, environments, {
+    provideCodeActions: async (document, range, asked, token, next) => [
+      ...((await next(document, range, asked, token)) ?? []),
+      ...explanations(asked),
+    ],
+  });
+  const trouble = new Trouble(server);
+  const pages = new Pages(server, folder);
+  const status = new Status(server, trouble, isLikely);
+  const wake = (document: TextDocument) => {
+    if (!server.isAwake && isLikely(document)) {
+      void server.restart();
+    }
+  };
+  const startAnew = () => {
+    if (server.isAwake) {
+      void server.restart();
+    }
+  };
+  context.subscriptions.push(
+    channel,
+    environments,
+    trouble,
+    pages,
+    status,
+    commands.registerCommand("ds-lint.explain", (subject: unknown) =>
+      pages.explain(typeof subject === "string" ? subject : undefined),
+    ),
+    commands.registerCommand("ds-lint.smoke", () => runSmoke(server)),
+    commands.registerCommand("ds-lint.fixAll", () =>
+      commands.executeCommand("editor.action.sourceAction", { kind: FIX_ALL, apply: "first" }),
+    ),
+    commands.registerCommand("ds-lint.restart", () => trouble.restart()),
+    commands.registerCommand("ds-lint.target", () => status.explain()),
+    commands.registerCommand("ds-lint.log", () => channel.show()),
+    workspace.onDidOpenTextDocument(wake),
+    workspace.onDidChangeTextDocument((change) => wake(change.document)),
+    workspace.onDidGrantWorkspaceTrust(startAnew),
+    workspace.onDidChangeConfiguration((change) => {
+      if (CHOOSE_THE_SERVER.some((setting) => change.affectsConfiguration(setting))) {
+        startAnew();
+      }
+    }),
+    environments.onSelection(startAnew),
+  );
+  workspace.textDocuments.forEach(wake);
+  running = server;
+}
+
+export async function deactivate(): Promise<void> {
+  await running?.dispose();
+}
+
+/** Whether a text is worth starting the server for. */
+function isLikely(document: TextDocument): boolean {
+  return languages.match(SELECTOR, document) > 0 && mayBeConfig(document.uri.path, document.getText());
+}

@@ -1,0 +1,13 @@
+/**
+ * Whether a file may hold a DeepSpeed config, so that the server is worth starting: every config has one of these words
+ * (`ds_lint/discover.py`), and one that has yet to be written a name that says so (`ds_lint/lsp/recognition.py`). The
+ * server looks closer.
+ */
+export function mayBeConfig(path: string, text: string): boolean {
+  const name = path.split(/[/\\]/).at(-1) ?? "";
+  return NAME.test(name) || WORDS.test(text);
+}
+
+const WORDS =
+  /zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window/;
+const NAME = /ds[-_.]?(?:config|zero|z[0-3])|deep[-_]?speed|(?:^|[^a-z])zero[-_]?[0-3]/i;

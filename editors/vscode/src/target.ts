@@ -1,0 +1,65 @@
+/** What the server answers to `ds-lint/target`: by what it judges a text, and who said so. */
+export interface Target {
+  /** Whether the text is a config; of others nothing is judged. */
+  readonly config: boolean;
+  readonly target: Readonly<Record<string, Release>>;
+  /** The file of settings that counts. */
+  readonly settings: string | null;
+  /** Who loads it; null where several may, `stacks`. Both are missing before it is judged. */
+  readonly stack?: string | null;
+  readonly stacks?: readonly string[];
+}
+
+export interface Release {
+  /** The newest release that the project may use, and the oldest. */
+  readonly version: string;
+  readonly oldest: string;
+  readonly source: string;
+}
+
+/** One fact that a config is judged by. */
+export interface Row {
+  readonly name: string;
+  readonly value: string;
+  readonly source: string;
+}
+
+/** One line for the status bar. Accelerate is left to the details: its release changes little. */
+export function summary(target: Target): string {
+  const releases = Object.entries(target.target)
+    .filter(([library]) => library !== "accelerate")
+    .map(([library, release]) => `${library} ${range(release)}`);
+  return [...releases, target.stack ?? "any stack"].join(" · ");
+}
+
+export function rows(target: Target): Row[] {
+  const releases = Object.entries(target.target).map(([library, release]) => ({
+    name: library,
+    value: range(release),
+    source: release.source,
+  }));
+  const stacks = target.stacks?.join(", ") ?? "";
+  const stack =
+    typeof target.stack === "string"
+      ? { name: "stack", value: target.stack, source: "the settings, or what is written in the config" }
+      : { name: "stack", value: "not known", source: stacks === "" ? "nobody says it" : `may be ${stacks}` };
+  const settings = target.settings === null ? [] : [{ name: "settings", value: "", source: target.settings }];
+  return [...releases, stack, ...settings];
+}
+
+/** A file that a source names, and the line in it: `pins/requirements.txt:3`. */
+export interface Place {
+  readonly path: string;
+  readonly line: number;
+}
+
+export function placeOf(source: string): Place | undefined {
+  const match = /^(?<path>(?:\/|[A-Za-z]:[\\/]).*?)(?::(?<line>\d+))?$/.exec(source);
+  return match?.groups?.path === undefined
+    ? undefined
+    : { path: match.groups.path, line: Number(match.groups.line ?? 1) };
+}
+
+function range({ version, oldest }: Release): string {
+  return oldest === version ? version : `${oldest} to ${version}`;
+}

@@ -1,0 +1,135 @@
+// What somebody in front of VS Code does and sees.
+
+import { until } from "./code_server.mjs";
+
+export class Hands {
+  constructor(page) {
+    this.page = page;
+  }
+
+  /** Open a folder, and wait until its files are listed. */
+  async openFolder(address, folder) {
+    await this.page.goto(`${address}/?folder=${encodeURIComponent(folder)}`);
+    await this.page.locator(".explorer-folders-view .monaco-list-row").first().waitFor({ timeout: 60_000 });
+  }
+
+  async open(file) {
+    const row = this.page.locator(".explorer-folders-view .monaco-list-row", { hasText: file }).first();
+    await row.dblclick();
+    await this.page.locator(".tab.active", { hasText: file }).waitFor();
+    await this.page.locator(".editor-instance .view-line").first().waitFor();
+  }
+
+  /** Put the cursor somewhere; lines and columns count from 1. */
+  async goTo(line, column) {
+    await this.page.locator(".editor-instance .view-lines").first().click({ position: { x: 300, y: 5 } });
+    await this.page.keyboard.press("Control+g");
+    await this.page.keyboard.type(`:${line}:${column}`);
+    await this.page.keyboard.press("Enter");
+    await this.page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+  }
+
+  async type(text) {
+    await this.page.keyboard.type(text, { delay: 40 });
+  }
+
+  async press(...keys) {
+    for (const key of keys) {
+      await this.page.keyboard.press(key);
+    }
+  }
+
+  async save() {
+    await this.press("Control+s");
+    await this.page.locator(".tab.active.dirty").waitFor({ state: "detached" });
+  }
+
+  async command(title) {
+    await this.press("F1");
+    await this.page.locator(".quick-input-widget input").waitFor();
+    await this.page.keyboard.type(title);
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
+    await this.press("Enter");
+  }
+
+  async commandsLike(title) {
+    await this.press("F1");
+    await this.page.locator(".quick-input-widget input").waitFor();
+    await this.page.keyboard.type(title);
+    const texts = await this.texts(".quick-input-list .monaco-list-row");
+    await this.press("Escape");
+    return texts;
+  }
+
+  /** The words of an element that is seen sooner or later. */
+  async texts(selector) {
+    await this.page.locator(selector).first().waitFor();
+    return this.page.locator(selector).allInnerTexts();
+  }
+
+  squiggles(severity = "warning") {
+    return this.page.locator(`.squiggly-${severity}`).count();
+  }
+
+  async waitForSquiggles(number, severity = "error") {
+    await until(async () => (await this.squiggles(severity)) === number, 20_000);
+  }
+
+  /** The hover at the cursor, one text for each who answers. */
+  async hover() {
+    await this.press("Control+k", "Control+i");
+    const hover = this.page.locator(".monaco-editor .monaco-hover:not(.hidden)").first();
+    await hover.waitFor();
+    await hover.locator(".hover-row:not(:has(.spinner))").first().waitFor();
+    await until(async () => !(await hover.innerText()).includes("Loading"));
+    const texts = await hover.locator(".hover-row").allInnerTexts();
+    return texts;
+  }
+
+  async closeWidgets() {
+    await this.press("Escape", "Escape");
+  }
+
+  /** The entries of the quick fix menu at the cursor; it stays open. */
+  async quickFixes() {
+    await this.press("Control+.");
+    return this.texts(".action-widget .monaco-list-row.action");
+  }
+
+  suggestions() {
+    return this.texts(".suggest-widget.visible .monaco-list-row");
+  }
+
+  /** The text that ds-lint has in the status bar, or null. */
+  async status() {
+    const item = this.page.locator('.statusbar-item[id="ds-lint.ds-lint.ds-lint.target"]:visible, .statusbar-item[id="ds-lint.target"]:visible');
+    return (await item.count()) === 0 ? null : (await item.first().innerText()).trim();
+  }
+
+  waitForStatus(pattern) {
+    return until(async () => {
+      const text = await this.status();
+      return text !== null && pattern.test(text) ? text : undefined;
+    }, 20_000);
+  }
+
+  /** The words in a page that VS Code shows in a frame of its own, once they hold what is waited for. */
+  framed(pattern) {
+    return until(async () => {
+      for (const frame of this.page.frames()) {
+        const text = await frame.evaluate(() => globalThis.document.body?.innerText ?? "").catch(() => "");
+        if (frame !== this.page.mainFrame() && pattern.test(text)) {
+          return text;
+        }
+      }
+      return undefined;
+    }, 20_000);
+  }
+
+  terminal(pattern, milliseconds = 60_000) {
+    return until(async () => {
+      const text = (await this.page.locator(".terminal-wrapper.active .xterm-rows > div").allInnerTexts()).join("\n");
+      return pattern.test(text) ? text : undefined;
+    }, milliseconds);
+  }
+}
