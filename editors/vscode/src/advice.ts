@@ -69,6 +69,11 @@ export function ended(launcher: Launcher, reason: string): Advice {
   };
 }
 
+/** What to say when the extension itself could not start it. */
+export function broken(error: unknown): Advice {
+  return { message: `ds-lint is not running. ${error instanceof Error ? (error.stack ?? error.message) : error}` };
+}
+
 /** Environments that uv made have no pip; without either nothing is offered. */
 function installation(launcher: Launcher, pip: boolean, uv: string | undefined): Installation | undefined {
   if (launcher.interpreter === undefined) {

@@ -1,7 +1,8 @@
 import { commands, type ExtensionContext, languages, type TextDocument, window, workspace } from "vscode";
 import { Environments } from "./environments";
 import { mayBeConfig } from "./marks";
-import { explanations, Pages } from "./pages";
+import { middleware } from "./middleware";
+import { Pages } from "./pages";
 import { SELECTOR, Server } from "./server";
 import { runSmoke } from "./smoke_command";
 import { Status } from "./status";
@@ -16,12 +17,7 @@ export function activate(context: ExtensionContext): void {
   const folder = context.extensionPath;
   const channel = window.createOutputChannel("ds-lint");
   const environments = new Environments();
-  const server = new Server(folder, channel, environments, {
-    provideCodeActions: async (document, range, asked, token, next) => [
-      ...((await next(document, range, asked, token)) ?? []),
-      ...explanations(asked),
-    ],
-  });
+  const server = new Server(folder, channel, environments, middleware);
   const trouble = new Trouble(server);
   const pages = new Pages(server, folder);
   const status = new Status(server, trouble, isLikely);
@@ -57,6 +53,8 @@ export function activate(context: ExtensionContext): void {
     workspace.onDidChangeConfiguration((change) => {
       if (CHOOSE_THE_SERVER.some((setting) => change.affectsConfiguration(setting))) {
         startAnew();
+      } else if (change.affectsConfiguration("ds-lint")) {
+        void server.reconfigure();
       }
     }),
     environments.onSelection(startAnew),

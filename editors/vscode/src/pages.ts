@@ -24,7 +24,7 @@ export class Pages implements Disposable {
   async explain(subject?: string): Promise<void> {
     const wanted = subject ?? (await this.ask(window.activeTextEditor));
     if (wanted !== undefined) {
-      await commands.executeCommand("markdown.showPreview", Uri.from({ scheme: SCHEME, path: pagePath(wanted) }));
+      await commands.executeCommand("markdown.showPreviewToSide", Uri.from({ scheme: SCHEME, path: pagePath(wanted) }));
     }
   }
 

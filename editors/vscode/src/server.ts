@@ -1,7 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type Disposable, EventEmitter, type OutputChannel, type Uri, workspace } from "vscode";
-import { CloseAction, ErrorAction, LanguageClient, type Middleware, State } from "vscode-languageclient/node";
-import { type Advice, advice, ended, nothingToStart } from "./advice";
+import {
+  CloseAction,
+  DidChangeConfigurationNotification,
+  ErrorAction,
+  LanguageClient,
+  type Middleware,
+  State,
+} from "vscode-languageclient/node";
+import { type Advice, advice, broken, ended, nothingToStart } from "./advice";
 import { condition, lastLine } from "./condition";
 import { Crashes } from "./crashes";
 import type { Environments } from "./environments";
@@ -55,7 +62,10 @@ export class Server implements Disposable {
   /** Start it, or start it anew. */
   restart(): Promise<void> {
     this.awake = true;
-    this.queue = this.queue.then(() => this.stop()).then(() => this.start());
+    this.queue = this.queue
+      .then(() => this.stop())
+      .then(() => this.start())
+      .catch((error) => this.advise(broken(error)));
     return this.queue;
   }
 
@@ -63,6 +73,14 @@ export class Server implements Disposable {
   async request<Answer>(method: string, params: object): Promise<Answer | undefined> {
     await this.queue;
     return this.client?.state === State.Running ? this.client.sendRequest<Answer>(method, params) : undefined;
+  }
+
+  /** Tell the server that the settings are others now; it asks for them. */
+  async reconfigure(): Promise<void> {
+    await this.queue;
+    if (this.client?.state === State.Running) {
+      await this.client.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
+    }
   }
 
   dispose(): Promise<void> {
@@ -93,7 +111,6 @@ export class Server implements Disposable {
     const client: LanguageClient = new LanguageClient("ds-lint", "ds-lint", () => this.spawn(launcher), {
       documentSelector: SELECTOR,
       outputChannel: this.channel,
-      synchronize: { configurationSection: "ds-lint" },
       initializationOptions: { ...workspace.getConfiguration("ds-lint") },
       initializationFailedHandler: () => false,
       errorHandler: {

@@ -11,6 +11,7 @@ import {
   ThemeColor,
   Uri,
   window,
+  workspace,
 } from "vscode";
 import { SELECTOR, type Server } from "./server";
 import { placeOf, rows, summary, type Target } from "./target";
@@ -101,7 +102,7 @@ export class Status implements Disposable {
 }
 
 function details(target: Target): MarkdownString {
-  const said = rows(target).map(({ name, value, source }) => `| ${name} | ${value} | ${source} |`);
+  const said = rows(target).map(({ name, value, source }) => `| ${name} | ${value} | ${shortened(source)} |`);
   const text = new MarkdownString(["| judged by | | who says so |", "|---|---|---|", ...said].join("\n"));
   text.supportHtml = false;
   return text;
@@ -111,7 +112,7 @@ function choices(target: Target): Choice[] {
   return [
     ...rows(target).map(({ name, value, source }) => ({
       label: `${name} ${value}`.trimEnd(),
-      description: source,
+      description: shortened(source),
       run: () => go(source),
     })),
     { label: "", kind: QuickPickItemKind.Separator },
@@ -129,4 +130,9 @@ async function go(source: string): Promise<void> {
   }
   const at = new Range(place.line - 1, 0, place.line - 1, 0);
   await window.showTextDocument(Uri.file(place.path), { selection: at });
+}
+
+/** A source as it is called in the folder. */
+function shortened(source: string): string {
+  return placeOf(source) === undefined ? source : workspace.asRelativePath(source);
 }

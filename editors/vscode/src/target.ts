@@ -29,7 +29,11 @@ export function summary(target: Target): string {
   const releases = Object.entries(target.target)
     .filter(([library]) => library !== "accelerate")
     .map(([library, release]) => `${library} ${range(release)}`);
-  return [...releases, target.stack ?? "any stack"].join(" · ");
+  return [...releases, target.stack ?? possibly(target.stacks ?? [])].join(" · ");
+}
+
+function possibly(stacks: readonly string[]): string {
+  return stacks.length === 2 ? stacks.join(" or ") : "any stack";
 }
 
 export function rows(target: Target): Row[] {

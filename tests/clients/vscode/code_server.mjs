@@ -1,17 +1,20 @@
 // Starts VS Code in a browser, with ds-lint's extension in it, and ends it.
 
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const ENTRY = fileURLToPath(new URL("../node_modules/code-server/out/node/entry.js", import.meta.url));
 
-const QUIET = {
+/** Settings under which VS Code does nothing of its own accord. */
+export const QUIET = {
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
+  "git.enabled": false,
   "telemetry.telemetryLevel": "off",
   "update.mode": "none",
   "workbench.startupEditor": "none",
@@ -27,8 +30,10 @@ export class CodeServer {
   constructor(home) {
     this.home = home;
     this.directories = ["--user-data-dir", join(home, "user"), "--extensions-dir", join(home, "extensions")];
+    this.temporary = mkdtempSync(join(tmpdir(), "vscode-")); // its sockets need a short path
     this.environment = {
       ...process.env,
+      TMPDIR: this.temporary,
       HOME: home,
       XDG_CONFIG_HOME: join(home, "config"),
       XDG_DATA_HOME: join(home, "data"),
@@ -44,11 +49,11 @@ export class CodeServer {
     }
   }
 
-  /** The user's settings; VS Code takes them up while it runs, too. */
+  /** The user's settings that it starts with. */
   settings(settings) {
     const folder = join(this.home, "user", "User");
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "settings.json"), JSON.stringify({ ...QUIET, ...settings }, undefined, 2));
+    writeFileSync(join(folder, "settings.json"), JSON.stringify(settings));
   }
 
   async start() {
@@ -62,9 +67,10 @@ export class CodeServer {
   }
 
   stop() {
-    if (this.process !== undefined) {
+    if (this.process?.exitCode === null) {
       process.kill(-this.process.pid, "SIGKILL");
     }
+    rmSync(this.temporary, { recursive: true, maxRetries: 5 });
   }
 }
 

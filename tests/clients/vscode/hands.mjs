@@ -96,14 +96,66 @@ export class Hands {
     return this.texts(".action-widget .monaco-list-row.action");
   }
 
-  suggestions() {
-    return this.texts(".suggest-widget.visible .monaco-list-row");
+  /** The suggestions, once the first is what is waited for. */
+  suggestions(pattern) {
+    const rows = this.page.locator(".suggest-widget.visible .monaco-list-row");
+    return until(async () => {
+      const texts = await rows.allInnerTexts();
+      return pattern.test(texts[0] ?? "") ? texts : undefined;
+    });
   }
 
   /** The text that ds-lint has in the status bar, or null. */
   async status() {
-    const item = this.page.locator('.statusbar-item[id="ds-lint.ds-lint.ds-lint.target"]:visible, .statusbar-item[id="ds-lint.target"]:visible');
-    return (await item.count()) === 0 ? null : (await item.first().innerText()).trim();
+    const item = this.statusItem();
+    return (await item.count()) === 0 ? null : (await item.innerText()).trim();
+  }
+
+  async clickStatus() {
+    await this.statusItem().click();
+  }
+
+  statusItem() {
+    return this.page.locator('.statusbar-item[id$="ds-lint.target"]:visible');
+  }
+
+  async clickButton(title) {
+    await this.page.locator(".notification-toast .monaco-button", { hasText: title }).click();
+  }
+
+  async closeTab() {
+    await this.page.locator(".tab.active .codicon-close").click();
+  }
+
+  async closeTerminal() {
+    await this.command("Terminal: Kill All Terminals");
+    await this.page.locator(".terminal-wrapper").waitFor({ state: "detached" });
+    await this.press("Escape");
+  }
+
+  /** Write the settings of the machine that the folder lies on, as somebody who works on a server does. */
+  async settings(settings) {
+    await this.command("Preferences: Open Remote Settings (JSON)");
+    await this.page.locator(".tab.active", { hasText: "settings.json" }).waitFor();
+    await this.page.locator(".editor-instance .view-lines").first().click();
+    await this.press("Control+a");
+    await this.page.keyboard.insertText(JSON.stringify(settings));
+    await this.save();
+    await this.closeTab();
+  }
+
+  /** What the list of problems has of the file that is looked at. */
+  async problems() {
+    await this.command("Problems: Focus on Problems View");
+    await this.page.locator(".markers-panel-container").waitFor();
+    const texts = await this.page.locator(".markers-panel-container .monaco-list-row").allInnerTexts();
+    await this.command("View: Toggle Problems");
+    return texts;
+  }
+
+  /** Long enough for whatever is not to happen. */
+  async settled() {
+    await this.page.waitForTimeout(1500);
   }
 
   waitForStatus(pattern) {

@@ -1,0 +1,214 @@
+"""The extension in a real VS Code: code-server in Debian's Chromium, with a virtual environment that has ds-lint."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from ds_lint import discover
+
+pytestmark = pytest.mark.client
+
+ROOT = Path(__file__).parent.parent.parent
+EXTENSION = ROOT / "editors" / "vscode"
+
+WRONG = """{
+  "train_micro_batch_size_per_gpu": 4,
+  "gradient_cliping": 0.5,
+  "bf16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 2,
+    "overlap_com": true
+  }
+}
+"""
+UNFINISHED = """{
+  "train_micro_batch_size_per_gpu": 4,
+  "zero_optimization": {
+    
+  }
+}
+"""
+COMMENTED = """{
+  // for a run on one machine
+  "train_micro_batch_size_per_gpu": 4,
+  "gradient_cliping": 0.5
+}
+"""
+GOOD = """{
+  "train_micro_batch_size_per_gpu": 1,
+  "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}
+}
+"""
+# Not one of DeepSpeed's, though it has two words that a config has.
+PACKAGE = '{"name": "demo", "version": "1.0.0", "optimizer": "none", "scheduler": "none"}\n'
+
+FILES = {
+    "ds_config.json": WRONG,
+    "all_wrong.json": WRONG,
+    "on_save.jsonc": COMMENTED,
+    "zero3.json": UNFINISHED,
+    "it's $HOME.json": GOOD,
+    "package.json": PACKAGE,
+}
+
+
+@pytest.fixture(scope="module")
+def vsix(program, tmp_path_factory):
+    """The extension as it is shipped."""
+    program("playwright-core")  # tools/clients was run
+    _npm("run", "build")
+    path = tmp_path_factory.mktemp("vsix") / "ds-lint.vsix"
+    _npm("exec", "--", "vsce", "package", "--no-dependencies", "--out", str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with configs, and a virtual environment that has this ds-lint."""
+    folder = tmp_path_factory.mktemp("project")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    environment = folder / ".venv"
+    venv.create(environment, with_pip=False)
+    here = sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
+    (Path(here) / "ds-lint.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(program, vsix, home, project):
+    """What was seen of ``vscode/scenes.mjs``, scene by scene."""
+    program("code-server")
+    program("chromium")
+    bare = home / "bare"
+    venv.create(bare, with_pip=True)
+    command = ["node", "vscode/scenes.mjs", home, project, vsix, bare / "bin" / "python"]
+    environment = {**os.environ, "PIP_NO_INDEX": "1"}
+    process = subprocess.Popen(
+        command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        printed, _ = process.communicate(timeout=240)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, printed
+
+    def scene(name):
+        result = json.loads(printed)[name]
+        assert "error" not in result, result
+        return result["saw"]
+
+    return scene
+
+
+def test_a_finding_has_a_squiggle_and_the_status_bar_says_what_it_is_judged_by(seen):
+    saw = seen("finding")
+    assert saw["squiggles"] == 2
+    assert re.fullmatch(r"deepspeed [\d.]+ · transformers [\d.]+ · any stack", saw["status"])
+
+
+def test_one_hover_says_what_a_key_means(seen):
+    rows = seen("hover")
+    assert len(rows) == 1
+    assert rows[0].startswith("zero_optimization")
+    assert "type: " in rows[0]
+
+
+def test_a_quick_fix_is_in_the_saved_file(seen, project):
+    entries = seen("quickFix")
+    assert entries[0] == "Rename `gradient_cliping` to `gradient_clipping`"
+    assert "Explain DS101" in entries
+    assert (project / "ds_config.json").read_text() == WRONG.replace("gradient_cliping", "gradient_clipping")
+
+
+def test_the_command_fix_all_fixes_all(seen, project):
+    seen("fixAll")
+    fixed = WRONG.replace("gradient_cliping", "gradient_clipping").replace("overlap_com", "overlap_comm")
+    assert (project / "all_wrong.json").read_text() == fixed
+
+
+def test_all_is_fixed_on_save_where_the_settings_ask_for_it(seen, project):
+    seen("fixedOnSave")
+    assert (project / "on_save.jsonc").read_text() == COMMENTED.replace("cliping", "clipping")
+
+
+def test_what_is_completed_is_in_the_saved_file(seen, project):
+    saw = seen("completion")
+    assert len(saw["keys"]) == len(set(saw["keys"])), "offered twice"
+    completed = UNFINISHED.replace("    \n", '    "overlap_comm": false\n')
+    assert (project / "zero3.json").read_text() == completed
+
+
+def test_nothing_is_said_of_other_files(seen):
+    saw = seen("otherFiles")
+    assert not any("ds-lint" in problem for problem in saw["problems"])
+    assert saw["status"] is None
+    assert any("Restart Server" in command for command in saw["commands"])
+    assert not any("Run Smoke" in command for command in saw["commands"])
+
+
+def test_the_page_of_a_rule_opens(seen):
+    page = seen("explained")
+    assert page.startswith("DS101: unknown-key")
+    assert "What each stack does" in page
+
+
+def test_a_click_on_the_status_says_who_said_so(seen):
+    rows = seen("target")
+    assert rows[0].startswith("deepspeed 0.")
+    assert any(row.startswith("stack not known") for row in rows)
+
+
+def test_pins_of_the_project_and_settings_of_the_editor_are_taken_up(seen):
+    saw = seen("pinned")
+    assert saw["byProject"].startswith("deepspeed 0.15.4")
+    assert saw["byEditor"].startswith("deepspeed 0.16.9")
+    assert saw["byEditor"].endswith("trainer")
+
+
+def test_smoke_runs_in_a_terminal_whatever_the_file_is_called(seen):
+    assert "in it's $HOME.json" in seen("smoke") or "it's $HOME.json: no findings" in seen("smoke")
+
+
+def test_a_missing_ds_lint_is_told_and_can_be_installed(seen):
+    saw = seen("missing")
+    assert "it is not installed for" in saw["message"]
+    assert "Open Settings" in saw["message"]
+    assert saw["status"] == "ds-lint"
+    assert "No matching distribution found for ds-lint" in saw["terminal"]
+
+
+def test_it_comes_back_when_it_is_there_again(seen):
+    assert seen("foundAgain").startswith("deepspeed")
+
+
+def test_parts_that_need_no_editor(program):
+    program("playwright-core")
+    _npm("run", "check")
+    _npm("test")
+
+
+def test_the_server_is_worth_starting_for_the_texts_that_the_command_line_looks_at():
+    marks = (EXTENSION / "src" / "marks.ts").read_text()
+    assert discover._MARKS.pattern.decode() in marks
+
+
+def _npm(*arguments):
+    ended = subprocess.run(["npm", *arguments], cwd=EXTENSION, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -1,0 +1,154 @@
+// Plays scenes in VS Code and prints what was seen, as JSON by scene; tests/clients/test_vscode.py says what should be.
+// node scenes.mjs HOME WORKSPACE VSIX INTERPRETER_WITHOUT_DS_LINT
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { browser, CodeServer, QUIET } from "./code_server.mjs";
+import { Hands } from "./hands.mjs";
+
+const [home, workspace, vsix, bare] = process.argv.slice(2);
+const SETTINGS = { ...QUIET, "[jsonc]": { "editor.codeActionsOnSave": { "source.fixAll.ds-lint": "explicit" } } };
+
+const scenes = {
+  async finding(hands) {
+    await hands.open("ds_config.json");
+    await hands.waitForSquiggles(2);
+    await hands.waitForStatus(/deepspeed/);
+    return { squiggles: await hands.squiggles("error"), status: await hands.status() };
+  },
+
+  async hover(hands) {
+    await hands.goTo(5, 8);
+    const rows = await hands.hover();
+    await hands.closeWidgets();
+    return rows;
+  },
+
+  async explained(hands) {
+    await hands.goTo(3, 8);
+    await hands.command("ds-lint: Explain This Finding");
+    const page = await hands.framed(/What it catches/);
+    await hands.closeTab();
+    return page;
+  },
+
+  async quickFix(hands) {
+    await hands.goTo(3, 8);
+    const entries = await hands.quickFixes();
+    await hands.press("Enter");
+    await hands.waitForSquiggles(1);
+    await hands.save();
+    return entries;
+  },
+
+  async fixAll(hands) {
+    await hands.open("all_wrong.json");
+    await hands.waitForSquiggles(2);
+    await hands.command("ds-lint: Fix All");
+    await hands.waitForSquiggles(0);
+    await hands.save();
+  },
+
+  async fixedOnSave(hands) {
+    await hands.open("on_save.jsonc");
+    await hands.waitForSquiggles(1);
+    await hands.save();
+    await hands.waitForSquiggles(0);
+  },
+
+  async completion(hands) {
+    await hands.open("zero3.json");
+    await hands.goTo(4, 5);
+    await hands.type('"over');
+    const keys = await hands.suggestions(/overlap_comm/);
+    await hands.press("Enter");
+    await hands.press("End");
+    await hands.type(": f");
+    const values = await hands.suggestions(/false/);
+    await hands.press("Enter");
+    await hands.save();
+    return { keys, values };
+  },
+
+  async otherFiles(hands) {
+    await hands.command("View: Close All Editors");
+    await hands.open("package.json");
+    await hands.settled();
+    const commands = await hands.commandsLike("ds-lint: ");
+    const status = await hands.status();
+    return { problems: await hands.problems(), status, commands };
+  },
+
+  async target(hands) {
+    await hands.open("ds_config.json");
+    await hands.waitForStatus(/deepspeed/);
+    await hands.clickStatus();
+    const rows = await hands.texts(".quick-input-list .monaco-list-row");
+    await hands.closeWidgets();
+    return rows;
+  },
+
+  async smoke(hands) {
+    await hands.open("it's $HOME.json");
+    await hands.waitForStatus(/deepspeed/);
+    await hands.command("ds-lint: Run Smoke");
+    const terminal = await hands.terminal(/reused by tasks/);
+    await hands.closeTerminal();
+    return terminal;
+  },
+
+  async pinned(hands) {
+    writeFileSync(join(workspace, "requirements.txt"), "deepspeed==0.15.4\n");
+    const byProject = await hands.waitForStatus(/0\.15\.4/);
+    await hands.settings({ "ds-lint.deepspeedVersion": "0.16.9", "ds-lint.stack": "trainer" });
+    const byEditor = await hands.waitForStatus(/0\.16\.9/);
+    return { byProject, byEditor };
+  },
+
+  async missing(hands) {
+    await hands.open("ds_config.json");
+    await hands.settings({ "ds-lint.interpreter": bare });
+    const [message] = await hands.texts(".notification-toast");
+    const status = await hands.waitForStatus(/^ds-lint$/);
+    await hands.clickButton("Install ds-lint");
+    const terminal = await hands.terminal(/ds-lint\[lsp\][^]*ERROR/);
+    await hands.closeTerminal();
+    return { message, status, terminal };
+  },
+
+  async foundAgain(hands) {
+    await hands.settings({});
+    const status = await hands.waitForStatus(/deepspeed/);
+    await hands.waitForSquiggles(1);
+    return status;
+  },
+};
+
+const server = new CodeServer(home);
+const seen = {};
+let chromium;
+try {
+  server.install(vsix);
+  server.settings(SETTINGS);
+  await server.start();
+  chromium = await browser();
+  const page = await chromium.newPage({ viewport: { width: 1200, height: 800 } });
+  const hands = new Hands(page);
+  await hands.openFolder(server.address, workspace);
+  for (const [name, play] of Object.entries(scenes)) {
+    const begun = Date.now();
+    try {
+      seen[name] = { saw: (await play(hands)) ?? null };
+    } catch (error) {
+      const picture = join(home, `${name}.png`);
+      await page.screenshot({ path: picture });
+      seen[name] = { error: `${error}`, picture };
+      await hands.closeWidgets();
+    }
+    seen[name].seconds = (Date.now() - begun) / 1000;
+  }
+} finally {
+  await chromium?.close();
+  server.stop();
+}
+console.log(JSON.stringify(seen, undefined, 1));
