@@ -17,12 +17,12 @@ export class Hands {
     const row = this.page.locator(".explorer-folders-view .monaco-list-row", { hasText: file }).first();
     await row.dblclick();
     await this.page.locator(".tab.active", { hasText: file }).waitFor();
-    await this.page.locator(".editor-instance .view-line").first().waitFor();
+    await this.page.locator(".editor-group-container.active .editor-instance .view-line").first().waitFor();
   }
 
   /** Put the cursor somewhere; lines and columns count from 1. */
   async goTo(line, column) {
-    await this.page.locator(".editor-instance .view-lines").first().click({ position: { x: 300, y: 5 } });
+    await this.page.locator(".editor-group-container.active .editor-instance .view-lines").first().click({ position: { x: 300, y: 5 } });
     await this.page.keyboard.press("Control+g");
     await this.page.keyboard.type(`:${line}:${column}`);
     await this.page.keyboard.press("Enter");
@@ -124,7 +124,7 @@ export class Hands {
   }
 
   async closeTab() {
-    await this.page.locator(".tab.active .codicon-close").click();
+    await this.page.locator(".editor-group-container.active .tab.active .codicon-close").click();
   }
 
   async closeTerminal() {
@@ -137,7 +137,7 @@ export class Hands {
   async settings(settings) {
     await this.command("Preferences: Open Remote Settings (JSON)");
     await this.page.locator(".tab.active", { hasText: "settings.json" }).waitFor();
-    await this.page.locator(".editor-instance .view-lines").first().click();
+    await this.page.locator(".editor-group-container.active .editor-instance .view-lines").first().click();
     await this.press("Control+a");
     await this.page.keyboard.insertText(JSON.stringify(settings));
     await this.save();
