@@ -30,6 +30,7 @@ NOT_RUN = {
     "docs/ci.md": ["needs a container engine"],
     "docs/agreement.md": ["trains for half an hour"],
     "docs/smoke.md": ["a folder of your own", "measures for minutes"],
+    "docs/vscode.md": ["the tests of the extension build it"],
 }
 
 
