@@ -27,10 +27,3 @@ def test_coc_and_sublime_text_start_the_server():
     coc, sublime = map(json.loads, blocks("json"))
     assert coc["languageserver"]["ds-lint"]["args"] == ["lsp"]
     assert sublime["clients"]["ds-lint"]["command"] == ["ds-lint", "lsp"]
-
-
-def test_every_setting_of_the_server_is_told():
-    configuration = pytest.importorskip("ds_lint.lsp.configuration")
-    table = GUIDE.split("\n## Settings\n")[1]
-    told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
-    assert told == set(configuration.NAMES)

@@ -49,9 +49,10 @@ def shown(heading: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
-def _environment(process: Path) -> bytes:
+def _read(path: Path) -> bytes:
+    """A file of a process."""
     try:
-        return (process / "environ").read_bytes()
+        return path.read_bytes()
     except OSError:  # it has ended, or is somebody else's
         return b""
 
@@ -108,18 +109,19 @@ class Workplace:
                 raise
         text = output.decode(errors="replace")
         assert process.returncode == 0, text
-        assert not self._left_running()
+        left = self._left_running()
+        assert not left, left
         return text
 
-    def _left_running(self) -> list[int]:
-        """The processes of the editor and of its servers that are still there after some time to end."""
+    def _left_running(self) -> list[bytes]:
+        """What the editor and its servers were started as, if they are still there after some time to end."""
         mark = f"HOME={self.home}\0".encode()
         for _ in range(100):
-            left = [int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in _environment(path)]
+            left = [path for path in Path("/proc").glob("[0-9]*") if mark in _read(path / "environ")]
             if not left:
                 break
             time.sleep(0.05)
-        return left
+        return [_read(path / "cmdline") for path in left]
 
     def answers(self) -> dict[str, object]:
         """What the script that ran in the editor found out."""

@@ -8,7 +8,8 @@ end
 
 --- Wait until something holds; an error says what was waited for.
 function wait_for(what, holds)
-  for _ = 1, seconds * 50 do
+  local last = vim.loop.now() + 1000 * seconds
+  while vim.loop.now() < last do
     local value = holds()
     if value and value ~= vim.NIL then
       return value
@@ -19,13 +20,14 @@ function wait_for(what, holds)
 end
 
 function pause(milliseconds)
-  for _ = 1, milliseconds / 20 do
+  local last = vim.loop.now() + milliseconds
+  while vim.loop.now() < last do
     coroutine.yield()
   end
 end
 
 function client()
-  return vim.lsp.get_active_clients()[1]
+  return (vim.lsp.get_clients or vim.lsp.get_active_clients)()[1]  -- the latter before 0.10
 end
 
 --- Open a file, and wait until the server has seen it.
@@ -52,6 +54,17 @@ function type_keys(keys)
   vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes(keys, true, false, true), "t", false)
 end
 
+--- End the server, for which an editor that is left allows half a second.
+local function stop()
+  local id = client() and client().id
+  if id then
+    vim.lsp.stop_client(id)
+    wait_for("the server to end", function()
+      return vim.lsp.client_is_stopped(id)
+    end)
+  end
+end
+
 local function finish(failure)
   vim.fn.writefile({ vim.fn.json_encode(answers) }, vim.env.HOME .. "/answers.json")
   if failure then
@@ -62,7 +75,10 @@ local function finish(failure)
 end
 
 vim.schedule(function()
-  local running = coroutine.create(scenario)
+  local running = coroutine.create(function()
+    scenario()
+    stop()
+  end)
   local timer = vim.loop.new_timer()
   local is_busy = false
   timer:start(20, 20, vim.schedule_wrap(function()

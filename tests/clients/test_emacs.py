@@ -86,8 +86,10 @@ def test_a_fix_is_applied_where_the_point_is(workplace, emacs):
         (open "ds_config.json")
         (wait-for "diagnostics" #'flymake-diagnostics)
         (search-forward "output_p")
-        (cl-letf (((symbol-function 'completing-read)
-                   (lambda (_prompt choices &rest _) (answer "titles" (mapcar #'car choices)) (caar choices))))
+        (let ((completing-read-function
+               (lambda (_prompt choices &rest _)
+                 (answer "titles" (all-completions "" choices))
+                 (car (all-completions "" choices)))))
           (call-interactively #'eglot-code-actions))
         (wait-for "what is left" (lambda () (equal (findings) '("\\"gradient_cliping\\""))))
         (save-buffer)

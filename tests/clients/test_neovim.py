@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from editor import PACKAGE, TYPO, WRONG, Workplace, shown
+from editor import PACKAGE, ROOT, TYPO, WRONG, Workplace, shown
 
 pytestmark = pytest.mark.client
 
@@ -21,15 +25,17 @@ def workplace(tmp_path):
 def neovim(workplace, program):
     """Runs a scenario in Neovim, and returns what it answered."""
     binary = program("nvim")
-    _, for_older, command = shown("Neovim", "lua")
+    for_newer, for_older, command = shown("Neovim", "lua")
+    version = re.search(r"v(\d+)\.(\d+)", workplace.run(binary, "--version"))
+    configuration = for_newer if tuple(map(int, version.groups())) >= (0, 11) else for_older
 
     def run(scenario, settings=""):
-        configuration = for_older.replace('name = "ds-lint",', f'name = "ds-lint", {settings}') + command
-        (workplace.home / "init.lua").write_text(configuration, encoding="utf-8")
+        configured = configuration.replace('"lsp" },', f'"lsp" }}, {settings}')
         script = workplace.home / "scenario.lua"
         script.write_text(f"function scenario()\n{scenario}\nend\nvim.cmd('luafile {DRIVER}')\n", encoding="utf-8")
-        init = str(workplace.home / "init.lua")
-        workplace.run(binary, "--headless", "-n", "-i", "NONE", "-u", init, "-c", f"luafile {script}")
+        init = workplace.home / "init.lua"
+        init.write_text(configured + command, encoding="utf-8")
+        workplace.run(binary, "--headless", "-n", "-i", "NONE", "-u", str(init), "-c", f"luafile {script}")
         assert workplace.statuses == ["0"]  # the server was asked to end, and did
         return workplace.answers()
 
@@ -57,12 +63,11 @@ def test_nothing_is_said_of_other_files(workplace, neovim):
         vim.cmd("buffer package.json")
         pause(500)
         answer("diagnostics", #vim.diagnostic.get(0))
-        answer("clients", #vim.lsp.get_active_clients())
-        vim.fn.cursor(3, 5)
+                vim.fn.cursor(3, 5)
         local all = vim.lsp.buf_request_sync(0, "textDocument/hover", vim.lsp.util.make_position_params(), 5000)
         answer("hover", all[client().id].result)
     """)
-    assert (found["diagnostics"], found["clients"], found.get("hover")) == (0, 1, None)
+    assert (found["diagnostics"], found.get("hover")) == (0, None)
 
 
 def test_a_key_is_explained(workplace, neovim):
@@ -93,6 +98,38 @@ def test_findings_follow_what_is_typed(workplace, neovim):
         vim.cmd("write")
     """)
     assert workplace.text("ds_config.json") == TYPO.replace("cliping", "clipping").replace("output_pth", "output_path")
+
+
+def test_a_config_may_be_typed_from_nothing(workplace, neovim):
+    """What is there in between is mostly broken; what is said in the end is what is said of the file."""
+    workplace.write("ds_config.json", "")
+    found = neovim(f"""
+        open("ds_config.json")
+        vim.cmd("setlocal noautoindent indentexpr= nosmartindent nocindent")
+        type_keys("i")
+        for word in ([[{TYPO.rstrip()}]]):gmatch("[^ ]* ?") do
+          vim.api.nvim_feedkeys(word, "t", true)
+          coroutine.yield()
+        end
+        type_keys("<Esc>:write<CR>")
+        wait_for("the file to be written", function() return not vim.bo.modified end)
+        pause(1000)
+        answer("messages", vim.tbl_map(function(one) return one.message end, vim.diagnostic.get(0)))
+    """)
+    assert workplace.text("ds_config.json") == TYPO
+    report = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "ds_lint", "check", "ds_config.json", "--output-format", "json"],
+            cwd=workplace.folder,
+            env=workplace.environment | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=False,
+        ).stdout
+    )
+    assert found["messages"]
+    assert [message.split("\n")[0] for message in found["messages"]] == [
+        finding["message"] for finding in report["findings"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +167,8 @@ def test_a_fix_is_applied_where_the_cursor_is(workplace, neovim):
     found = neovim("""
         open_with_findings("ds_config.json")
         vim.fn.cursor(4, vim.fn.match(vim.fn.getline(4), "output_pth") + 1)
-        vim.ui.select = function(items, _, choose)
-          answer("titles", vim.tbl_map(function(item) return item[2].title end, items))
+        vim.ui.select = function(items, options, choose)
+          answer("titles", vim.tbl_map(options.format_item, items))
           choose(items[1])
         end
         vim.lsp.buf.code_action()
