@@ -12,9 +12,10 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
-from ds_lint import resources
+from ds_lint import resources, translations
 from ds_lint.engine import every_rule
 from ds_lint.output.report import DOCUMENTATION, page_url
+from ds_lint.translations import LANGUAGES
 
 pytest.importorskip("material", reason="requirements/docs.txt is not installed")
 
@@ -147,6 +148,25 @@ def test_the_address_in_a_finding_is_the_page_of_its_rule(rule, html):
     for short in (rule.code, rule.name):
         (address,) = html[f"rules/{short}/"].links
         assert urljoin(f"{DOCUMENTATION}rules/{short}/", address) == page_url(rule)
+
+
+def test_translated_pages_say_their_language_and_lead_to_one_another(site, html):
+    for rule in every_rule():
+        page = page_url(rule).removeprefix(DOCUMENTATION)
+        for language in LANGUAGES:
+            if translations.page(rule, language) is not None:
+                text = (site / language / page / "index.html").read_text(encoding="utf-8")
+                assert f'<html lang="{language}"' in text
+                leading = [urljoin(f"/{language}/{page}", link) for link in html[f"{language}/{page}"].links]
+                assert f"/{page}" in leading
+                assert f"/{language}/{page}" in [urljoin(f"/{page}", link) for link in html[page].links]
+
+
+@pytest.mark.parametrize("left", ["```", "{: ", "bad stack="])
+def test_no_markup_is_left_for_the_reader(site, left):
+    """But on the page for contributors, which is about it."""
+    pages = [path for path in site.rglob("*.html") if path.parent.name != "contributing"]
+    assert [path for path in pages if left in path.read_text(encoding="utf-8")] == []
 
 
 def test_every_key_has_an_anchor_of_its_path(html):

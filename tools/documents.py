@@ -8,9 +8,9 @@ The info string of a fenced block says what it is::
 
     ```json title="ds_config.json"    a file of the document's folder, whatever the language
     ```console                        commands behind "$ ", each with what it prints; a line "..." leaves something out
-    ```console smoke                  the same, with the libraries that --smoke trains with
     ```sh                             a script that must end with status 0, or with N: status=N
     ```sh install                     a script that installs something: in an environment of its own, in a checkout
+    ```console smoke                  (or sh) with the libraries that --smoke trains with
     ```sh not-run="the reason"        (or console) one that no test can run
 
 Every other block is prose. The blocks of a document are run in their order, in one folder that is empty at first, or

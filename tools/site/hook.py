@@ -43,6 +43,7 @@ REDIRECT = """\
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the navigation with the rules by their families and with the sections of the key reference."""
+    keys.read_again()
     config.nav = _with_generated(config.nav)
     return config
 

@@ -6,7 +6,7 @@ import html
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ds_lint import entries, pages, resources, stores
 from ds_lint.engine import every_rule
@@ -24,13 +24,6 @@ TOP = "top-level"  # the page of the keys that are no sections
 GONE = "older-releases"
 
 _NAME = re.compile(r"(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]*\"")
-
-
-class Place(NamedTuple):
-    """Where a key is explained: a page without ``.md``, and the anchor on it."""
-
-    page: str
-    anchor: str
 
 
 def documented() -> list[KeyPath]:
@@ -52,9 +45,10 @@ def sections() -> dict[str, list[KeyPath]]:
     return by_page
 
 
-def place(path: KeyPath) -> Place:
-    """Where the site explains a key."""
-    return Place(f"keys/{path[0] if path[0] in sections() else TOP}", ".".join(path))
+def read_again() -> None:
+    """Forget what was read, because files may have changed: mkdocs builds again and again while it serves."""
+    sections.cache_clear()
+    _mentions.cache_clear()
 
 
 def index(knowledge: Knowledge) -> str:
