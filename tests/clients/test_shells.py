@@ -36,7 +36,7 @@ class Session:
     def __init__(self, command, folder):
         self.ours, theirs = os.openpty()
         environment = clean_environment() | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TERM": "dumb"}
-        environment |= {"XDG_DATA_HOME": str(folder), "PS1": "> "}
+        environment |= {"XDG_DATA_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder), "PS1": "> "}
         self.process = subprocess.Popen(
             command,
             stdin=theirs,
