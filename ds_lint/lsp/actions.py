@@ -39,8 +39,8 @@ def actions(
     found: list[types.CodeAction] = []
     if _wants(context, types.CodeActionKind.QuickFix.value, by_default=True):
         found += _quick_fixes(opened, judgement, place)
-    if _wants(context, FIX_ALL, by_default=False) and (action := _fix_all(opened, judgement, FIX_ALL)) is not None:
-        found.append(action)
+    if _wants(context, FIX_ALL, by_default=False):
+        found += _fix_all(opened, judgement, FIX_ALL)
     return found
 
 
@@ -56,33 +56,18 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
     start, end = judgement.lines.span(place)
     numbered = enumerate(judgement.report.findings)
     here = [one for one in numbered if one[1].span.start <= end and start <= one[1].span.end][:_MOST]
-    suppressions = []
+    suppressions: list[types.CodeAction] = []
     for number, finding in here:
-        found = diagnostic(finding, judgement, opened.uri, number)
+        found = [diagnostic(finding, judgement, opened.uri, number)]
         if finding.fix is not None and (text := _fixed(judgement, finding)) is not None:
             is_safe = finding.fix.safety in SAFE
-            yield types.CodeAction(
-                title=finding.fix.title if is_safe else f"{finding.fix.title} (unsafe: takes a decision)",
-                kind=types.CodeActionKind.QuickFix,
-                diagnostics=[found],
-                is_preferred=is_safe or None,
-                edit=_edit(opened.uri, judgement, text),
-            )
+            title = finding.fix.title if is_safe else f"{finding.fix.title} (unsafe: takes a decision)"
+            yield from _action(opened, judgement, title, text, diagnostics=found, is_preferred=is_safe or None)
         if (text := _suppressed(opened, judgement, finding)) is not None:
-            suppressions.append(
-                types.CodeAction(
-                    title=f"Ignore {finding.name} here",
-                    kind=types.CodeActionKind.QuickFix,
-                    diagnostics=[found],
-                    edit=_edit(opened.uri, judgement, text),
-                )
-            )
-    if sum(one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings) > 1 and any(
-        finding.fix is not None for _, finding in here
-    ):
-        everything = _fix_all(opened, judgement, types.CodeActionKind.QuickFix)
-        if everything is not None:
-            yield everything
+            suppressions += _action(opened, judgement, f"Ignore {finding.name} here", text, diagnostics=found)
+    is_safe_to_fix = [one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings]
+    if sum(is_safe_to_fix) > 1 and any(finding.fix is not None for _, finding in here):
+        yield from _fix_all(opened, judgement, types.CodeActionKind.QuickFix)
     yield from suppressions
 
 
@@ -93,17 +78,12 @@ def _fixed(judgement: Judgement, finding: Finding) -> str | None:
     return after.document.text if after is not None else None
 
 
-def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> types.CodeAction | None:
-    """What ``ds-lint check --fix`` does to the text; None where that is nothing."""
+def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[types.CodeAction]:
+    """What ``ds-lint check --fix`` does to the text; nothing where that is nothing."""
     report = judgement.terms.fixed(judgement.report.document, SAFE)
-    if not report.fixed:
-        return None
-    number = len(report.fixed)
-    return types.CodeAction(
-        title=f"Fix all that is safe to fix ({number} finding{'s' if number > 1 else ''})",
-        kind=kind,
-        edit=_edit(opened.uri, judgement, report.document.text),
-    )
+    number = len(report.fixed or ())
+    title = f"Fix all that is safe to fix ({number} finding{'s' if number > 1 else ''})"
+    yield from _action(opened, judgement, title, report.document.text, kind=kind)
 
 
 def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
@@ -128,11 +108,25 @@ def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) ->
     return changed if after <= before and after[held_back] < before[held_back] else None
 
 
-def _edit(uri: str, judgement: Judgement, after: str) -> types.WorkspaceEdit:
-    """The edits that make another text of the one that was judged."""
+def _action(
+    opened: OpenDocument,
+    judgement: Judgement,
+    title: str,
+    after: str,
+    *,
+    kind: str = types.CodeActionKind.QuickFix,
+    diagnostics: list[types.Diagnostic] | None = None,
+    is_preferred: bool | None = None,
+) -> Iterator[types.CodeAction]:
+    """The action that makes another text of the one that was judged; none where both are the same to the client."""
     lines = judgement.lines
-    edits = [types.TextEdit(lines.range(edit.span), edit.text) for edit in differences(lines.text, after)]
-    return types.WorkspaceEdit(changes={uri: edits})
+    edits = [
+        types.TextEdit(lines.range(Span(edit.span.start + lines.hidden, edit.span.end + lines.hidden)), edit.text)
+        for edit in differences(lines.text[lines.hidden :], after.removeprefix(lines.text[: lines.hidden]))
+    ]
+    if edits:
+        edit = types.WorkspaceEdit(changes={opened.uri: edits})
+        yield types.CodeAction(title, kind, diagnostics, is_preferred, edit=edit)
 
 
 def differences(before: str, after: str) -> list[Edit]:

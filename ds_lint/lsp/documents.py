@@ -23,6 +23,9 @@ MANY = 50  # findings: from here on their fixes are tried beside the loop, too
 HUGE = 500_000  # from here on nothing is answered but what was judged
 
 
+MARK = "\ufeff"
+
+
 class Judgement:
     """What was found in one version of a text, and on what terms."""
 
@@ -40,7 +43,8 @@ class OpenDocument:
         self.path = path
         self.language = item.language_id
         self.version = item.version
-        self.lines = Lines(item.text, encoding)
+        self._encoding = encoding
+        self.lines = self._lines(item.text)
         self.is_config = False  # recognised; it stays one while it is open
         self.judgement: Judgement | None = None
         self.next_time = 0.0  # before which it is not judged again, on the clock of ``time.monotonic``
@@ -69,9 +73,28 @@ class OpenDocument:
             if isinstance(change, types.TextDocumentContentChangePartial):
                 self.lines = self.lines.replaced(*self.lines.span(change.range), change.text)
             else:
-                self.lines = Lines(change.text, self.lines.encoding)
+                self.lines = self._lines(change.text)
         self.version = version
         self._document = None
+
+    def saved(self) -> None:
+        """Look at the file again, which may have its byte order mark no longer."""
+        self.lines = self._lines(self.text[self.lines.hidden :])
+        self._document = None
+
+    def _lines(self, text: str) -> Lines:
+        """The lines of a text as the client has it: the file may begin with a mark that readers stumble over."""
+        hidden = MARK if not text.startswith(MARK) and _begins_with_mark(self.path) else ""
+        return Lines(hidden + text, self._encoding, hidden=len(hidden))
+
+
+def _begins_with_mark(path: str) -> bool:
+    """Whether a file begins with a byte order mark."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(3) == MARK.encode()
+    except (OSError, ValueError):
+        return False
 
 
 class OpenDocuments:

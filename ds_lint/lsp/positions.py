@@ -21,12 +21,17 @@ _CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32
 
 
 class Lines:
-    """The lines of one text, found as far as somebody has asked."""
+    """The lines of one text, found as far as somebody has asked.
 
-    def __init__(self, text: str, encoding: str = "utf-16") -> None:
+    ``hidden`` is how many characters stand before what the client has: the byte order mark of a file, which editors
+    keep to themselves.
+    """
+
+    def __init__(self, text: str, encoding: str = "utf-16", *, hidden: int = 0) -> None:
         self.text = text
         self.encoding = encoding
-        self._starts = [0]  # of the lines found so far
+        self.hidden = hidden
+        self._starts = [hidden]  # of the lines found so far
         self._is_complete = False
 
     def offset(self, position: types.Position) -> int:
@@ -48,7 +53,7 @@ class Lines:
         """The position of a place."""
         offset = min(offset, len(self.text))
         self._find_offset(offset)
-        line = bisect_right(self._starts, offset) - 1
+        line = max(0, bisect_right(self._starts, offset) - 1)
         return types.Position(line, self._units(self.text[self._starts[line] : offset]))
 
     def range(self, span: Span) -> types.Range:
@@ -60,7 +65,7 @@ class Lines:
         before, after = self.text[:start], self.text[end:]
         seams = before[-1:] + text[:1] + text[-1:] + after[:1]
         whole = before + text + after
-        lines = Lines(_paired(whole) if _SURROGATE.search(seams) else whole, self.encoding)
+        lines = Lines(_paired(whole) if _SURROGATE.search(seams) else whole, self.encoding, hidden=self.hidden)
         # The line that the part begins in may begin elsewhere: a line feed behind a carriage return joins it.
         lines._starts = self._starts[: max(1, bisect_right(self._starts, start - 1))]
         return lines

@@ -15,6 +15,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
@@ -238,7 +239,10 @@ class Server(LanguageServer):
 
     def report_server_error(self, error: BaseException, source: Any) -> None:  # noqa: ARG002 - pygls names its kind
         """Tell the client's log of what went wrong in here: nobody can do anything about it while typing."""
-        trace = "".join(format_exception(error))
+        if isinstance(error, JsonRpcMethodNotFound):
+            return  # the client is told so in the answer
+        data = getattr(error, "data", None)
+        trace = "".join([*(data["traceback"] if isinstance(data, dict) else ()), *format_exception(error)])
         message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
 
@@ -337,7 +341,10 @@ def _files_changed(ls: Server, _params: types.DidChangeWatchedFilesParams) -> No
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-def _saved(ls: Server, _params: types.DidSaveTextDocumentParams) -> None:
+def _saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
+    opened = ls.documents.get(params.text_document.uri)
+    if opened is not None:
+        opened.saved()
     ls.judge_all()
 
 

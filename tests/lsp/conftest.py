@@ -71,6 +71,13 @@ class Client:
                 assert "error" not in message, message["error"]
                 return message["result"]
 
+    def error(self, number):
+        """The error that a request is answered with."""
+        while True:
+            message = self._next()
+            if message.get("id") == number and "method" not in message:
+                return message["error"]
+
     def _next(self, wait=WAIT):
         message = self.messages.get(timeout=wait)
         assert message is not None, f"the server has ended: {self.process.stderr.read().decode()}"

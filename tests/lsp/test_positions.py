@@ -52,3 +52,12 @@ def test_the_lines_of_an_edited_text_are_those_of_the_text(text, encoding, edits
         lines = lines.replaced(start, min(start + length, len(lines.text)), new)
     for place in range(len(lines.text) + 1):
         assert lines.range(Span(place, place)) == Lines(lines.text, encoding).range(Span(place, place))
+
+
+def test_a_mark_that_the_client_does_not_have_is_not_counted():
+    lines = Lines("\ufeff{}\n{}", hidden=1)
+    assert lines.offset(types.Position(0, 0)) == 1
+    assert lines.position(0) == lines.position(1) == types.Position(0, 0)
+    assert lines.range(Span(1, 6)) == types.Range(types.Position(0, 0), types.Position(1, 2))
+    edited = lines.replaced(1, 2, "[")
+    assert (edited.text, edited.position(2)) == ("\ufeff[}\n{}", types.Position(0, 1))

@@ -39,3 +39,46 @@ def test_without_pygls_one_line_says_what_to_install(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "ds-lint: ds-lint lsp needs pygls 2 or newer: pip install 'ds-lint[lsp]'\n"
     assert done.stdout == ""
+
+
+def test_a_byte_order_mark_that_the_editor_hides_is_a_finding_until_the_file_is_saved_without(client, tmp_path):
+    text = BROKEN.replace("cliping", "clipping")
+    (tmp_path / "ds_config.json").write_text(text, encoding="utf-8-sig")
+    client.open("ds_config.json", text)
+    marked = [one for one in client.diagnostics("ds_config.json") if "byte order mark" in one["message"]]
+    assert [one["range"]["start"] for one in marked] == [{"line": 0, "character": 0}]
+    found = client.request("textDocument/codeAction", textDocument={"uri": client.uri("ds_config.json")},
+                           range=marked[0]["range"], context={"diagnostics": []})  # fmt: skip
+    assert not [one for one in found if marked[0] in one.get("diagnostics", ())]  # nothing that the editor could edit
+    (tmp_path / "ds_config.json").write_text(text, encoding="utf-8")
+    client.save("ds_config.json")
+    assert not [one for one in client.diagnostics("ds_config.json") if "byte order mark" in one["message"]]
+
+
+CRASHES = """
+from ds_lint.lsp import hover, judging
+
+def crash(*_):
+    raise ZeroDivisionError("on purpose")
+
+hover.hover = crash
+right = judging.judged
+judging.judged = lambda document, *rest: crash() if "crash" in document.text else right(document, *rest)
+"""
+
+
+def test_what_goes_wrong_in_here_is_answered_and_logged_and_the_server_goes_on(start, tmp_path):
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "sitecustomize.py").write_text(CRASHES)
+    client = start(PYTHONPATH=f"{tmp_path / 'hooks'}:{clean_environment()['PYTHONPATH']}").initialize()
+    client.open("ds_config.json", BROKEN)
+    assert client.diagnostics("ds_config.json")
+    number = client.start_request("textDocument/hover", {"textDocument": {"uri": client.uri("ds_config.json")},
+                                                         "position": {"line": 0, "character": 0}})  # fmt: skip
+    assert client.error(number)["message"] == "ZeroDivisionError: on purpose"
+    client.change("ds_config.json", BROKEN.replace("1.0", '"crash"'))
+    client.change("ds_config.json", BROKEN)
+    assert client.diagnostics("ds_config.json")
+    assert client.end() == 0
+    assert all("on purpose" in one and "please report it" in one for one in client.logged())
+    assert "in crash" in client.logged()[0]
