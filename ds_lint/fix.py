@@ -67,15 +67,14 @@ def fix(
 def fix_one(
     report: FileReport, finding: Finding, judge: Judge, *, codes: Collection[str] | None = None
 ) -> FileReport | None:
-    """The report on the text with the fix of one finding of it, and what comes to light behind that fixed too.
+    """The report on the text with the fix of one finding in it, and what comes to light behind that fixed too.
 
-    None where the fix does not do what it promises.
+    ``report`` is by the same rules as ``judge``. None where the fix does not do what it promises.
     """
     is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
     if not is_allowed(finding, report) or not _keeps_its_bytes(report.document):
         return None
-    before = judge(report.document)  # which has more findings than a report that a baseline or a comment shortened
-    return _fixed(before, [finding], judge, is_allowed)
+    return _fixed(report, [finding], judge, is_allowed)
 
 
 def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:

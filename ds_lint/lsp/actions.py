@@ -5,6 +5,7 @@ What a fix does is tried before it is offered, as ``--fix`` tries it: the findin
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 FIX_ALL = "source.fixAll.ds-lint"
 KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll, FIX_ALL)
 _WITH_COMMENTS = ("jsonc", "json5", "hjson")  # languages
-_MOST = 50  # findings whose fixes are tried
+_MOST = 50  # findings whose fixes are tried, for a client that has not asked for all
+_LONGEST = 1.0  # seconds to try them in
 _MOST_LINES = 20_000  # to compare one by one
 
 
@@ -57,7 +59,10 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
     numbered = enumerate(judgement.report.findings)
     here = [one for one in numbered if one[1].span.start <= end and start <= one[1].span.end][:_MOST]
     suppressions: list[types.CodeAction] = []
+    until = time.monotonic() + _LONGEST
     for number, finding in here:
+        if time.monotonic() > until:
+            break
         found = [diagnostic(finding, judgement, opened.uri, number)]
         if finding.fix is not None and (text := _fixed(judgement, finding)) is not None:
             is_safe = finding.fix.safety in SAFE
@@ -66,7 +71,7 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
         if (text := _suppressed(opened, judgement, finding)) is not None:
             suppressions += _action(opened, judgement, f"Ignore {finding.name} here", text, diagnostics=found)
     is_safe_to_fix = [one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings]
-    if sum(is_safe_to_fix) > 1 and any(finding.fix is not None for _, finding in here):
+    if 1 < sum(is_safe_to_fix) <= _MOST and any(finding.fix is not None for _, finding in here):
         yield from _fix_all(opened, judgement, types.CodeActionKind.QuickFix)
     yield from suppressions
 
@@ -74,7 +79,7 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
 def _fixed(judgement: Judgement, finding: Finding) -> str | None:
     """The text with the fix of one finding; None where it would not do what it promises."""
     terms = judgement.terms
-    after = fix_one(judgement.report, finding, terms.judge_by_all, codes=terms.codes)
+    after = fix_one(judgement.by_all, finding, terms.judge_by_all, codes=terms.codes)
     return after.document.text if after is not None else None
 
 

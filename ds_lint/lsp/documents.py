@@ -33,6 +33,14 @@ class Judgement:
         self.report = report
         self.terms = terms
         self.lines = lines  # that the report counts in
+        self._by_all: FileReport | None = None
+
+    @property
+    def by_all(self) -> FileReport:
+        """The report that fixes are held to: by all rules, and before a baseline."""
+        if self._by_all is None:
+            self._by_all = self.terms.judge_by_all(self.report.document)
+        return self._by_all
 
 
 class OpenDocument:
