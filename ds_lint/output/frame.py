@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.tree import Span
 
 TAB = 4  # columns from one tab stop to the next
-CUT = "…"  # stands for what a long line has beyond what is shown
+CUT, ASCII_CUT = "…", "..."  # stands for what a long line has beyond what is shown
 ROOM_IN_PIPE = 120  # columns of source where the width is not known
 LEAST_ROOM = 20  # columns of source, however narrow the terminal
 
@@ -35,12 +35,18 @@ class Mark:
 class Sheet:
     """What frames are drawn on: a margin for line numbers, and beside it the room for source."""
 
-    __slots__ = ("margin", "room", "terminal")
+    __slots__ = ("cut", "margin", "room", "terminal")
 
     def __init__(self, margin: int, terminal: Terminal) -> None:
         self.margin = margin
         self.terminal = terminal
+        self.cut = CUT if terminal.can_show(CUT) else ASCII_CUT
         self.room = ROOM_IN_PIPE if terminal.width is None else max(terminal.width - margin - len(" | "), LEAST_ROOM)
+
+    def shown(self, character: str) -> str:
+        """A character as it can be shown there, so that carets stand below what is seen."""
+        piece = visible_character(character)
+        return piece if piece.isascii() or self.terminal.can_show(piece) else ascii(piece)[1:-1]
 
     def row(self, number: str = "", text: str = "") -> str:
         """A line of the frame."""
@@ -119,7 +125,7 @@ def frame(document: Document, marks: list[Mark], sheet: Sheet) -> list[str]:
         previous = number
         line = Line(document, number)
         here = [mark for mark in marks if number in _ends(document, mark.span)]
-        for stretch in _stretches(line, here, sheet.room):
+        for stretch in _stretches(line, here, sheet):
             rows.append(sheet.row(str(number), stretch.text))
             for mark in stretch.marks:
                 labelled = number == _ends(document, mark.span)[0]
@@ -145,53 +151,54 @@ def _ends(document: Document, span: Span) -> tuple[int, int]:
     return document.position(span.start)[0], document.position(max(span.start, span.end - 1))[0]
 
 
-def _stretches(line: Line, marks: list[Mark], room: int) -> list[Stretch]:
+def _stretches(line: Line, marks: list[Mark], sheet: Sheet) -> list[Stretch]:
     """What is shown of a line: one stretch, or several where its marks are too far apart for one."""
     stretches: list[Stretch] = []
     for mark in sorted(marks, key=lambda mark: not mark.primary):
         begin, stop = line.part(mark.span)
         stretch = next((shown for shown in stretches if shown.shows(begin, stop)), None)
         if stretch is None:
-            stretch = _stretch(line, begin, stop, room)
+            stretch = _stretch(line, begin, stop, sheet)
             stretches.append(stretch)
         stretch.marks.append(mark)
-    return sorted(stretches, key=lambda stretch: stretch.first) or [_stretch(line, line.start, line.start, room)]
+    return sorted(stretches, key=lambda stretch: stretch.first) or [_stretch(line, line.start, line.start, sheet)]
 
 
-def _stretch(line: Line, begin: int, stop: int, room: int) -> Stretch:
+def _stretch(line: Line, begin: int, stop: int, sheet: Sheet) -> Stretch:
     """The line, cut where it must be so that what lies between ``begin`` and ``stop`` is seen."""
-    whole = _laid_out(line, line.start, 0, room)
+    room, cut = sheet.room, sheet.cut
+    whole = _laid_out(line, line.start, 0, room, sheet)
     if not whole.cut:
         return whole
-    from_start = _laid_out(line, line.start, 0, room - len(CUT))
+    from_start = _laid_out(line, line.start, 0, room - len(cut), sheet)
     if from_start.shows(begin, stop):
-        from_start.text += CUT
+        from_start.text += cut
         return from_start
-    before = max(0, min(room // 3, room - 2 * len(CUT) - (stop - begin)))
-    first = _left_edge(line, begin, before)
+    before = max(0, min(room // 3, room - 2 * len(cut) - (stop - begin)))
+    first = _left_edge(line, begin, before, sheet)
     if first == line.start:
-        from_start.text += CUT
+        from_start.text += cut
         return from_start
-    stretch = _laid_out(line, first, len(CUT), room)
+    stretch = _laid_out(line, first, len(cut), room, sheet)
     if stretch.cut:
-        stretch = _laid_out(line, first, len(CUT), room - len(CUT))
-        stretch.text += CUT
-    stretch.text = CUT + stretch.text
+        stretch = _laid_out(line, first, len(cut), room - len(cut), sheet)
+        stretch.text += cut
+    stretch.text = cut + stretch.text
     return stretch
 
 
-def _left_edge(line: Line, begin: int, space: int) -> int:
+def _left_edge(line: Line, begin: int, space: int, sheet: Sheet) -> int:
     """The offset from which ``space`` columns lead up to ``begin``."""
     while begin > line.start:
         character = line.text[begin - 1]
-        space -= TAB if character == "\t" else width_of(visible_character(character))
+        space -= TAB if character == "\t" else width_of(sheet.shown(character))
         if space < 0:
             break
         begin -= 1
     return begin
 
 
-def _laid_out(line: Line, first: int, column: int, limit: int) -> Stretch:
+def _laid_out(line: Line, first: int, column: int, limit: int, sheet: Sheet) -> Stretch:
     """As much of the line from the offset ``first`` on as fits between two columns."""
     part = line.text[first : min(line.end, first + limit - column + 1)]
     if part.isascii() and part.isprintable():
@@ -200,7 +207,7 @@ def _laid_out(line: Line, first: int, column: int, limit: int) -> Stretch:
         return Stretch(first, part, columns, cut=first + len(part) < line.end)
     shown, columns = [], [column]
     for character in part:
-        piece = " " * (TAB - column % TAB) if character == "\t" else visible_character(character)
+        piece = " " * (TAB - column % TAB) if character == "\t" else sheet.shown(character)
         column += width_of(piece)
         if column > limit:
             break

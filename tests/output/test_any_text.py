@@ -49,7 +49,9 @@ def test_every_format_renders_it(report, file, finding, name, placed, words, sev
         fix=Fix(words, "safe", []),
         related=[Related(second, words), Related(third, words, "other.json"), Related(third, words, words or "x")],
     )
-    rendered = renderer(name)(report(file(text, found), file(text, path="other.json")), Terminal(width, colour))
+    rendered = renderer(name)(
+        report(file(text, found), file(text, path="other.json")), Terminal(width, colour, "utf-8")
+    )
     plain = re.sub(r"\x1b\[[0-9;]+m", "", rendered) if colour else rendered
     assert plain.replace("\n", "").isprintable()
     assert rendered.encode()
@@ -61,7 +63,7 @@ def test_every_format_renders_it(report, file, finding, name, placed, words, sev
 def test_source_fits_the_terminal(report, file, finding, placed, width):
     text, spans = placed
     found = finding(spans[0], related=[Related(span, "") for span in spans[1:]])
-    for row in full(report(file(text, found)), Terminal(width)).split("\n"):
+    for row in full(report(file(text, found)), Terminal(width, encoding="utf-8")).split("\n"):
         if re.match(r" *\d* \|", row):
             assert width_of(row) <= width
 
@@ -72,7 +74,7 @@ def test_carets_lie_under_the_span(report, file, finding, placed):
     inside = text[span.start : span.end]
     if "\n" in inside or not inside.strip():
         return
-    rows = full(report(file(text, finding(span))), Terminal(400)).split("\n")
+    rows = full(report(file(text, finding(span))), Terminal(400, encoding="utf-8")).split("\n")
     carets = next(index for index, row in enumerate(rows) if re.fullmatch(r" +\| +\^+", row))
     cells = "".join(c + "\0" * (width_of(c) - 1) for c in rows[carets - 1])  # one element a column
     start, stop = rows[carets].index("^"), len(rows[carets])

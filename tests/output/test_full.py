@@ -37,8 +37,10 @@ def expected(text: str) -> str:
 def story(report, file):
     """The text of one finding, without the summary."""
 
-    def told(text, finding, *, width=None, colour=False, stack="trainer", material=()):
-        whole = render(report(file(text, finding, stack=stack), material=list(material)), Terminal(width, colour))
+    def told(text, finding, *, width=None, colour=False, encoding="utf-8", stack="trainer", material=()):
+        whole = render(
+            report(file(text, finding, stack=stack), material=list(material)), Terminal(width, colour, encoding)
+        )
         return whole.split("\n\n")[0]
 
     return told
@@ -184,6 +186,11 @@ def frame_of(story_text: str) -> str:
 )
 def test_carets_stand_under_the_span(story, finding, span, text, part, frame):
     assert frame_of(story(text, finding(span(text, part)))) == frame
+
+
+def test_where_a_terminal_cannot_show_a_character_carets_stand_under_what_it_shows(story, finding, span):
+    shown = story("'梯度': 1", finding(span("'梯度': 1", "1")), encoding="ascii")
+    assert "1 | '\\u68af\\u5ea6': 1\n  |                 ^" in shown
 
 
 @pytest.mark.parametrize(
