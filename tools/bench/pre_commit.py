@@ -55,9 +55,9 @@ def main() -> None:
             for what, files in runs.items():
                 later.setdefault(f"{what}, a hook that does nothing", []).append(_seconds(project, "nothing", *files))
                 later.setdefault(f"{what}, ds-lint", []).append(_seconds(project, "ds-lint", *files))
-    sys.stdout.write(f"{'the first run, with the installation':54} {first:6.2f} s\n")
+    sys.stdout.write(f"{'the first run, with the installation':60} {first:6.2f} s\n")
     for what, seconds in later.items():
-        sys.stdout.write(f"{what:54} {statistics.median(seconds):6.2f} s\n")
+        sys.stdout.write(f"{what:60} {statistics.median(seconds):6.2f} s\n")
 
 
 def _fill(project: Path, others: int) -> None:
