@@ -89,6 +89,15 @@ def test_removed_keys_are_not_offered_and_new_ones_only_for_releases_that_have_t
     assert "zenflow" not in completed('{"zero_optimization": {"|"}}', version="0.14.0")
 
 
+def test_deprecated_keys_are_marked_and_come_last(client):
+    client.open("ds_config.json", '{"zero_optimization": {""}}')
+    items = client.at("textDocument/completion", "ds_config.json", 0, 24)["items"]
+    by_label = {one["label"]: one for one in items}
+    assert by_label["cpu_offload"]["tags"] == [1]
+    assert "tags" not in by_label["stage"]
+    assert max(items, key=lambda item: item["sortText"]).get("tags") == [1]
+
+
 def test_auto_is_offered_where_the_stack_fills_it():
     assert "auto" in completed('{"gradient_clipping": |}', stack="trainer")
     assert "auto" not in completed('{"gradient_clipping": |}', stack="deepspeed")

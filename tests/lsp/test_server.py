@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from command_line import clean_environment
 
 BROKEN = '{\n  "zero_optimization": {"stage": 3},\n  "gradient_cliping": 1.0\n}\n'
@@ -18,6 +19,15 @@ def test_an_open_config_gets_diagnostics(client):
     assert found["tags"] == [1]
     client.change("ds_config.json", BROKEN.replace("cliping", "clipping"))
     assert not [one for one in client.diagnostics("ds_config.json") if one["code"] == "DS101"]
+
+
+@pytest.mark.parametrize(("encoding", "columns"), [("utf-8", (14, 32)), ("utf-16", (10, 28)), ("utf-32", (9, 27))])
+def test_columns_are_those_that_client_and_server_agreed_on(start, encoding, columns):
+    client = start().initialize(encodings=[encoding])
+    assert client.capabilities["positionEncoding"] == encoding
+    client.open("ds_config.json", '{"_😋中":1,"gradient_cliping": 1.0, "zero_optimization": {}}')
+    (found,) = [one for one in client.diagnostics("ds_config.json") if one["data"]["key"] == "gradient_cliping"]
+    assert (found["range"]["start"]["character"], found["range"]["end"]["character"]) == columns
 
 
 def test_the_server_ends_when_it_is_told_to(start):
