@@ -19,6 +19,7 @@ pytestmark = pytest.mark.client
 
 ROOT = Path(__file__).parent.parent.parent
 EXTENSION = ROOT / "editors" / "vscode"
+PYTHON_EXTENSION = Path(__file__).parent / "vscode" / "python-extension"
 
 WRONG = """{
   "train_micro_batch_size_per_gpu": 4,
@@ -62,13 +63,12 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def vsix(program, tmp_path_factory):
-    """The extension as it is shipped."""
+def extensions(program, tmp_path_factory):
+    """The extension as it is shipped, and a stand-in for that of Python."""
     program("playwright-core")  # tools/clients was run
+    folder = tmp_path_factory.mktemp("extensions")
     _npm("run", "build")
-    path = tmp_path_factory.mktemp("vsix") / "ds-lint.vsix"
-    _npm("exec", "--", "vsce", "package", "--no-dependencies", "--out", str(path))
-    return path
+    return [_packaged(EXTENSION, folder / "ds-lint.vsix"), _packaged(PYTHON_EXTENSION, folder / "python.vsix")]
 
 
 @pytest.fixture(scope="module")
@@ -82,21 +82,34 @@ def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    environment = folder / ".venv"
-    venv.create(environment, with_pip=False)
-    here = sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
-    (Path(here) / "ds-lint.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+    _environment_with_ds_lint(folder / ".venv")
     return folder
 
 
 @pytest.fixture(scope="module")
-def seen(program, vsix, home, project):
+def dying(home):
+    """A ds-lint that does not start, and writes down how often that was tried."""
+    path = home / "ds-lint"
+    path.write_text(f"#!/bin/sh\necho tried >> {home}/tries\necho 'out of luck' >&2\nexit 3\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(program, extensions, home, project, dying):
     """What was seen of ``vscode/scenes.mjs``, scene by scene."""
     program("code-server")
     program("chromium")
-    bare = home / "bare"
-    venv.create(bare, with_pip=True)
-    command = ["node", "vscode/scenes.mjs", home, project, vsix, bare / "bin" / "python"]
+    _environment_with_ds_lint(home / "with")
+    venv.create(home / "without", with_pip=True)
+    stage = {
+        "home": home,
+        "workspace": project,
+        "extensions": extensions,
+        "pythons": {name: home / name / "bin" / "python" for name in ("with", "without")},
+        "dying": dying,
+    }
+    command = ["node", "vscode/scenes.mjs", json.dumps(stage, default=str)]
     environment = {**os.environ, "PIP_NO_INDEX": "1"}
     process = subprocess.Popen(
         command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -185,6 +198,19 @@ def test_smoke_runs_in_a_terminal_whatever_the_file_is_called(seen):
     assert "in it's $HOME.json" in seen("smoke") or "it's $HOME.json: no findings" in seen("smoke")
 
 
+def test_a_server_that_crashed_is_started_again(seen):
+    assert any("zero_optimization.stage" in row for row in seen("crashed"))
+
+
+def test_the_environment_that_is_selected_in_the_python_extension_counts_at_once(seen, home):
+    assert seen("selected") == [f"{home}/with/bin/python -m ds_lint lsp"]
+
+
+def test_a_server_that_does_not_start_has_its_last_words_shown_and_is_left_alone(seen, home):
+    assert "ended. out of luck" in seen("dying")
+    assert (home / "tries").read_text() == "tried\n"
+
+
 def test_a_missing_ds_lint_is_told_and_can_be_installed(seen):
     saw = seen("missing")
     assert "it is not installed for" in saw["message"]
@@ -211,3 +237,18 @@ def test_the_server_is_worth_starting_for_the_texts_that_the_command_line_looks_
 def _npm(*arguments):
     ended = subprocess.run(["npm", *arguments], cwd=EXTENSION, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def _packaged(extension, path):
+    vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
+    options = ["--no-dependencies", "--skip-license", "--out", path]
+    ended = subprocess.run([vsce, "package", *options], cwd=extension, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return path
+
+
+def _environment_with_ds_lint(path):
+    """A virtual environment that has this checkout and what the tests run with."""
+    venv.create(path, with_pip=False)
+    packages = sysconfig.get_path("purelib", vars={"base": str(path), "platbase": str(path)})
+    (Path(packages) / "ds-lint.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")

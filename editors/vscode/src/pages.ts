@@ -1,7 +1,7 @@
 import type { CodeActionContext, Diagnostic, Disposable, TextDocument, TextEditor } from "vscode";
-import { CodeAction, CodeActionKind, commands, languages, Uri, window, workspace } from "vscode";
+import { CodeAction, CodeActionKind, commands, env, languages, Uri, window, workspace } from "vscode";
 import { output } from "./condition";
-import { codeOf, pagePath, subjectOf } from "./page_address";
+import { asMarkdown, codeOf, languageOption, pagePath, subjectOf } from "./explaining";
 import type { Server } from "./server";
 
 const SCHEME = "ds-lint";
@@ -59,7 +59,8 @@ export class Pages implements Disposable {
       return "ds-lint is not running. The command *ds-lint: Restart Server* says why.";
     }
     try {
-      return await output(launcher.command, [...launcher.args, "explain", subject], this.folder);
+      const args = [...launcher.args, "explain", subject, ...languageOption(env.language)];
+      return asMarkdown(await output(launcher.command, args, this.folder));
     } catch (error) {
       return `${error instanceof Error ? error.message : error}`;
     }

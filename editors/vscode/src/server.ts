@@ -18,6 +18,13 @@ import { surroundings } from "./surroundings";
 /** The texts that the server may see; it says itself which of them are configs. */
 export const SELECTOR = [{ language: "json" }, { language: "jsonc" }, { language: "json5" }, { language: "hjson" }];
 
+/** A client that keeps its errors to the log: what people can do something about is told in words of ours. */
+class Client extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
+
 /** The language server: at most one of it, started when somebody asks for it first. */
 export class Server implements Disposable {
   private readonly advised = new EventEmitter<Advice>();
@@ -27,6 +34,7 @@ export class Server implements Disposable {
   /** The server has judged a text anew. */
   readonly onJudgement = this.published.event;
 
+  private readonly exited = new EventEmitter<ChildProcess>();
   private client: LanguageClient | undefined;
   private process: ChildProcess | undefined;
   private said = "";
@@ -108,7 +116,7 @@ export class Server implements Disposable {
   }
 
   private async connect(launcher: Launcher): Promise<void> {
-    const client: LanguageClient = new LanguageClient("ds-lint", "ds-lint", () => this.spawn(launcher), {
+    const client: LanguageClient = new Client("ds-lint", "ds-lint", () => this.spawn(launcher), {
       documentSelector: SELECTOR,
       outputChannel: this.channel,
       initializationOptions: { ...workspace.getConfiguration("ds-lint") },
@@ -128,12 +136,26 @@ export class Server implements Disposable {
     this.client = client;
     this.startedWith = launcher;
     try {
-      await client.start();
-    } catch {
+      await Promise.race([client.start(), this.failing()]);
+    } catch (error) {
       await ending(this.process);
       await this.stop();
-      this.advise(ended(launcher, lastLine(this.said)));
+      this.advise(ended(launcher, lastLine(this.said) || (error instanceof Error ? error.message : String(error))));
     }
+  }
+
+  /** Rejects when the process ends, which the client does not see of one that is very quick, or says nothing at all. */
+  private failing(): Promise<never> {
+    return new Promise((_, reject) => {
+      const timer = setTimeout(() => reject(new Error("It did not answer for a minute.")), 60_000);
+      const listener = this.exited.event((ended) => {
+        if (ended === this.process) {
+          clearTimeout(timer);
+          listener.dispose();
+          reject(new Error(`Its exit status is ${ended.exitCode}.`));
+        }
+      });
+    });
   }
 
   private spawn(launcher: Launcher): Promise<ChildProcess> {
@@ -147,6 +169,7 @@ export class Server implements Disposable {
       this.said = `${this.said}${data}`.slice(-4000);
     });
     this.process = started;
+    started.once("exit", () => this.exited.fire(started));
     return new Promise((resolve, reject) => {
       started.once("spawn", () => resolve(started));
       started.once("error", reject);

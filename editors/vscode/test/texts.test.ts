@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Crashes } from "../src/crashes";
+import { asMarkdown, codeOf, languageOption, pagePath, subjectOf } from "../src/explaining";
 import { withoutFindings } from "../src/markdown";
 import { mayBeConfig } from "../src/marks";
-import { codeOf, pagePath, subjectOf } from "../src/page_address";
 import { smokeArguments } from "../src/smoke";
 import { placeOf, rows, summary, type Target } from "../src/target";
 
@@ -36,6 +36,17 @@ test("pages are found by the links between them", () => {
   assert.equal(subjectOf("/DS102-misplaced-key.md"), "DS102");
   assert.equal(subjectOf(pagePath("zero_optimization.stage")), "zero_optimization.stage");
   assert.equal(subjectOf(pagePath("unknown-key")), "unknown-key");
+});
+
+test("pages are in the language of the editor, where there are such", () => {
+  assert.deepEqual(languageOption("zh-cn"), ["--lang", "zh"]);
+  assert.deepEqual(languageOption("ko"), ["--lang", "ko"]);
+  assert.deepEqual(languageOption("en"), []);
+});
+
+test("what is said of a key keeps its columns", () => {
+  assert.equal(asMarkdown("# DS101: unknown-key\n"), "# DS101: unknown-key\n");
+  assert.equal(asMarkdown("steps\n  type  integer\n"), "```text\nsteps\n  type  integer\n```\n");
 });
 
 test("a finding has its code in either form", () => {

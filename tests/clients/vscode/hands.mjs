@@ -24,7 +24,7 @@ export class Hands {
   async goTo(line, column) {
     await this.page.locator(".editor-group-container.active .editor-instance .view-lines").first().click({ position: { x: 300, y: 5 } });
     await this.page.keyboard.press("Control+g");
-    await this.page.keyboard.type(`:${line}:${column}`);
+    await this.page.locator(".quick-input-widget input").fill(`:${line}:${column}`);
     await this.page.keyboard.press("Enter");
     await this.page.locator(".quick-input-widget").waitFor({ state: "hidden" });
   }
@@ -47,7 +47,7 @@ export class Hands {
   async command(title) {
     await this.press("F1");
     await this.page.locator(".quick-input-widget input").waitFor();
-    await this.page.keyboard.type(title);
+    await this.page.locator(".quick-input-widget input").fill(`>${title}`);
     await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
     await this.press("Enter");
   }
@@ -55,7 +55,7 @@ export class Hands {
   async commandsLike(title) {
     await this.press("F1");
     await this.page.locator(".quick-input-widget input").waitFor();
-    await this.page.keyboard.type(title);
+    await this.page.locator(".quick-input-widget input").fill(`>${title}`);
     const texts = await this.texts(".quick-input-list .monaco-list-row");
     await this.press("Escape");
     return texts;
@@ -121,6 +121,11 @@ export class Hands {
 
   async clickButton(title) {
     await this.page.locator(".notification-toast .monaco-button", { hasText: title }).click();
+  }
+
+  async closeNotifications() {
+    await this.command("Notifications: Clear All Notifications");
+    await this.page.locator(".notification-toast").waitFor({ state: "detached" });
   }
 
   async closeTab() {

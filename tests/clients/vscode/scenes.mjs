@@ -1,13 +1,20 @@
 // Plays scenes in VS Code and prints what was seen, as JSON by scene; tests/clients/test_vscode.py says what should be.
-// node scenes.mjs HOME WORKSPACE VSIX INTERPRETER_WITHOUT_DS_LINT
+// node scenes.mjs '{"home", "workspace", "extensions": [VSIX], "pythons": {"with", "without"}, "dying": PROGRAM}'
 
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { browser, CodeServer, QUIET } from "./code_server.mjs";
+import { browser, CodeServer, QUIET, until } from "./code_server.mjs";
 import { Hands } from "./hands.mjs";
 
-const [home, workspace, vsix, bare] = process.argv.slice(2);
-const SETTINGS = { ...QUIET, "[jsonc]": { "editor.codeActionsOnSave": { "source.fixAll.ds-lint": "explicit" } } };
+const { home, workspace, extensions, pythons, dying } = JSON.parse(process.argv[2]);
+const SETTINGS = {
+  ...QUIET,
+  "[jsonc]": {
+    "editor.autoClosingBrackets": "never", // settings.json is in this language too
+    "editor.codeActionsOnSave": { "source.fixAll.ds-lint": "explicit" },
+  },
+};
 
 const scenes = {
   async finding(hands) {
@@ -105,9 +112,35 @@ const scenes = {
     return { byProject, byEditor };
   },
 
-  async missing(hands) {
+  async crashed(hands) {
     await hands.open("ds_config.json");
-    await hands.settings({ "ds-lint.interpreter": bare });
+    const [{ pid }] = servers();
+    process.kill(pid, "SIGKILL");
+    await until(() => servers().some((server) => server.pid !== pid));
+    await hands.settled();
+    await hands.goTo(6, 8);
+    const rows = await hands.hover();
+    await hands.closeWidgets();
+    return rows;
+  },
+
+  async selected(hands) {
+    await hands.settings({ "stand-in.selected": pythons.with });
+    await until(() => servers().some((server) => server.command.startsWith(pythons.with)));
+    await hands.waitForStatus(/deepspeed/);
+    return servers().map((server) => server.command);
+  },
+
+  async dying(hands) {
+    await hands.settings({ "stand-in.selected": pythons.with, "ds-lint.path": dying });
+    const [message] = await hands.texts(".notification-toast");
+    await hands.settled();
+    await hands.closeNotifications();
+    return message;
+  },
+
+  async missing(hands) {
+    await hands.settings({ "ds-lint.interpreter": pythons.without });
     const [message] = await hands.texts(".notification-toast");
     const status = await hands.waitForStatus(/^ds-lint$/);
     await hands.clickButton("Install ds-lint");
@@ -118,17 +151,29 @@ const scenes = {
 
   async foundAgain(hands) {
     await hands.settings({});
+    await hands.open("ds_config.json");
     const status = await hands.waitForStatus(/deepspeed/);
     await hands.waitForSquiggles(1);
     return status;
   },
 };
 
+/** The language servers that run below the test's folders. */
+function servers() {
+  const lines = execFileSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" }).split("\n");
+  return lines
+    .map((line) => /^ *(?<pid>\d+) (?<command>.* -m ds_lint lsp)$/.exec(line)?.groups)
+    .filter((found) => found !== undefined && (found.command.startsWith(workspace) || found.command.startsWith(home)))
+    .map(({ pid, command }) => ({ pid: Number(pid), command }));
+}
+
 const server = new CodeServer(home);
 const seen = {};
 let chromium;
 try {
-  server.install(vsix);
+  for (const extension of extensions) {
+    server.install(extension);
+  }
   server.settings(SETTINGS);
   await server.start();
   chromium = await browser();
