@@ -57,15 +57,24 @@ def test_training_runs_print_what_is_shown(document, tmp_path):
     assert differences == [], f"python -m tools.documents --smoke --write {document}"
 
 
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """A folder with the wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheels")
+    copy_of_checkout(folder / "checkout")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, folder / "checkout"],
+        check=True,
+    )
+    return folder
+
+
 @pytest.mark.client
 @pytest.mark.parametrize("document", having("install"))
-def test_what_is_installed_can_be_used(document, tmp_path):
+def test_what_is_installed_can_be_used(document, wheels, tmp_path):
     """In an environment of its own, in a copy of the checkout, with its wheel beside the package index."""
-    checkout, wheels, environment = tmp_path / "checkout", tmp_path / "wheels", tmp_path / "environment"
+    checkout, environment = tmp_path / "checkout", tmp_path / "environment"
     copy_of_checkout(checkout)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, checkout], check=True
-    )
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     variables = os.environ | {
         "HOME": str(tmp_path),
