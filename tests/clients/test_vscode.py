@@ -109,8 +109,9 @@ def seen(program, extensions, home, project, dying):
         "pythons": {name: home / name / "bin" / "python" for name in ("with", "without")},
         "dying": dying,
     }
-    command = ["node", "vscode/scenes.mjs", json.dumps(stage, default=str)]
-    environment = {**os.environ, "PIP_NO_INDEX": "1"}
+    command = [program("node"), "vscode/scenes.mjs", json.dumps(stage, default=str)]
+    without = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "ds-lint").exists()]
+    environment = {**os.environ, "PATH": os.pathsep.join(without), "PIP_NO_INDEX": "1"}
     process = subprocess.Popen(
         command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -127,6 +128,13 @@ def seen(program, extensions, home, project, dying):
         return result["saw"]
 
     return scene
+
+
+def test_nothing_in_a_folder_is_run_before_it_is_trusted(seen):
+    saw = seen("untrusted")
+    assert "this folder is not trusted" in saw["message"]
+    assert "Manage Trust" in saw["message"]
+    assert saw["running"] == []
 
 
 def test_a_finding_has_a_squiggle_and_the_status_bar_says_what_it_is_judged_by(seen):

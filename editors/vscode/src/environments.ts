@@ -13,11 +13,19 @@ export class Environments implements Disposable {
   private readonly changed = new EventEmitter<void>();
   /** Another Python is selected than the one that was answered last. */
   readonly onSelection = this.changed.event;
+  private asked = false;
   private answered: string | undefined;
   private listener: Disposable | undefined;
+  /** It may be installed later, or held back until the folder is trusted. */
+  private readonly arrival = extensions.onDidChange(() => {
+    if (this.asked) {
+      void this.compare();
+    }
+  });
 
   /** Its Python, if there is the extension and a selection. */
   async selected(): Promise<string | undefined> {
+    this.asked = true;
     const python = await extensions.getExtension<PythonExtension>(PYTHON)?.activate();
     await python?.ready;
     const environments = python?.environments;
@@ -27,6 +35,7 @@ export class Environments implements Disposable {
   }
 
   dispose(): void {
+    this.arrival.dispose();
     this.listener?.dispose();
     this.changed.dispose();
   }

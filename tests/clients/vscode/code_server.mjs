@@ -15,6 +15,7 @@ export const QUIET = {
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
   "git.enabled": false,
+  "security.workspace.trust.startupPrompt": "never",
   "telemetry.telemetryLevel": "off",
   "update.mode": "none",
   "workbench.startupEditor": "none",
@@ -56,11 +57,12 @@ export class CodeServer {
     writeFileSync(join(folder, "settings.json"), JSON.stringify(settings));
   }
 
-  async start() {
+  /** Start it; `trusting` takes every folder for one that the user trusts. */
+  async start({ trusting }) {
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
     const args = ["--auth", "none", "--bind-addr", address, "--disable-telemetry", "--disable-update-check"];
-    const all = [ENTRY, ...this.directories, ...args, "--disable-workspace-trust"];
+    const all = [ENTRY, ...this.directories, ...args, ...(trusting ? ["--disable-workspace-trust"] : [])];
     this.process = spawn(process.execPath, all, { env: this.environment, stdio: "ignore", detached: true });
     this.address = `http://${address}`;
     await until(async () => (await fetch(`${this.address}/healthz`)).ok, 30_000);

@@ -128,6 +128,12 @@ export class Hands {
     await this.page.locator(".notification-toast").waitFor({ state: "detached" });
   }
 
+  async trustFolder() {
+    await this.command("Workspaces: Manage Workspace Trust");
+    await this.page.locator(".workspace-trust-editor .monaco-button", { hasText: /^Trust$/ }).click();
+    await this.closeTab();
+  }
+
   async closeTab() {
     await this.page.locator(".editor-group-container.active .tab.active .codicon-close").click();
   }

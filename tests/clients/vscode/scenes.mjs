@@ -17,6 +17,16 @@ const SETTINGS = {
 };
 
 const scenes = {
+  async untrusted(hands) {
+    await hands.open("ds_config.json");
+    const [message] = await hands.texts(".notification-toast");
+    const running = servers();
+    await hands.closeNotifications();
+    await hands.trustFolder();
+    await hands.open("ds_config.json");
+    return { message, running };
+  },
+
   async finding(hands) {
     await hands.open("ds_config.json");
     await hands.waitForSquiggles(2);
@@ -175,7 +185,7 @@ try {
     server.install(extension);
   }
   server.settings(SETTINGS);
-  await server.start();
+  await server.start({ trusting: false });
   chromium = await browser();
   const page = await chromium.newPage({ viewport: { width: 1200, height: 800 } });
   const hands = new Hands(page);

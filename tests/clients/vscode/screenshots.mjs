@@ -99,7 +99,7 @@ async function take(theme, names) {
   try {
     server.install(vsix);
     server.settings({ ...CALM, "workbench.colorTheme": THEMES[theme] });
-    await server.start();
+    await server.start({ trusting: true });
     chromium = await browser();
     const page = await chromium.newPage({ viewport: { width: 960, height: 540 } });
     const hands = new Hands(page);
