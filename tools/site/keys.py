@@ -93,12 +93,26 @@ def _entry(path: KeyPath, knowledge: Knowledge) -> str:
     meaning, see = known.pop("meaning", None), known.pop("see", None)
     known.pop("key", None)
     text = [f"{worded(meaning)}\n"] if meaning else []
-    text += [f"{label}\n:   {worded(words)}\n" for label, words in known.items()]
+    names = _names(path, knowledge) if "keys" in known else ""
+    text += [f"{label}\n:   {names if label == 'keys' else worded(words)}\n" for label, words in known.items()]
     if speaking := ", ".join(_link(rule) for rule in speaking_of(path)):
         text.append(f"rules\n:   {speaking}\n")
     if see:
         text.append(f"see\n:   <{see}>\n")
     return "\n".join(text)
+
+
+def _names(path: KeyPath, knowledge: Knowledge) -> str:
+    """The keys that a section knows, each leading to its own entry if it has one."""
+    section = knowledge.find(path)
+    names = section.names() if section is not None else []
+    known = set(sections()[path[0]])
+    return (
+        ", ".join(
+            f"[`{name}`](#{'.'.join((*path, name))})" if (*path, name) in known else f"`{name}`" for name in names
+        )
+        or "any name"
+    )
 
 
 def _link(rule: Rule) -> str:
