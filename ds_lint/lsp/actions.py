@@ -17,6 +17,7 @@ from ds_lint.finding import Edit
 from ds_lint.fix import SAFE, edited, fix_one
 from ds_lint.lsp import known
 from ds_lint.lsp.diagnostics import diagnostic
+from ds_lint.output.text import counted
 from ds_lint.source import json as json_source
 from ds_lint.tree import Span
 
@@ -87,7 +88,7 @@ def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[
     """What ``ds-lint check --fix`` does to the text; nothing where that is nothing."""
     report = judgement.terms.fixed(judgement.report.document, SAFE)
     number = len(report.fixed or ())
-    title = f"Fix all that is safe to fix ({number} finding{'s' if number > 1 else ''})"
+    title = f"Fix all that is safe to fix ({counted(number, 'finding')})"
     yield from _action(opened, judgement, title, report.document.text, kind=kind)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from ds_lint import entries
-from ds_lint.output.report import DOCUMENTATION
+from ds_lint.output.report import page_url
 from ds_lint.selection import find
 from ds_lint.suppression import suppressions_of
 from ds_lint.tree import walk
@@ -32,5 +32,4 @@ def links(opened: OpenDocument) -> Iterator[types.DocumentLink]:
     for suppression in suppressions_of(opened.document):
         for word in suppression.words:
             if (rule := find(word.text)) is not None:
-                url = f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"
-                yield types.DocumentLink(opened.lines.range(word.span), url, f"The page of {rule.name}")
+                yield types.DocumentLink(opened.lines.range(word.span), page_url(rule), f"The page of {rule.name}")

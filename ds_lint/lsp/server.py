@@ -28,7 +28,7 @@ from ds_lint.lsp.judging import judged
 from ds_lint.lsp.project import UNUSABLE, Project
 from ds_lint.lsp.target import target_of
 from ds_lint.options import Options
-from ds_lint.output.report import DOCUMENTATION
+from ds_lint.output.report import page_url
 from ds_lint.selection import find
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
 from ds_lint.targets.files import PATTERNS
@@ -414,8 +414,7 @@ def _explain(params: Any) -> dict[str, str] | None:
     rule = find(str(getattr(params, "rule", "")))
     if rule is None:
         return None
-    url = f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"
-    return {"code": rule.code, "name": rule.name, "url": url, "markdown": pages.page(rule)}
+    return {"code": rule.code, "name": rule.name, "url": page_url(rule), "markdown": pages.page(rule)}
 
 
 def _uri_of(params: Any) -> str:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.smoke import Verdict
     from ds_lint.finding import Finding
+    from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
 DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
@@ -141,6 +142,6 @@ class Report:
         return self._documents.get(path)
 
 
-def page_url(finding: Finding) -> str:
-    """Where the page of the finding's rule is published."""
-    return f"{DOCUMENTATION}rules/{finding.code}-{finding.name}/"
+def page_url(rule: Rule | Finding) -> str:
+    """Where the page of a rule, or of the rule that found something, is published."""
+    return f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"
