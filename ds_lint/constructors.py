@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.config import Config
+    from ds_lint.knowledge import Knowledge
 
 # Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
 # _configure_basic_optimizer in deepspeed/runtime/engine.py); the later ones since it sorts parameters out.
@@ -17,6 +18,12 @@ _POPPED_FOR_ADAM = ("adam_w_mode", "torch_adam")
 _POPPED_LATER = {"adam": ("fp32_optimizer_states",), "torch": ("fp32_optimizer_states", "foreach")}
 _READ_FOR_MUON = ("lr", "muon_lr", "adam_lr", "momentum", "weight_decay", "ns_method", "betas", "eps", "per_head_muon")
 _MUON = "deepspeed.runtime.zero.muon.muon_optimizer.MuonWithAuxAdam"
+# As DeepSpeed's documentation writes them; it compares them in lower case.
+SPELLED = {
+    "adagrad": "Adagrad", "adam": "Adam", "adamw": "AdamW", "lamb": "Lamb", "lion": "Lion", "muadam": "MuAdam",
+    "muadamw": "MuAdamW", "muon": "Muon", "musgd": "MuSGD", "onebitadam": "OneBitAdam", "onebitlamb": "OneBitLamb",
+    "zerooneadam": "ZeroOneAdam",
+}  # fmt: skip
 
 
 class Constructor:
@@ -79,7 +86,7 @@ def optimizer_constructor(config: Config) -> Constructor | None:
     callables = {one["callee"]: one for one in knowledge.constructors("optimizer.params", kind)}
     if kind in ("adam", "adamw") and callables:
         return _adam(config, kind, callables)
-    if kind == "muon" and knowledge.find(("optimizer", "params", "muon_lr")):
+    if kind == "muon" and _builds_muon(knowledge):
         extra = _popped(config, "torch" if _is_torch_adam(config) else "adam")
         parameters = dict.fromkeys(_READ_FOR_MUON)
         return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
@@ -126,6 +133,16 @@ def offloads_optimizer(config: Config) -> bool:
         device = section.get("device")
         return device is not None and device.value in ("cpu", "nvme")
     return config.value("zero_optimization", "cpu_offload") is True
+
+
+def optimizer_types(knowledge: Knowledge) -> list[str]:
+    """The types of optimizers that DeepSpeed builds itself, as people write them."""
+    kinds = [*knowledge.types("optimizer.params"), *(["muon"] if _builds_muon(knowledge) else [])]
+    return [SPELLED[kind] for kind in kinds]
+
+
+def _builds_muon(knowledge: Knowledge) -> bool:
+    return knowledge.find(("optimizer", "params", "muon_lr")) is not None
 
 
 def _popped(config: Config, by: str) -> tuple[str, ...]:

@@ -7,7 +7,13 @@ from ds_lint.checks.problem import IGNORED, WRONG_RESULT, Outcome, Problem, reje
 from ds_lint.checks.values import as_wanted, nearest, shown, unquoted
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
-from ds_lint.constructors import Constructor, builds_optimizer, optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import (
+    Constructor,
+    builds_optimizer,
+    optimizer_constructor,
+    optimizer_types,
+    scheduler_constructor,
+)
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.switches import is_on, is_truthy, model_dtype, number, number_of, zero_stage
@@ -47,7 +53,7 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
     name = str(member.value.value)
     last_release = config.knowledge.last_release_of_type("optimizer.params", name.lower())
     arrival = config.knowledge.next_release_of_type("optimizer.params", name.lower())
-    known = config.knowledge.types("optimizer.params") + list(config.knowledge.torch["optimizers"])
+    known = optimizer_types(config.knowledge) + list(config.knowledge.torch["optimizers"])
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
@@ -55,7 +61,7 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=_other_type(name, known, "AdamW"),
         label=_age(last_release, arrival),
-        fix=nearest(config, ("optimizer", "type"), name, _spelled(known)),
+        fix=nearest(config, ("optimizer", "type"), name, known),
     )
 
 
@@ -78,7 +84,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
         rejected("initialize"),
         help=_other_type(name, known, "WarmupLR"),
         label=_age(last_release, arrival),
-        fix=nearest(config, ("scheduler", "type"), name, _spelled(known)),
+        fix=nearest(config, ("scheduler", "type"), name, known),
     )
 
 
@@ -403,16 +409,8 @@ def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Ou
 def _other_type(name: str, known: list[str], usual: str) -> str:
     from ds_lint import suggest
 
-    meant = suggest.choice(name, _spelled(known))
+    meant = suggest.choice(name, known)
     return f'Write "{meant}".' if meant and meant.lower() != name.lower() else f'Write "{meant or usual}".'
-
-
-def _spelled(known: list[str]) -> list[str]:
-    """The types as people write them; DeepSpeed compares its own in lower case."""
-    return [_SPELLED.get(one, one) for one in known]
-
-
-_SPELLED = {"adam": "Adam", "adamw": "AdamW", "lamb": "Lamb", "adagrad": "Adagrad", "lion": "Lion"}
 
 
 def _instead_of_value(member: Member, wanted: str) -> str:

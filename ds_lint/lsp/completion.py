@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from ds_lint.config import AUTO
+from ds_lint.constructors import optimizer_types
 from ds_lint.lsp import known
 from ds_lint.lsp.cursor import typed_at
 from ds_lint.lsp.documents import HUGE
@@ -30,21 +31,6 @@ if TYPE_CHECKING:
     from ds_lint.terms import Terms
     from ds_lint.tree import KeyPath, Node
 
-# As DeepSpeed's documentation writes them; it does not look at the case.
-_OPTIMIZERS = {
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "adagrad": "Adagrad",
-    "lamb": "Lamb",
-    "lion": "Lion",
-    "muon": "Muon",
-    "onebitadam": "OneBitAdam",
-    "onebitlamb": "OneBitLamb",
-    "zerooneadam": "ZeroOneAdam",
-    "muadam": "MuAdam",
-    "muadamw": "MuAdamW",
-    "musgd": "MuSGD",
-}
 _FIRST, _THEN, _LAST = "0", "1", "2"  # how what is likely stands before what is not
 
 
@@ -170,7 +156,7 @@ def _values(config: Config, typed: Typed) -> Iterator[_Choice]:
 
 def _types(knowledge: Knowledge, section: str) -> Iterator[_Choice]:
     """The types of optimizers or schedulers: DeepSpeed's own, then torch's."""
-    own = [_OPTIMIZERS.get(kind, kind) for kind in knowledge.types(f"{section}.params")]
+    own = optimizer_types(knowledge) if section == "optimizer" else knowledge.types("scheduler.params")
     torch = knowledge.torch[f"{section}s"]
     for kind in own:
         yield _Choice(kind, "DeepSpeed")

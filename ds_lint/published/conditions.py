@@ -8,7 +8,7 @@ from __future__ import annotations
 from json import dumps
 
 from ds_lint.config import Config
-from ds_lint.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import optimizer_constructor, optimizer_types, scheduler_constructor
 from ds_lint.published.sections import described
 from ds_lint.published.values import AUTO, asserted, in_any_case, reference, silently, taken_by_code
 from ds_lint.source import json as json_source
@@ -33,11 +33,6 @@ _SWITCHES: tuple[dict[str, Any], ...] = (
     {"params": {"torch_adam": True, "adam_w_mode": False}},
 )
 _ZENFLOW = {"zero_optimization": {**_OFFLOAD, "zenflow": {}}}
-_SPELLED = {
-    "adam": "Adam", "adamw": "AdamW", "adagrad": "Adagrad", "lamb": "Lamb", "lion": "Lion", "muon": "Muon",
-    "muadam": "MuAdam", "muadamw": "MuAdamW", "musgd": "MuSGD", "onebitadam": "OneBitAdam", "onebitlamb": "OneBitLamb",
-    "zerooneadam": "ZeroOneAdam",
-}  # fmt: skip
 _SCHEDULERS_THAT_SET_LR = ["LRRangeTest", "OneCycle", "WarmupDecayLR", "WarmupLR"]
 _LOOKED_AT = reference("schedulerIsLookedAt")
 _NO_NAME = "?"  # no constructor has a parameter of this name
@@ -73,27 +68,21 @@ def _batch_size() -> Schema:
 
 
 def _optimizers(target: Target) -> Iterator[Schema]:
-    kinds = _deepspeed_optimizers(target)
+    own = optimizer_types(target.knowledge)
+    kinds = [name.lower() for name in own]
     names = [name for name in target.knowledge.torch["optimizers"] if name.lower() not in kinds]
-    yield {"properties": {"optimizer": {"properties": {"type": _optimizer_type(kinds, names)}}}}
+    yield {"properties": {"optimizer": {"properties": {"type": _optimizer_type(own, names)}}}}
     for alike in _alike([(kind, _optimizer(kind, target)) for kind in kinds]):
         yield from alike.conditions({"type": "string", "pattern": in_any_case(alike.names)})
     for alike in _alike([(name, _optimizer(name, target)) for name in names]):
         yield from alike.conditions({"enum": alike.names})
 
 
-def _deepspeed_optimizers(target: Target) -> list[str]:
-    """The types that DeepSpeed builds itself, in lower case, as it compares them."""
-    kinds = target.knowledge.types("optimizer.params")
-    return [*kinds, "muon"] if target.knowledge.find(("optimizer", "params", "muon_lr")) else kinds
-
-
-def _optimizer_type(kinds: list[str], names: list[str]) -> Schema:
-    offered = sorted(_SPELLED.get(kind, kind) for kind in kinds) + names
+def _optimizer_type(own: list[str], names: list[str]) -> Schema:
     return {
         "anyOf": [
-            {"enum": offered},
-            {"type": "string", "pattern": in_any_case(kinds)},
+            {"enum": sorted(own) + names},
+            {"type": "string", "pattern": in_any_case([name.lower() for name in own])},
             reference("template"),
             silently("null"),
         ]
