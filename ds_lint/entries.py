@@ -8,6 +8,7 @@ from json import dumps, load
 from typing import NamedTuple
 
 from ds_lint import resources
+from ds_lint.finding import LOADERS
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -123,13 +124,10 @@ def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "nothing"
 
 
-_WHO = {"trainer": "the Trainer", "accelerate": "Accelerate"}
-
-
 def _filling(path: str, knowledge: Knowledge) -> Iterator[Line]:
     filled = knowledge.trainer["fills"].get(path)
     if filled:
-        who = " and ".join(_WHO[stack] for stack in filled["by"])
+        who = " and ".join(LOADERS[stack] for stack in filled["by"])
         yield Line("auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}")
         if filled["matched"]:
             yield Line("match", "a value of its own must equal the Trainer's")

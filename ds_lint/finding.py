@@ -15,6 +15,7 @@ NONE = "none"  # stands in ``Finding.effects`` for a stack that has no problem
 
 STAGES = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
 STACKS = ("deepspeed", "trainer", "accelerate")  # who loads the config
+LOADERS = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}  # in prose
 
 
 class Related:

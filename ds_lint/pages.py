@@ -26,6 +26,7 @@ the examples below it are held to.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ds_lint import resources, stores
 from ds_lint.facts import Sources
@@ -123,6 +124,14 @@ class Block:
         self.line = line
 
 
+class Row(NamedTuple):
+    """What the table of a page says of the findings of its rule, the worst first, and since when there is the rule."""
+
+    severities: list[str]
+    effects: list[str]
+    since: str
+
+
 def path(rule: Rule | Finding) -> str:
     """Where the page of a rule lies, or of the rule that found something."""
     return resources.path("rules", f"{rule.code}-{rule.name}.md")
@@ -145,11 +154,13 @@ def first_paragraph(text: str) -> str:
     return " ".join(below_title.strip().partition("\n\n")[0].split())
 
 
-def severities_and_effects(text: str) -> tuple[list[str], list[str]]:
-    """What the table of a page says of its findings, the worst first."""
-    row = text.partition(TABLE)[2].partition("\n")[0]
-    severities, effects = row.split("|")[1:3]
-    return severities.strip().split(", "), effects.strip().split(", ")
+def row(text: str) -> Row:
+    """What the table of a page says; raises PageError where there is none."""
+    _, found, rest = text.partition(TABLE)
+    if not found:
+        raise PageError(f"no table that begins with {TABLE.splitlines()[0]!r}")
+    severities, effects, since = (cell.strip() for cell in rest.partition("\n")[0].strip("|").split("|"))
+    return Row(severities.split(", "), effects.split(", "), since)
 
 
 def examples(text: str) -> list[Example]:

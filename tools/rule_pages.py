@@ -93,18 +93,16 @@ def corrected(text: str, rule: Rule) -> str:
 
 def _with_table(text: str, rule: Rule) -> str:
     """The row of the table, filled with the severities and effects that the bad examples show; ``since`` is kept."""
-    before, found, after = text.partition(pages.TABLE)
-    if not found:
-        raise pages.PageError(f"no table that begins with {pages.TABLE.splitlines()[0]!r}")
-    row, end, rest = after.partition("\n")
+    since = pages.row(text).since
     if not all(map(runs.can_judge, pages.examples(text))):
         return text
-    cells = row.strip("| ").split("|")
     shown = [finding for example in pages.examples(text) for finding in judge(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]
     severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
     effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))
-    return f"{before}{found}| {severities} | {effects} | {cells[-1].strip()} |{end}{rest}"
+    before, table, after = text.partition(pages.TABLE)
+    _, end, rest = after.partition("\n")
+    return f"{before}{table}| {severities} | {effects} | {since} |{end}{rest}"
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
+from ds_lint.finding import LOADERS
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json, holds_auto, is_comment
 from ds_lint.switches import bf16_section, is_truthy, model_dtype
@@ -89,7 +90,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
         if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
         if outcomes:
-            others = [_NAMES[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
+            others = [LOADERS[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
             stops = f"{' and '.join(others)} {'stop' if len(others) > 1 else 'stops'} at it" if others else ""
             yield Problem(
                 path,
@@ -243,7 +244,6 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
     return WRONG_RESULT, "DeepSpeed takes the word itself, which counts as true"
 
 
-_NAMES = {"trainer": "the Trainer", "accelerate": "Accelerate"}
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 

@@ -13,6 +13,7 @@ from ds_lint.choice import choose
 from ds_lint.commands.check import print_text
 from ds_lint.composing import NVME_PATH, Wish
 from ds_lint.facts import UnreadableFact
+from ds_lint.finding import LOADERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = "ds_config.json"
 STANDARD_OUTPUT = "-"
 LAUNCH_FILE = "accelerate_config.yaml"
-
-_LOADERS = {"trainer": "the Trainer", "accelerate": "Accelerate", "deepspeed": "plain DeepSpeed"}
 
 
 class Options(NamedTuple):
@@ -135,7 +134,7 @@ def _launch_path(options: Options) -> str:
 def _written(wish: Wish, files: list[File]) -> str:
     paths = " and ".join(file.path for file in files)
     offload = f", offload to {wish.offload}" if wish.offload != "none" else ""
-    return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {_LOADERS[wish.stack]}.\n"
+    return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {LOADERS[wish.stack]}.\n"
 
 
 def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:

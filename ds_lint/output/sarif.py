@@ -17,7 +17,7 @@ from ds_lint.output.identity import identified
 from ds_lint.output.report import DOCUMENTATION, page_url
 from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
-from ds_lint.pages import first_paragraph, page, severities_and_effects
+from ds_lint.pages import first_paragraph, page, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def _rule(finding: Finding) -> Json:
     """The rule that a finding is by, as its page has it."""
     text = page(finding)
     summary = first_paragraph(text)
-    (worst, *_), effects = severities_and_effects(text)
+    facts = row(text)
+    worst = facts.severities[0]
     url = page_url(finding)
     return {
         "id": finding.code,
@@ -130,7 +131,7 @@ def _rule(finding: Finding) -> Json:
         "helpUri": url,
         "defaultConfiguration": {"level": LEVELS[worst]},
         "properties": {
-            "tags": ["deepspeed", finding.name, *effects],
+            "tags": ["deepspeed", finding.name, *facts.effects],
             "precision": "very-high",
             "problem.severity": PRIORITIES[worst],
         },

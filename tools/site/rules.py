@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint import pages
 from ds_lint.engine import every_rule
+from ds_lint.finding import LOADERS
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
@@ -25,7 +26,6 @@ FAMILIES = {  # by the first digit of their codes
 }
 INDEX = "rules/index.md"
 
-_STACKS = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}
 _OPTIONS = {  # what an option of an example says, in words
     "deepspeed": "deepspeed {}",
     "transformers": "transformers {}",
@@ -65,11 +65,10 @@ def family(rule: Rule) -> str:
 
 def facts(text: str) -> Facts:
     """The row of a page's table, and which fixes it names."""
-    row = text.partition(pages.TABLE)[2].partition("\n")[0]
-    severity, effect, since = (cell.strip() for cell in row.strip("| ").split("|"))
+    row = pages.row(text)
     ways_out = text.partition("## How to fix")[2]
     fixes = [words for flag, words in (("`--fix`", "safe"), ("`--unsafe-fixes`", "unsafe")) if flag in ways_out]
-    return Facts(severity, effect, since, ", ".join(fixes) or "-")
+    return Facts(", ".join(row.severities), ", ".join(row.effects), row.since, ", ".join(fixes) or "-")
 
 
 def index() -> str:
@@ -151,7 +150,7 @@ def _judged(words: list[str]) -> str:
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
     said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
-    judged = "Judged for " + (_STACKS[stack] if stack else "all who may load it")
+    judged = "Judged for " + (LOADERS[stack] if stack else "all who may load it")
     return ", ".join([judged if words[0] == "bad" else f"Nothing to say: {judged[0].lower()}{judged[1:]}", *said])
 
 
