@@ -43,7 +43,7 @@ README = "README.md"
 SECONDS = 300  # for one command
 KINDS = ("console", "sh")
 WORDS = ("install", "smoke")
-PROMPT, LEFT_OUT = "$ ", "..."
+LEFT_OUT = "..."
 
 _UNWANTED = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "PYTHONIOENCODING")
 
