@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import get_ident  # ``threading`` costs the start of a clean check
+
 from ds_lint import engine
 from ds_lint.config import Config
 from ds_lint.knowledge import Knowledge, Target
@@ -19,15 +21,19 @@ if TYPE_CHECKING:
     from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
 
-_known: dict[tuple[str | None, ...], Knowledge] = {}
+_known: dict[tuple[int | str | None, ...], Knowledge] = {}
 
 
 def knowledge(target: Target | None = None) -> Knowledge:
-    """What the libraries of a target know, read once a process; without a target, the newest known releases."""
+    """What the libraries of a target know, read once a thread; without a target, the newest known releases.
+
+    It keeps what it was asked, for ``ranges``, and the language server judges large texts in a thread of their own.
+    """
     target = target or Target()
-    if target.key not in _known:
-        _known[target.key] = Knowledge(target)
-    return _known[target.key]
+    key = (get_ident(), *target.key)
+    if key not in _known:
+        _known[key] = Knowledge(target)
+    return _known[key]
 
 
 def lint_file(

@@ -56,7 +56,7 @@ class OpenDocument:
         self.is_config = False  # recognised; it stays one while it is open
         self.judgement: Judgement | None = None
         self.next_time = 0.0  # before which it is not judged again, on the clock of ``time.monotonic``
-        self._document: Document | None = None
+        self._read: tuple[Lines, Document] | None = None
 
     @property
     def text(self) -> str:
@@ -66,9 +66,10 @@ class OpenDocument:
     @property
     def document(self) -> Document:
         """The text as it is now, read as far as that is possible."""
-        if self._document is None:
-            self._document = json_source.read(self.text, self.path)
-        return self._document
+        lines, read = self.lines, self._read  # a large text is read beside the loop that changes it
+        if read is None or read[0] is not lines:
+            read = self._read = (lines, json_source.read(lines.text, self.path))
+        return read[1]
 
     @property
     def current(self) -> Judgement | None:
@@ -83,12 +84,10 @@ class OpenDocument:
             else:
                 self.lines = self._lines(change.text)
         self.version = version
-        self._document = None
 
     def saved(self) -> None:
         """Look at the file again, which may have its byte order mark no longer."""
         self.lines = self._lines(self.text[self.lines.hidden :])
-        self._document = None
 
     def _lines(self, text: str) -> Lines:
         """The lines of a text as the client has it: the file may begin with a mark that readers stumble over."""

@@ -1,0 +1,26 @@
+"""The open texts, and what is read of them."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from ds_lint.lsp import documents
+from ds_lint.lsp.documents import OpenDocument
+
+BEFORE, AFTER = '{"gradient_cliping": 1}', '{"gradient_clipping": 1}'
+
+
+def test_a_text_that_changes_while_it_is_read_is_read_again(monkeypatch):
+    """Texts that are large are read in a thread of their own."""
+    item = types.TextDocumentItem("file:///ds_config.json", "json", 1, BEFORE)
+    opened = OpenDocument(item, "/ds_config.json", "utf-16")
+    right = documents.json_source.read
+
+    def read(text, path):
+        if text == BEFORE:
+            opened.change([types.TextDocumentContentChangeWholeDocument(AFTER)], 2)
+        return right(text, path)
+
+    monkeypatch.setattr(documents.json_source, "read", read)
+    assert opened.document.text == BEFORE
+    assert opened.document.text == AFTER
