@@ -59,9 +59,10 @@ def shown(run, command, **environment):
 
 
 def is_whole(line):
-    """Whether a line is one that nothing can break: a word alone, a value as it is written, or an address."""
+    """Whether a line is one that nothing can break: a word alone, a value with nothing beside it, or an address."""
     words = line.split()
-    return len(words) == 1 or " = " in line or "://" in line
+    is_value = " = " in line and not re.search(r" = .*\S {2,}\S", line)
+    return len(words) == 1 or is_value or "://" in line
 
 
 @pytest.mark.parametrize("command", COMMANDS)
