@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from ds_lint.commands.completion import commands
-from ds_lint.commands.parser import command_line
+from ds_lint.commands.parser import SHELLS, command_line
 from ds_lint.engine import every_rule
 from ds_lint.shells import ANYTHING, FILES, Words
 
@@ -50,7 +50,7 @@ def test_rules_and_keys_can_be_explained(told):
     assert "zero_optimization.offload_optimizer.device" in subjects
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_is_text_for_its_shell(run, shell):
     result = run("completion", shell)
     assert (result.returncode, result.stderr) == (0, "")

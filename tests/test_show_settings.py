@@ -74,6 +74,20 @@ def test_every_value_says_who_gave_it(project, run):
     assert values(of_folder)['configs."old/*".stack'] == ("deepspeed", "pyproject.toml:21")
 
 
+def test_a_baseline_of_the_command_line_counts(project, run):
+    (one,) = shown(run, "b.json", "--baseline", "old.json")
+    assert values(one)["baseline"] == ("old.json", "--baseline")
+
+
+@pytest.mark.parametrize(
+    "options", ["--fix", "--diff", "--smoke", "--statistics", "--output-file out", "--output-format sarif"]
+)
+def test_what_it_does_not_do_is_refused(run, options):
+    result = run("check", "--show-settings", *options.split())
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("ds-lint: --show-settings ")
+
+
 def test_rules_that_are_off_say_why(project, run):
     (one,) = shown(run, "zero3/a.json", "--ignore", "DS7")
     why = {rule["code"]: rule["why"] for rule in one["rules"]["off"]}

@@ -8,20 +8,18 @@ import sys
 
 from ds_lint import __version__
 from ds_lint.choice import NAMES
+from ds_lint.commands import calling
 from ds_lint.commands.init import DEFAULT_OUTPUT
 from ds_lint.commands.usage import Parser
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.discover import ENDINGS
-from ds_lint.facts import Sources
 from ds_lint.finding import SEVERITIES, STACKS
-from ds_lint.options import Options
 from ds_lint.output import FORMATS
 from ds_lint.selection import UnknownRule
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.translations import LANGUAGES
 
 SHELLS = ("bash", "zsh", "fish")
-COUNTED_IN = ("full", "concise", "json")  # formats of --statistics
 
 _EPILOG = """\
 examples:
@@ -127,7 +125,7 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     _add_fixing(check)
     _add_smoke(check)
-    check.set_defaults(run=_run_check)
+    check.set_defaults(run=calling.run_check)
 
 
 def _add_smoke(check: argparse.ArgumentParser) -> None:
@@ -208,7 +206,7 @@ def _add_upgrade(commands: argparse._SubParsersAction[Parser]) -> None:
     for library in LIBRARIES[1:]:
         judging.add_argument(f"--{library}-from", metavar="V", help=f"release of {library} that is left")
         judging.add_argument(f"--{library}-to", metavar="V", help="and the new one (default: the newest known)")
-    upgrade.set_defaults(run=_run_upgrade)
+    upgrade.set_defaults(run=calling.run_upgrade)
 
 
 def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -227,7 +225,7 @@ def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
     effective.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
     _add_versions(_add_judging(effective))
     _add_settings(effective)
-    effective.set_defaults(run=_run_effective)
+    effective.set_defaults(run=calling.run_effective)
 
 
 def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -316,11 +314,6 @@ def _add_versions(group: argparse._ArgumentGroup) -> None:
         )
 
 
-def _versions(options: argparse.Namespace) -> dict[str, str]:
-    given = {library: getattr(options, f"{library}_version") for library in LIBRARIES}
-    return {library: version for library, version in given.items() if version is not None}
-
-
 def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
     explain = commands.add_parser(
         "explain",
@@ -332,12 +325,12 @@ def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
     explain.add_argument(
         "--lang", choices=LANGUAGES, help="print the page of a rule in Chinese or Korean, where it has one; rules only"
     )
-    explain.set_defaults(run=_run_explain)
+    explain.set_defaults(run=calling.run_explain)
 
 
 def _add_rules(commands: argparse._SubParsersAction[Parser]) -> None:
     rules = commands.add_parser("rules", help="list the rules", description="List the rules.")
-    rules.set_defaults(run=_run_rules)
+    rules.set_defaults(run=calling.run_rules)
 
 
 def _add_schema(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -350,7 +343,7 @@ def _add_schema(commands: argparse._SubParsersAction[Parser]) -> None:
         "--deepspeed-version", metavar="V", help="a release, or a line such as 0.16 (default: the newest known)"
     )
     schema.add_argument("--output", metavar="FILE", help="write it there instead of to standard output")
-    schema.set_defaults(run=_run_schema)
+    schema.set_defaults(run=calling.run_schema)
 
 
 def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -387,7 +380,7 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
         help=f"where to write the config, - for standard output (default: {DEFAULT_OUTPUT})",
     )  # fmt: skip
     init.add_argument("--force", action="store_true", help="replace files that are there")
-    init.set_defaults(run=_run_init)
+    init.set_defaults(run=calling.run_init)
 
 
 def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -399,7 +392,7 @@ def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     lsp.add_argument("--stdio", action="store_true", help="what some editors add; there is no other way")
-    lsp.set_defaults(run=_run_lsp)
+    lsp.set_defaults(run=calling.run_lsp)
 
 
 def _add_completion(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:
@@ -420,151 +413,6 @@ def _add_completion(commands: argparse._SubParsersAction[Parser], parser: Parser
         return completion(options.shell, parser)
 
     completion.set_defaults(run=run)
-
-
-def _run_lsp(_options: argparse.Namespace) -> int:
-    from ds_lint.commands.lsp import lsp
-
-    return lsp()
-
-
-def _run_check(options: argparse.Namespace) -> int:
-    if options.show_settings:
-        from ds_lint.commands.show_settings import show_settings
-
-        return show_settings(_options(options, _versions(options)))
-    from ds_lint.commands.check import check
-
-    if options.unsafe_fixes and not options.fix and not options.diff:
-        sys.stderr.write("ds-lint: --unsafe-fixes needs --fix, to apply them, or --diff, to show them\n")
-        return 2
-    if options.diff and options.smoke:
-        sys.stderr.write("ds-lint: --diff shows what --fix would change, and --smoke trains; give one of them\n")
-        return 2
-    if options.diff and options.statistics:
-        sys.stderr.write("ds-lint: --diff shows what --fix would change, and --statistics counts; give one of them\n")
-        return 2
-    if options.diff and options.write_baseline:
-        sys.stderr.write("ds-lint: --diff changes nothing, and --write-baseline would\n")
-        return 2
-    if complaint := _miscounted(options):
-        sys.stderr.write(f"ds-lint: {complaint}\n")
-        return 2
-    asked = _options(options, _versions(options))
-    asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
-    asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
-    if options.smoke_sbatch is not None:
-        from ds_lint.commands.smoking import write_sbatch
-
-        return write_sbatch(options)
-    if options.smoke_launch is not None and options.smoke_ranks is not None:
-        sys.stderr.write("ds-lint: --smoke-ranks and --smoke-launch both say how many ranks there are\n")
-        return 2
-    if (unused := _smoke_option(options)) and not options.smoke:
-        sys.stderr.write(f"ds-lint: {unused} needs --smoke, the training run that it is about\n")
-        return 2
-    if options.smoke:
-        from ds_lint.commands.smoking import smoke_of
-
-        asked.smoke = smoke_of(options)
-        asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
-    return check(asked)
-
-
-def _miscounted(options: argparse.Namespace) -> str | None:
-    """What is wrong with the format that is to be counted in; None if nothing is."""
-    if options.statistics and options.output_format not in (None, *COUNTED_IN):
-        return f"--statistics has the formats {', '.join(COUNTED_IN)}, and not {options.output_format}"
-    return None
-
-
-def _smoke_option(options: argparse.Namespace) -> str | None:
-    """An option about training runs that was given."""
-    given = (name for name, value in vars(options).items() if name.startswith("smoke_") and value)
-    return next((f"--{name.replace('_', '-')}" for name in given), None)
-
-
-def _run_upgrade(options: argparse.Namespace) -> int:
-    from ds_lint.commands.upgrade import upgrade
-
-    ends = {}
-    for library in LIBRARIES:
-        first, last = getattr(options, f"{library}_from"), getattr(options, f"{library}_to")
-        if first is not None:
-            ends[library] = (first, last)
-        elif last is not None:
-            name = "" if library == "deepspeed" else f"{library}-"
-            sys.stderr.write(f"ds-lint: --{name}to needs --{name}from, the release that is left\n")
-            return 2
-    if complaint := _miscounted(options):
-        sys.stderr.write(f"ds-lint: {complaint}\n")
-        return 2
-    if not ends:
-        sys.stderr.write("ds-lint: upgrade needs --from, the release that is left (or --transformers-from)\n")
-        return 2
-    return upgrade(_options(options, {}), ends)
-
-
-def _options(options: argparse.Namespace, versions: dict[str, str]) -> Options:
-    return Options(
-        options.paths,
-        stack=options.stack,
-        versions=versions,
-        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
-        select=options.select or None,
-        extend_select=options.extend_select,
-        ignore=options.ignore,
-        preview=options.preview,
-        settings=options.settings,
-        isolated=options.isolated,
-        output_format=options.output_format,
-        output_file=options.output_file,
-        stdin_filename=options.stdin_filename,
-        detect=options.detect,
-        fail_on=options.fail_on,
-        verbose=options.verbose,
-        statistics=options.statistics,
-    )
-
-
-def _run_effective(options: argparse.Namespace) -> int:
-    from ds_lint.commands import effective
-
-    wanted = Options(
-        [options.path],
-        stack=options.stack,
-        versions=_versions(options),
-        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
-        settings=options.settings,
-        isolated=options.isolated,
-        output_format=options.output_format,
-    )
-    return effective.run(wanted, against=options.against, everything=options.all)
-
-
-def _run_explain(options: argparse.Namespace) -> int:
-    from ds_lint.commands.explain import explain
-
-    return explain(options.subject, options.lang)
-
-
-def _run_rules(_options: argparse.Namespace) -> int:
-    from ds_lint.commands.rules import rules
-
-    return rules()
-
-
-def _run_schema(options: argparse.Namespace) -> int:
-    from ds_lint.commands.schema import schema
-
-    return schema(options.deepspeed_version, options.output)
-
-
-def _run_init(options: argparse.Namespace) -> int:
-    from ds_lint.commands.init import Options as InitOptions
-    from ds_lint.commands.init import init
-
-    return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
 
 
 def _positive(text: str) -> int:
