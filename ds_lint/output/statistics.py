@@ -47,7 +47,7 @@ def rows(report: Report) -> list[Row]:
 
 
 def render(report: Report, terminal: Terminal) -> str:
-    """A line for each rule, then the summary."""
+    """A line for each rule, and for each training run, then the summary."""
     found = rows(report)
     digits = max((len(str(row.count)) for row in found), default=0)
     names = max((len(row.name) for row in found), default=0)
@@ -60,6 +60,10 @@ def render(report: Report, terminal: Terminal) -> str:
         lines.append(f"{row.count:>{digits}} {code} {mark}{row.name:<{names}} {severity} {where}".rstrip())
     if report.can_fix and any(row.mark != "[ ]" for row in found):
         lines.append(LEGEND)
+    if runs := report.smoke:
+        from ds_lint.output import smoke  # a check without runs does not pay for them
+
+        lines += smoke.records(runs, terminal)
     return "\n".join([*lines, *([""] if lines else []), *summary(report, terminal)]) + "\n"
 
 

@@ -6,11 +6,12 @@ import json
 from textwrap import dedent
 
 import pytest
+import smoke_runs as runs
 from jsonschema import Draft7Validator
 
 from ds_lint import resources
 from ds_lint.finding import Fix
-from ds_lint.output import statistics
+from ds_lint.output import smoke, statistics
 from ds_lint.output.terminal import Terminal
 from ds_lint.tree import Span
 
@@ -45,6 +46,12 @@ def test_a_line_for_each_rule_the_most_first(counted):
 
 def test_without_findings_there_is_the_summary(report, file):
     assert statistics.render(report(file("{}")), Terminal()).startswith("config.json: no findings. Judged for")
+
+
+def test_training_runs_are_told_each_in_a_line(report, file):
+    judged = file("{}")
+    judged.smoke = [runs.verdict()]
+    assert smoke.records(judged.smoke, Terminal())[0] in statistics.render(report(judged), Terminal()).splitlines()
 
 
 def test_it_is_a_json_object_too(counted):
