@@ -9,6 +9,7 @@ from json import dumps
 
 from ds_lint.config import Config
 from ds_lint.constructors import optimizer_constructor, optimizer_types, scheduler_constructor
+from ds_lint.entries import documentation
 from ds_lint.published.sections import described
 from ds_lint.published.values import AUTO, asserted, in_any_case, reference, silently, taken_by_code
 from ds_lint.source import json as json_source
@@ -224,7 +225,7 @@ def _parameter(section: str, name: str, constructors: list[Constructor], target:
     filled = target.filling(path)
     found = {}
     if not all(one.is_torch for one in constructors):  # what is documented is DeepSpeed's own
-        words = target.documentation(path)
+        words = documentation(path)
         found = described(words.get("text", ""), filled, words.get("url"))
     taken = _taken(name, constructors) if target.is_newest else None
     auto: Alternatives = [AUTO] if filled else []

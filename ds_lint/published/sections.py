@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.entries import documentation
 from ds_lint.published.snippets import SNIPPETS, known_snippets
 from ds_lint.published.values import (
     AUTO,
@@ -87,7 +88,7 @@ def _removed(key: Key) -> Schema:
 
 def description(key: Key, target: Target, filled: str | None) -> Schema:
     """The text for editors that show plain text, and the same with what fills it and a link."""
-    words = target.documentation(key.path)
+    words = documentation(key.path)
     parts = [words["text"]] if "text" in words else []
     if target.is_newest and "no_effect" in key.facts:
         parts.append(f"Changes nothing: {key.facts['no_effect']}.")
@@ -145,7 +146,7 @@ def _below(key: Key, target: Target) -> Schema:
 
 def _element(key: Key, target: Target, path: KeyPath) -> Schema:
     """An element of an array, or what stands under a name of the user's own: nothing checks what kind it is."""
-    words = target.documentation(path)
+    words = documentation(path)
     return {**described(words.get("text", ""), None, words.get("url")), **_below(key, target)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint import resources
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -16,17 +15,16 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """One release: its keys, what is documented of a key, and who fills it.
+    """One release: its keys, and who fills them.
 
     ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.
     ``is_lax``: this release has pydantic 1, which cuts fractions off and writes numbers as strings where it must.
     """
 
-    __slots__ = ("_documentation", "is_lax", "is_newest", "knowledge")
+    __slots__ = ("is_lax", "is_newest", "knowledge")
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self._documentation = _documentation()
         self.is_newest = knowledge.is_newest
         self.is_lax = knowledge.is_lax
 
@@ -38,10 +36,6 @@ class Target:
         sections = (self.knowledge.find(key.path[:depth]) for depth in range(len(key.path) + 1))
         return self.is_newest or not any(one is not None and one.facts.get("unknown") == "open" for one in sections)
 
-    def documentation(self, path: KeyPath) -> dict[str, str]:
-        """``text`` and ``url`` of a key; nothing for keys that only older releases read."""
-        return self._documentation.get(dotted(path), {})
-
     def filling(self, path: KeyPath) -> str | None:
         """Who fills an ``"auto"`` at this path and with what, or None if nobody does."""
         filled = self.knowledge.trainer["fills"].get(dotted(path))
@@ -49,11 +43,3 @@ class Target:
             return None
         who = "the Trainer and Accelerate fill" if len(filled["by"]) > 1 else "the Trainer fills"
         return f'{who} `"auto"` with {filled["with"]}'
-
-
-def _documentation() -> dict[str, dict[str, str]]:
-    from json import load
-
-    with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
-        keys: dict[str, dict[str, str]] = load(file)["keys"]
-    return keys
