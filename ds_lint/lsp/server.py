@@ -131,7 +131,7 @@ class Server(LanguageServer):
     def config_at(self, uri: str) -> OpenDocument | None:
         """The open text at an address, if it is a config that is to be judged."""
         opened = self.documents.get(uri)
-        if opened is None or len(opened.text) > HUGE or not self._is_config(opened, anew=False):
+        if opened is None or len(opened.text) > HUGE or not self._is_config(opened, self.terms(opened)):
             return None
         return opened
 
@@ -150,23 +150,27 @@ class Server(LanguageServer):
     def _judge(self, opened: OpenDocument, *, anew: bool = False) -> None:
         """Judge a text as it is now, and publish what was found."""
         self._waiting.pop(opened.uri, None)
-        if len(opened.text) > LARGE:
-            self._judge_aside(opened, anew=anew)
-            return
         begun = time.monotonic()
         try:
-            if self._is_config(opened, anew=anew):
-                self._take(opened, self._judged(opened))
+            terms = self.terms(opened, anew=anew)
+            if len(opened.text) > LARGE:
+                self._judge_aside(opened, terms)
+                return
+            if self._is_config(opened, terms):
+                self._take(opened, self._judged(opened, terms))
         except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
             self.report_server_error(error, type(error))
         _let_rest(opened, begun)
 
-    def _judge_aside(self, opened: OpenDocument, *, anew: bool) -> None:
-        """The same beside the loop that answers; what comes too late is dropped."""
+    def _judge_aside(self, opened: OpenDocument, terms: Terms) -> None:
+        """The same beside the loop that answers, which alone asks the project; what comes too late is dropped."""
         lines, begun = opened.lines, time.monotonic()
+        if self._is_excluded(opened):
+            return
 
         def judge() -> Judgement | None:
-            return self._judged(opened) if opened.lines is lines and self._is_config(opened, anew=anew) else None
+            is_wanted = opened.lines is lines and _is_recognised(opened, terms)
+            return self._judged(opened, terms) if is_wanted else None
 
         def done(future: asyncio.Future[Judgement | None]) -> None:
             _let_rest(opened, begun)
@@ -178,8 +182,7 @@ class Server(LanguageServer):
 
         self.aside(judge).add_done_callback(done)
 
-    def _judged(self, opened: OpenDocument) -> Judgement:
-        terms = self.terms(opened)
+    def _judged(self, opened: OpenDocument, terms: Terms) -> Judgement:
         try:
             return judged(opened.document, opened.lines, terms)
         except UNUSABLE as error:
@@ -191,17 +194,18 @@ class Server(LanguageServer):
         found = diagnostics.diagnostics(judgement, opened.uri) if judgement is not None else []
         self._publish(opened.uri, found, opened.version)
 
-    def _is_config(self, opened: OpenDocument, *, anew: bool) -> bool:
-        """Whether a text is a config that nobody has excluded; one stays a config while it is open."""
-        terms = self.terms(opened, anew=anew)
-        if self._project(opened).wishes().excludes(opened.path):
-            if opened.is_config:
-                opened.is_config = False
-                self._take(opened, None)
+    def _is_config(self, opened: OpenDocument, terms: Terms) -> bool:
+        """Whether a text is a config that nobody has excluded."""
+        return not self._is_excluded(opened) and _is_recognised(opened, terms)
+
+    def _is_excluded(self, opened: OpenDocument) -> bool:
+        """Whether somebody has excluded a text; what was found in it until then is taken back."""
+        if not self._project(opened).wishes().excludes(opened.path):
             return False
-        if not opened.is_config:
-            opened.is_config = recognition.is_config(opened, terms.settings)
-        return opened.is_config
+        if opened.is_config:
+            opened.is_config = False
+            self._take(opened, None)
+        return True
 
     def _publish(self, uri: str, found: list[types.Diagnostic], version: int | None) -> None:
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
@@ -245,6 +249,13 @@ class Server(LanguageServer):
         trace = "".join([*(data["traceback"] if isinstance(data, dict) else ()), *format_exception(error)])
         message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+
+
+def _is_recognised(opened: OpenDocument, terms: Terms) -> bool:
+    """Whether a text is a config; one stays a config while it is open."""
+    if not opened.is_config:
+        opened.is_config = recognition.is_config(opened, terms.settings)
+    return opened.is_config
 
 
 def _let_rest(opened: OpenDocument, begun: float) -> None:
