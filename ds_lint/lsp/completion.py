@@ -1,7 +1,7 @@
 """Keys and values to write at a place, as the releases have them that the config is judged by.
 
-Only what stands between the quotes is replaced, and a word without quotes gets some: the one form that VS Code and the
-omni-completion of Vim take alike.
+Only what stands between the quotes is replaced, a quote that is not there yet is added, and a word without quotes gets
+both: the one form that VS Code and the omni-completion of Vim take alike.
 """
 
 from __future__ import annotations
@@ -78,14 +78,15 @@ class _Offer:
 
 def _keys(config: Config, typed: Typed, text: str) -> Iterator[_Offer]:
     """The keys that the section knows and does not have yet."""
-    section = config.knowledge.find(typed.section)
+    path = known.as_meant(typed.section, config.knowledge)
+    section = config.knowledge.find(path)
     written = _written(config.written, typed)
-    for name in _names(config, section, typed.section):
+    for name in _names(config, section, path):
         key = section.child(name) if section is not None else None
         facts = key.facts if key is not None else {}
         if name in written or facts.get("alias") in written or "removed" in facts or name == "*":
             continue
-        yield _Offer((*typed.section, name), facts)
+        yield _Offer((*path, name), facts)
 
 
 def _names(config: Config, section: Key | None, path: KeyPath) -> list[str]:
@@ -114,7 +115,7 @@ def _key_item(offer: _Offer, typed: Typed, place: types.Range, uri: str) -> type
         detail=_type(offer.facts),
         tags=[types.CompletionItemTag.Deprecated] if is_old else None,
         sort_text=(_LAST if is_old else _FIRST) + name,
-        text_edit=types.TextEdit(place, name if typed.is_quoted else dumps(name)),
+        text_edit=types.TextEdit(place, name + typed.missing if typed.is_quoted else dumps(name)),
         data={"uri": uri, "key": list(offer.path)},
     )
 
@@ -171,7 +172,7 @@ def _value_item(choice: _Choice, typed: Typed, place: types.Range) -> types.Comp
     if typed.is_quoted:
         if not isinstance(choice.value, str):
             return None
-        written = choice.value
+        written = choice.value + typed.missing
     return types.CompletionItem(
         label=written if not isinstance(choice.value, str) else choice.value,
         kind=types.CompletionItemKind.Value,

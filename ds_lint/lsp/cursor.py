@@ -44,7 +44,8 @@ class Typed(NamedTuple):
     """What is being typed at a place.
 
     ``section`` is the key path of the object or array around it, ``key`` the member whose value is typed, None where it
-    is a key. ``start`` and ``end`` are the word, without its quotes if ``is_quoted``.
+    is a key. ``start`` and ``end`` are the word, without its quotes if ``is_quoted``; ``missing`` is the quote that is
+    to end it, where that is not there yet.
     """
 
     section: KeyPath
@@ -52,6 +53,7 @@ class Typed(NamedTuple):
     start: int
     end: int
     is_quoted: bool
+    missing: str
     in_array: bool = False
 
 
@@ -89,8 +91,7 @@ def typed_at(text: str, offset: int) -> Typed | None:
         if start >= offset:
             break
         kind = token.lastgroup if token.lastgroup not in ("closed", "closed_single") else "string"
-        is_closed = token["closed"] or token["closed_single"]
-        is_inside = offset < end or (offset == end and not is_closed)
+        is_inside = offset < end or (offset == end and not _is_closed(token))
         if kind == "comment":
             if is_inside and not (text.startswith("/*", start) and offset == end):
                 return None
@@ -105,19 +106,27 @@ def typed_at(text: str, offset: int) -> Typed | None:
 
 def _typed(text: str, offset: int, frames: list[_Frame], word: re.Match[str] | None) -> Typed | None:
     is_quoted = word is not None and word["string"] is not None
+    missing = word[0][0] if word is not None and is_quoted and not _is_closed(word) else ""
     start = offset if word is None else word.start() + is_quoted
     end = _REST_OF_WORD.match(text, offset).end()  # type: ignore[union-attr]  # it matches nothing, too
     if not frames:
-        return Typed((), None, start, end, is_quoted) if not text[:start].strip("\ufeff \t\r\n\"'") else None
+        return Typed((), None, start, end, is_quoted, missing) if not text[:start].strip("\ufeff \t\r\n\"'") else None
     frame = frames[-1]
     section = tuple(one.name for one in frames[1:])
     if frame.is_array:
-        return Typed(section, frame.key, start, end, is_quoted, in_array=True) if frame.state == _VALUE else None
+        return (
+            Typed(section, frame.key, start, end, is_quoted, missing, in_array=True) if frame.state == _VALUE else None
+        )
     if frame.state == _VALUE:
-        return Typed(section, frame.key, start, end, is_quoted)
+        return Typed(section, frame.key, start, end, is_quoted, missing)
     if frame.state == _KEY or (frame.state == _COMMA and _begins_line(text, start)):  # a comma is missing
-        return Typed(section, None, start, end, is_quoted)
+        return Typed(section, None, start, end, is_quoted, missing)
     return None
+
+
+def _is_closed(token: re.Match[str]) -> bool:
+    """Whether a token is a string that ends with its quote."""
+    return bool(token["closed"] or token["closed_single"])
 
 
 def _take_mark(frames: list[_Frame], mark: str) -> None:

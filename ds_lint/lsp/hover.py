@@ -62,11 +62,12 @@ def entry_in_markdown(path: KeyPath, knowledge: Knowledge) -> str:
 
 def _about(at: At, knowledge: Knowledge) -> str:
     """The entry of the key, and what its value says."""
-    text = entry_in_markdown(at.path, knowledge) or _meant(at.path, knowledge)
+    path = (*known.as_meant(at.path[:-1], knowledge), at.path[-1])
+    text = entry_in_markdown(path, knowledge) or _meant(path, knowledge)
     value = at.member.value
-    if at.path == ("zero_optimization", "stage") and type(value.value) is int and 0 <= value.value < len(STAGES):
+    if path == ("zero_optimization", "stage") and type(value.value) is int and 0 <= value.value < len(STAGES):
         return f"**Stage {value.value}**: {STAGES[value.value]}\n\n{text}"
-    filled = knowledge.trainer["fills"].get(dotted(at.path))
+    filled = knowledge.trainer["fills"].get(dotted(path))
     if value.value == AUTO and filled and not at.is_key:
         return f'**`"auto"`** is filled with {filled["with"]}\n\n{text}'
     return text

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from ds_lint.config import Config
 from ds_lint.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.knowledge import Knowledge, Target
+from ds_lint.suggest import sibling
 from ds_lint.tree import Node, Span
 
 if TYPE_CHECKING:
     from ds_lint.constructors import Constructor
     from ds_lint.source.document import Document
     from ds_lint.terms import Terms
+    from ds_lint.tree import KeyPath
 
 
 def knowledge(terms: Terms) -> Knowledge:
@@ -35,6 +37,17 @@ def oldest(terms: Terms) -> Knowledge:
 @lru_cache(maxsize=8)
 def _knowledge(deepspeed: str | None, transformers: str | None, accelerate: str | None) -> Knowledge:
     return Knowledge(Target(deepspeed, transformers, accelerate))
+
+
+def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
+    """The path of a section, with what was meant by the names in it that nobody knows."""
+    section = knowledge.root
+    for name in path:
+        child = section.child(name) or sibling(name, section)
+        if child is None or not child.is_section:
+            return path
+        section = child
+    return section.path
 
 
 def config(document: Document, terms: Terms) -> Config:

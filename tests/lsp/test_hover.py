@@ -46,6 +46,13 @@ def test_a_misspelled_key_shows_the_finding_its_rule_and_what_is_meant(text_at):
     assert "Is this meant?\n\n**`gradient_clipping`**" in text
 
 
+def test_in_a_misspelled_section_keys_are_those_of_the_one_that_is_meant(client):
+    client.open("ds_config.json", '{"zero-optimization": {"stage": 3}}')
+    text = client.at("textDocument/hover", "ds_config.json", 0, 26)["contents"]["value"]
+    assert text.startswith("**Stage 3**")
+    assert "**`zero_optimization.stage`**" in text
+
+
 def test_the_entry_is_that_of_the_release(start):
     client = start().initialize(options={"deepspeedVersion": "0.14.0"})
     client.open("ds_config.json", '{"zero_optimization": {"stage": 1, "zenflow": {}}}')
