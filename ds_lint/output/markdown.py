@@ -12,6 +12,7 @@ from unicodedata import category
 from ds_lint.finding import SEVERITIES
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import visible, width_of
+from ds_lint.pages import FENCE, FINDINGS, FIXED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ds_lint.output.terminal import Terminal
 
-FENCE = "```"
 INDENT = 4  # columns before what stands in a fenced block
 GAP = 3  # columns between those of a table
 WIDEST = 100  # columns of prose, beyond which eyes lose the line
@@ -32,7 +32,7 @@ _OPENING = ("Ps", "Pi")  # categories of characters that no line ends with,
 _CLOSING = ("Pe", "Pf", "Po")  # and those that none begins with
 _ITEM = re.compile(r"( *)([-*]|\d+\.) +")
 _FINDING = re.compile(rf"(\d+:\d+: )(\w+ \[({'|'.join(SEVERITIES)})\])( .*)", re.DOTALL)
-_FIXES = {"fixed": "with --fix", "fixed unsafe": "with --fix --unsafe-fixes"}
+_FIXES = {FIXED: "with --fix", f"{FIXED} unsafe": "with --fix --unsafe-fixes"}
 
 
 class Piece(NamedTuple):
@@ -107,8 +107,8 @@ def _paragraph(line: str, pending: list[str], terminal: Terminal) -> Iterator[st
 
 def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[str]:
     """An example, indented under a line that says what it is and what it is judged for; code as it stands."""
-    kind = " ".join(info[1:]) if info[1:2] == ["fixed"] else "".join(info[1:2])
-    if info == ["findings"]:
+    kind = " ".join(info[1:]) if info[1:2] == [FIXED] else "".join(info[1:2])
+    if info == [FINDINGS]:
         for line in content:
             yield from _finding(line, terminal)
         return
