@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,11 +93,10 @@ def test_the_server_answers_while_it_judges_a_huge_text(start):
     assert len(text) > 5_000_000
     client.open("huge.json", text)
     client.open("ds_config.json", BROKEN)
-    begun = time.monotonic()
     assert client.diagnostics("ds_config.json")
     client.change("huge.json", ({"start": {"line": 1, "character": 1}, "end": {"line": 1, "character": 1}}, " "))
     assert client.at("textDocument/hover", "ds_config.json", 2, 6)
-    assert time.monotonic() - begun < 4
+    assert client.uri("huge.json") not in [one["params"].get("uri") for one in client.notifications]  # still judged
     assert client.at("textDocument/completion", "huge.json", 2, 6) is None
     found = client.diagnostics("huge.json")
     assert len(found) == 1001
