@@ -113,11 +113,15 @@ class Example:
 
 
 class Block:
-    """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on."""
+    """A fenced block: its info string, its text, the offsets of the text in the page, and the line it begins on.
 
-    __slots__ = ("info", "line", "span", "text")
+    ``fence`` is the offset of the line before the text, which has the info string.
+    """
 
-    def __init__(self, info: str, text: str, span: Span, line: int) -> None:
+    __slots__ = ("fence", "info", "line", "span", "text")
+
+    def __init__(self, info: str, text: str, span: Span, line: int, fence: int) -> None:
+        self.fence = fence
         self.info = info
         self.text = text
         self.span = span
@@ -242,15 +246,15 @@ def _set(example: Example, option: str, value: str) -> bool:
 
 def blocks(text: str) -> Iterator[Block]:
     """Every fenced block, the fences themselves left out."""
-    opening: tuple[str, int, int] | None = None  # info string, offset and line number of the text
+    opening: tuple[str, int, int, int] | None = None  # info string, offset and line number of the text; its own offset
     offset = 0
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
         if line.startswith(FENCE):
             if opening is None:
-                opening = line[len(FENCE) :].strip(), offset + len(line), number + 1
+                opening = line[len(FENCE) :].strip(), offset + len(line), number + 1, offset
             else:
-                info, start, first = opening
-                yield Block(info, text[start:offset], Span(start, offset), first)
+                info, start, first, fence = opening
+                yield Block(info, text[start:offset], Span(start, offset), first, fence)
                 opening = None
         offset += len(line)
     if opening is not None:

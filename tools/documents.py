@@ -57,6 +57,7 @@ class Block(NamedTuple):
     text: str
     span: Span
     line: int
+    fence: int  # the offset of its info string's line
 
     @property
     def is_file(self) -> bool:
@@ -101,7 +102,7 @@ def _block(block: pages.Block) -> Block:
     words = frozenset(word for word in rest if "=" not in word)
     if language in KINDS and (strange := words - set(WORDS)):
         raise DocumentError(f"line {block.line}: a block has no word {', '.join(sorted(strange))}")
-    return Block(language, words, options, block.text, block.span, block.line)
+    return Block(language, words, options, block.text, block.span, block.line, block.fence)
 
 
 def commands(block: Block) -> list[Command]:

@@ -130,9 +130,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _without_words(markdown: str) -> str:
     """The text with fences that say what readers of the site are told: the language, and the name of a file."""
     for block in reversed(documents.blocks(markdown)):
-        fence = markdown.rindex("\n", 0, block.span.start - 1) + 1
         title = f' title="{block.options["title"]}"' if "title" in block.options else ""
-        markdown = f"{markdown[:fence]}```{block.language}{title}\n{markdown[block.span.start :]}"
+        markdown = f"{markdown[: block.fence]}```{block.language}{title}\n{markdown[block.span.start :]}"
     return markdown
 
 

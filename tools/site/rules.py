@@ -121,9 +121,8 @@ def shown(text: str) -> str:
     made, end, config = "", 0, ""
     findings = _findings_by_config(text)
     for block in pages.blocks(text):
-        fence = text.rindex("\n", 0, block.span.start - 1) + 1
         language, *words = block.info.split() or [""]
-        opening = text[fence : block.span.start]
+        opening = text[block.fence : block.span.start]
         if words and words[0] in pages.KINDS:
             config = block.text
             opening = _opening(language, words[0], _judged(words), _lines_of(findings.get(block.line, [])))
@@ -134,7 +133,7 @@ def shown(text: str) -> str:
             opening = _opening(language, "fixed", f"After {flag}", _changed(config, block.text))
         elif block.info == pages.POLICY:
             opening = _opening(language, "policy", "The policy")
-        made += text[end:fence] + opening + text[block.span.start : block.span.end]
+        made += text[end : block.fence] + opening + text[block.span.start : block.span.end]
         end = block.span.end
     return made + text[end:]
 
