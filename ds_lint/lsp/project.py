@@ -57,6 +57,7 @@ class Project:
     def _read(self) -> Wishes:
         """The wishes as the files have it now; where they cannot be read the last ones, or what can be of them."""
         place = os.path.join(self._directory, "any.json")
+        before = _stamps([*self._stamps, *_inputs(self._directory, None)])  # what changes meanwhile is read again
         complaint = ""
         for options in (self._options, Options([]), Options([], isolated=True)):
             try:
@@ -65,12 +66,13 @@ class Project:
             except UNUSABLE as error:
                 complaint = complaint or str(error)
             else:
-                self._stamps = _stamps(_inputs(self._directory, terms))
+                found = _inputs(self._directory, terms)
+                self._stamps = {path: before[path] if path in before else _stamp(path) for path in found}
                 self._tell(complaint)
                 return wishes
             if self._wishes is not None:
                 break
-        self._stamps = _stamps([*self._stamps, *_inputs(self._directory, None)])
+        self._stamps = before
         self._tell(complaint)
         return self._wishes or Wishes(Options([], isolated=True))
 
