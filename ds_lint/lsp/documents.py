@@ -29,10 +29,11 @@ MARK = "\ufeff"
 class Judgement:
     """What was found in one version of a text, and on what terms."""
 
-    def __init__(self, report: FileReport, terms: Terms, lines: Lines) -> None:
+    def __init__(self, report: FileReport, terms: Terms, lines: Lines, complaint: str = "") -> None:
         self.report = report
         self.terms = terms
         self.lines = lines  # that the report counts in
+        self.complaint = complaint  # of a file that should have counted
         self._by_all: FileReport | None = None
 
     @property

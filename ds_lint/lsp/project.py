@@ -82,6 +82,34 @@ class Project:
         self._said = said
 
 
+class Projects:
+    """What the configs of every folder are judged by; ``complain`` hears what of it cannot be read."""
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        self._complain = complain
+        self._options = Options([])
+        self._by_folder: dict[str, Project] = {}
+
+    def configure(self, options: Options) -> None:
+        """Judge by other options from now on."""
+        self._options = options
+        self._by_folder.clear()
+
+    def terms(self, path: str, *, anew: bool = False) -> Terms:
+        """On what terms a config is judged."""
+        return self._of(path).terms(path, anew=anew)
+
+    def excludes(self, path: str) -> bool:
+        """Whether the settings leave a file out."""
+        return self._of(path).wishes().excludes(path)
+
+    def _of(self, path: str) -> Project:
+        directory = os.path.dirname(path)
+        if directory not in self._by_folder:
+            self._by_folder[directory] = Project(directory, self._options, self._complain)
+        return self._by_folder[directory]
+
+
 def _stamps(paths: Iterable[str]) -> Stamps:
     return {path: _stamp(path) for path in paths}
 

@@ -7,8 +7,6 @@ import gc
 import logging
 import os
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from traceback import format_exception
@@ -22,29 +20,21 @@ from pygls.uris import to_fs_path
 
 from ds_lint import __version__, linting, pages
 from ds_lint.engine import every_rule
-from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links, recognition
-from ds_lint.lsp.documents import HUGE, LARGE, MANY, OpenDocuments
-from ds_lint.lsp.judging import judged
-from ds_lint.lsp.project import UNUSABLE, Project
+from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links
+from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
+from ds_lint.lsp.project import Projects
 from ds_lint.lsp.target import target_of
-from ds_lint.options import Options
+from ds_lint.lsp.turns import Turns
 from ds_lint.output.report import page_url
 from ds_lint.selection import find
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
 from ds_lint.targets.files import PATTERNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    from ds_lint.lsp.documents import Judgement, OpenDocument
-    from ds_lint.terms import Terms
-
-    Result = TypeVar("Result")
+    from ds_lint.lsp.documents import Judgement
 
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
-_LONGEST_REST = 1.0  # seconds between two judgements of a text that takes long
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
 
@@ -56,17 +46,17 @@ class _Protocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         """A text is open from now on."""
-        self._server.opened(params.text_document)
+        self._server.turns.opened(params.text_document)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """A text has changed."""
-        self._server.changed(params)
+        self._server.turns.changed(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """A text is no longer open."""
-        self._server.closed(params.text_document.uri)
+        self._server.turns.closed(params.text_document.uri)
 
 
 class Server(LanguageServer):
@@ -81,142 +71,14 @@ class Server(LanguageServer):
         )
         self.documents = OpenDocuments()
         self.has_shut_down = False
-        self._options = Options([])
-        self._projects: dict[str, Project] = {}  # by folder
-        self._waiting: dict[str, asyncio.TimerHandle] = {}  # by address, for the typing to pause
-        self._aside = ThreadPoolExecutor(max_workers=1)  # for texts that take long
+        self.projects = Projects(self.complain)
+        self.turns = Turns(self.documents, self.projects, self)
         self._said: set[str] = set()
 
-    # Texts
-
-    def opened(self, item: types.TextDocumentItem) -> None:
-        """Judge a text that was opened."""
-        self._judge_soon(self.documents.open(item), anew=True)
-
-    def changed(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Judge a text that has changed, when the typing pauses."""
-        opened = self.documents.get(params.text_document.uri)
-        if opened is not None:
-            opened.change(params.content_changes, params.text_document.version)
-            self._judge_soon(opened)
-
-    def closed(self, uri: str) -> None:
-        """Forget a text and what was said of it."""
-        self._stop_waiting(uri)
-        opened = self.documents.close(uri)
-        if opened is not None and opened.is_config:
-            self._publish(uri, [], None)
-
-    def judge_all(self, *, anew: bool = True) -> None:
-        """Judge every text again, because something else than the text has changed."""
-        for opened in self.documents:
-            opened.judgement = None
-            self._judge_soon(opened, anew=anew)
-
-    def terms(self, opened: OpenDocument, *, anew: bool = False) -> Terms:
-        """On what terms a text is judged."""
-        return self._project(opened).terms(opened.path, anew=anew)
-
-    def current(self, opened: OpenDocument) -> Judgement | None:
-        """The judgement of a text as it is now, made at once if that is quick; None where there is none."""
-        if opened.current is None and len(opened.text) <= LARGE:
-            self._stop_waiting(opened.uri)
-            self._judge(opened)
-        return opened.current
-
-    def aside(self, act: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Do what takes long beside the loop that answers."""
-        return asyncio.get_running_loop().run_in_executor(self._aside, act)
-
-    def config_at(self, uri: str) -> OpenDocument | None:
-        """The open text at an address, if it is a config that is to be judged."""
-        opened = self.documents.get(uri)
-        if opened is None or len(opened.text) > HUGE or not self._is_config(opened, self.terms(opened)):
-            return None
-        return opened
-
-    def _judge_soon(self, opened: OpenDocument, *, anew: bool = False) -> None:
-        """Judge a text at once, but no more often than leaves as much time for everything else."""
-        self._stop_waiting(opened.uri)
-        wait = max(0.0, opened.next_time - time.monotonic())
-        loop = asyncio.get_running_loop()
-        self._waiting[opened.uri] = loop.call_later(wait, partial(self._judge, opened, anew=anew))
-
-    def _stop_waiting(self, uri: str) -> None:
-        handle = self._waiting.pop(uri, None)
-        if handle is not None:
-            handle.cancel()
-
-    def _judge(self, opened: OpenDocument, *, anew: bool = False) -> None:
-        """Judge a text as it is now, and publish what was found."""
-        self._waiting.pop(opened.uri, None)
-        begun = time.monotonic()
-        try:
-            terms = self.terms(opened, anew=anew)
-            if len(opened.text) > LARGE:
-                self._judge_aside(opened, terms)
-                return
-            if self._is_config(opened, terms):
-                self._take(opened, self._judged(opened, terms))
-        except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
-            self.report_server_error(error, type(error))
-        _let_rest(opened, begun)
-
-    def _judge_aside(self, opened: OpenDocument, terms: Terms) -> None:
-        """The same beside the loop that answers, which alone asks the project; what comes too late is dropped."""
-        lines, begun = opened.lines, time.monotonic()
-        if self._is_excluded(opened):
-            return
-
-        def judge() -> Judgement | None:
-            is_wanted = opened.lines is lines and _is_recognised(opened, terms)
-            return self._judged(opened, terms) if is_wanted else None
-
-        def done(future: asyncio.Future[Judgement | None]) -> None:
-            _let_rest(opened, begun)
-            error = future.exception()
-            if error is not None:
-                self.report_server_error(error, type(error))
-            elif opened.lines is lines and self.documents.get(opened.uri) is opened:
-                self._take(opened, future.result())
-
-        self.aside(judge).add_done_callback(done)
-
-    def _judged(self, opened: OpenDocument, terms: Terms) -> Judgement:
-        try:
-            return judged(opened.document, opened.lines, terms)
-        except UNUSABLE as error:
-            self.complain(str(error))
-            return judged(opened.document, opened.lines, terms.without_files())
-
-    def _take(self, opened: OpenDocument, judgement: Judgement | None) -> None:
-        opened.judgement = judgement
-        found = diagnostics.diagnostics(judgement, opened.uri) if judgement is not None else []
-        self._publish(opened.uri, found, opened.version)
-
-    def _is_config(self, opened: OpenDocument, terms: Terms) -> bool:
-        """Whether a text is a config that nobody has excluded."""
-        return not self._is_excluded(opened) and _is_recognised(opened, terms)
-
-    def _is_excluded(self, opened: OpenDocument) -> bool:
-        """Whether somebody has excluded a text; what was found in it until then is taken back."""
-        if not self._project(opened).wishes().excludes(opened.path):
-            return False
-        if opened.is_config:
-            opened.is_config = False
-            self._take(opened, None)
-        return True
-
-    def _publish(self, uri: str, found: list[types.Diagnostic], version: int | None) -> None:
+    def publish(self, uri: str, judgement: Judgement | None, version: int | None) -> None:
+        """Send what was found in a text; nothing, where there is nothing to judge any more."""
+        found = diagnostics.diagnostics(judgement, uri) if judgement is not None else []
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
-
-    # Settings
-
-    def _project(self, opened: OpenDocument) -> Project:
-        directory = os.path.dirname(opened.path)
-        if directory not in self._projects:
-            self._projects[directory] = Project(directory, self._options, self.complain)
-        return self._projects[directory]
 
     def configure(self, values: Any) -> None:
         """Take the client's settings, and judge by them."""
@@ -224,9 +86,8 @@ class Server(LanguageServer):
             return
         for complaint in configuration.complaints(values):
             self.complain(complaint)
-        self._options = configuration.options_of(values, self.documents.directory)
-        self._projects.clear()
-        self.judge_all()
+        self.projects.configure(configuration.options_of(values, self.documents.directory))
+        self.turns.judge_all()
 
     def complain(self, message: str) -> None:
         """Show a message, once."""
@@ -237,9 +98,7 @@ class Server(LanguageServer):
     def read_settings_again(self) -> None:
         """Judge all texts by the files as they are now; what is still wrong with them is worth another message."""
         self._said.clear()
-        self.judge_all()
-
-    # Errors
+        self.turns.judge_all()
 
     def report_server_error(self, error: BaseException, source: Any) -> None:  # noqa: ARG002 - pygls names its kind
         """Tell the client's log of what went wrong in here: nobody can do anything about it while typing."""
@@ -249,19 +108,6 @@ class Server(LanguageServer):
         trace = "".join([*(data["traceback"] if isinstance(data, dict) else ()), *format_exception(error)])
         message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
-
-
-def _is_recognised(opened: OpenDocument, terms: Terms) -> bool:
-    """Whether a text is a config; one stays a config while it is open."""
-    if not opened.is_config:
-        opened.is_config = recognition.is_config(opened, terms.settings)
-    return opened.is_config
-
-
-def _let_rest(opened: OpenDocument, begun: float) -> None:
-    """Keep a text from being judged again for as long as it took; what is typed meanwhile is judged together."""
-    now = time.monotonic()
-    opened.next_time = now + min(now - begun, _LONGEST_REST)
 
 
 server = Server()
@@ -356,7 +202,7 @@ def _saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
     opened = ls.documents.get(params.text_document.uri)
     if opened is not None:
         opened.saved()
-    ls.judge_all()
+    ls.turns.judge_all()
 
 
 @server.feature(types.SHUTDOWN)
@@ -366,21 +212,21 @@ def _shut_down(ls: Server, _params: None) -> None:
 
 @server.feature(types.TEXT_DOCUMENT_HOVER)
 def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
-    opened = ls.config_at(params.text_document.uri)
+    opened = ls.turns.config_at(params.text_document.uri)
     if opened is None:
         return None
-    ls.current(opened)
-    return hover.hover(opened, ls.terms(opened), params.position)
+    ls.turns.current(opened)
+    return hover.hover(opened, ls.projects.terms(opened.path), params.position)
 
 
 @server.feature(
     types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=['"', ":"], resolve_provider=True)
 )
 def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionList | None:
-    opened = ls.config_at(params.text_document.uri)
+    opened = ls.turns.config_at(params.text_document.uri)
     if opened is None:
         return None
-    items = completion.completion(opened, ls.terms(opened), params.position)
+    items = completion.completion(opened, ls.projects.terms(opened.path), params.position)
     return types.CompletionList(is_incomplete=False, items=items)
 
 
@@ -388,25 +234,25 @@ def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionL
 def _resolve(ls: Server, item: types.CompletionItem) -> types.CompletionItem:
     uri = item.data.get("uri") if isinstance(item.data, dict) else None
     opened = ls.documents.get(uri) if isinstance(uri, str) else None
-    return completion.resolved(item, ls.terms(opened)) if opened is not None else item
+    return completion.resolved(item, ls.projects.terms(opened.path)) if opened is not None else item
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[*actions.KINDS]))
 async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
-    opened = ls.config_at(params.text_document.uri)
-    judgement = ls.current(opened) if opened is not None else None
+    opened = ls.turns.config_at(params.text_document.uri)
+    judgement = ls.turns.current(opened) if opened is not None else None
     if opened is None or judgement is None:
         return []
     find_actions = partial(actions.actions, opened, judgement, params.context, params.range)
     if len(judgement.report.findings) <= MANY and len(opened.text) <= LARGE:
         return find_actions()
-    found = await ls.aside(find_actions)
+    found = await ls.turns.aside(find_actions)
     return found if opened.current is judgement else []  # typed at meanwhile: the places are others
 
 
 @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
 def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
-    opened = ls.config_at(params.text_document.uri)
+    opened = ls.turns.config_at(params.text_document.uri)
     return list(links.links(opened)) if opened is not None else []
 
 
@@ -416,8 +262,8 @@ def _target(ls: Server, params: Any) -> dict[str, Any]:
     opened = ls.documents.get(uri)
     if opened is None:
         return {"uri": uri, "config": False}
-    is_config = ls.config_at(uri) is not None
-    return target_of(opened, ls.terms(opened), ls.current(opened) if is_config else None)
+    is_config = ls.turns.config_at(uri) is not None
+    return target_of(opened, ls.projects.terms(opened.path), ls.turns.current(opened) if is_config else None)
 
 
 @server.feature(EXPLAIN)
