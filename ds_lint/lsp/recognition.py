@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = (".json", ".hjson", ".jsonc", ".json5")
 _LANGUAGES = ("json", "jsonc", "json5", "hjson")
-_SAYS_SO = re.compile(r"ds[-_.]?(?:config|zero|z[0-3])|deep[-_]?speed|(?:^|[^a-z])zero[-_]?[0-3]", re.IGNORECASE)
+SAYS_SO = re.compile(r"ds[-_.]?(?:config|stage|zero|z[0-3])|deep[-_]?speed|(?:^|[^a-z])zero[-_]?[0-3]", re.IGNORECASE)
 _WILDCARDS = "*?["
 
 
@@ -35,7 +35,7 @@ def is_config(opened: OpenDocument, settings: Settings) -> bool:
         return False
     if discover.may_be_config(opened.text.encode(errors="replace")) and discover.is_config(opened.document):
         return True
-    return _SAYS_SO.search(os.path.basename(opened.path)) is not None and _says_nothing_else(opened.document.root)
+    return SAYS_SO.search(os.path.basename(opened.path)) is not None and _says_nothing_else(opened.document.root)
 
 
 def _names(pattern: str, path: str, settings: Settings) -> bool:
