@@ -17,7 +17,8 @@ from ds_lint.translations import LANGUAGES
 from tools import top_rules
 from tools.translations import behind, by_code, english, index, index_path, prose, translated
 
-GLOSSARY = Path(__file__).parent.parent / "docs" / "translating.md"
+ROOT = Path(__file__).parent.parent
+GLOSSARY = ROOT / "docs" / "translating.md"
 OWN = {"zh": "[一-鿿]", "ko": "[가-힣]"}  # the characters of a language
 CODE = re.compile(r"`[^`]*`")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -168,7 +169,7 @@ def test_line_is_in_its_language(rule, language):
 def test_line_has_the_words_of_the_glossary(rule, language):
     for source, line in pairs(rule, language):
         for term, *words in glossary():
-            word = words[LANGUAGES.index(language)]
+            word = words[list(LANGUAGES).index(language)]
             if has(source, term):
                 assert word in line, f"{term} is {word}:\n{source}\n{line}"
 
@@ -260,6 +261,19 @@ def test_files_are_pages_of_rules(language):
     names = {path.name for path in Path(resources.path("rules", language)).iterdir()}
     assert names == {"README.md"} | {f"{rule.code}-{rule.name}.md" for rule in translated(language)}
     assert every_rule()
+
+
+@each_language
+def test_the_site_and_the_editor_offer_the_language(language):
+    name = LANGUAGES[language].name
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"- {{name: {name}, link: {language}/, lang: {language}}}" in site
+    assert f"- {name}:\n          - {language}/index.md" in site
+    assert f"lang: [en, {', '.join(LANGUAGES)}]" in site
+    editor = (ROOT / "editors" / "vscode" / "src" / "explaining.ts").read_text(encoding="utf-8")
+    assert f"{json.dumps(list(LANGUAGES))}.includes(language)" in editor
+    names = " | ".join(["English", *(each.name for each in LANGUAGES.values())])
+    assert f"| {names} |" in GLOSSARY.read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------- explain

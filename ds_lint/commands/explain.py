@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
     from ds_lint.rule import Rule
 
-KEYS_ARE_ENGLISH = {"zh": "键的说明只有英文。", "ko": "키에 대한 설명은 영어로만 제공됩니다."}
-NO_PAGE = {
-    "zh": "{} 还没有中文页面。下面是英文页面。",
-    "ko": "{}의 한국어 페이지가 아직 없으므로 영어 페이지를 표시합니다.",
-}
-
 
 def explain(subject: str, language: str | None = None) -> int:
     """Print the page of a rule, in a language if it has that, or the entry of a key; 2 where there is neither."""
@@ -37,7 +31,9 @@ def explain(subject: str, language: str | None = None) -> int:
         sys.stderr.write(f"ds-lint: there is no rule and no key {subject}{_hint(subject, knowledge)}\n")
         return 2
     if language is not None:
-        _note(KEYS_ARE_ENGLISH[language])
+        from ds_lint.translations import LANGUAGES
+
+        _note(LANGUAGES[language].keys_are_english)
     _print(lines, terminal_of(sys.stdout))
     return 0
 
@@ -52,7 +48,7 @@ def _page(rule: Rule, language: str | None) -> str:
     if translated is not None:
         _note(f"{sys.stdout.encoding} cannot show the page; PYTHONIOENCODING=utf-8 prints it all the same")
     elif language is not None:
-        _note(NO_PAGE[language].format(rule.code))
+        _note(translations.LANGUAGES[language].no_page.format(rule.code))
     return pages.page(rule)
 
 

@@ -322,8 +322,11 @@ def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         "default, releases, who fills it, and where DeepSpeed documents it.",
     )
     explain.add_argument("subject", metavar="CODE|NAME|KEY.PATH")
+    languages = " or ".join(language.english_name for language in LANGUAGES.values())
     explain.add_argument(
-        "--lang", choices=LANGUAGES, help="print the page of a rule in Chinese or Korean, where it has one; rules only"
+        "--lang",
+        choices=LANGUAGES,
+        help=f"print the page of a rule in {languages}, where it has one; rules only",
     )
     explain.set_defaults(run=calling.run_explain)
 

@@ -12,17 +12,12 @@ if TYPE_CHECKING:
 
     from ds_lint.rule import Rule
 
-NAMES = {"en": "English", "zh": "中文", "ko": "한국어"}
-
-
-def languages() -> tuple[str, ...]:
-    """The languages beside English."""
-    return translations.LANGUAGES
+NAMES = {"en": "English"} | {code: language.name for code, language in translations.LANGUAGES.items()}
 
 
 def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
     """Every translated page, with its text, and the index of each language."""
-    for language in languages():
+    for language in translations.LANGUAGES:
         yield f"{language}/index.md", _index(language)
         for rule in known:
             text = translations.page(rule, language)
@@ -33,7 +28,7 @@ def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
 def language_of(page: str) -> str:
     """The language of a page of the site."""
     first = page.partition("/")[0]
-    return first if first in languages() else "en"
+    return first if first in translations.LANGUAGES else "en"
 
 
 def path(rule: Rule, language: str) -> str | None:
