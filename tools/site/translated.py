@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 NAMES = {"en": "English"} | {code: language.name for code, language in translations.LANGUAGES.items()}
 
 
+def languages() -> tuple[str, ...]:
+    """The languages beside English."""
+    return tuple(translations.LANGUAGES)
+
+
 def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
     """Every translated page, with its text, and the index of each language."""
-    for language in translations.LANGUAGES:
+    for language in languages():
         yield f"{language}/index.md", _index(language)
         for rule in known:
             text = translations.page(rule, language)
@@ -28,7 +33,7 @@ def every_page(known: list[Rule]) -> Iterator[tuple[str, str]]:
 def language_of(page: str) -> str:
     """The language of a page of the site."""
     first = page.partition("/")[0]
-    return first if first in translations.LANGUAGES else "en"
+    return first if first in languages() else "en"
 
 
 def path(rule: Rule, language: str) -> str | None:
