@@ -26,6 +26,13 @@ class Line(NamedTuple):
     text: str
 
 
+class Removal(NamedTuple):
+    """Since when a key is refused by name, and what DeepSpeed says to do instead, if it says something."""
+
+    since: str
+    instead: str | None
+
+
 def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
     """What there is to say of a key path, the key itself first; nothing where no release knows it."""
     key = knowledge.find(path)
@@ -40,11 +47,10 @@ def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
     words = documentation(key.path)
     if words.get("text"):
         yield Line("meaning", words["text"])
-    if "removed" in key.facts:
-        since = key.facts.get("since", knowledge.deepspeed)
-        yield Line("removed", f"DeepSpeed refuses a config that has it since {since}")
-        if "instead" in key.facts:
-            yield Line("instead", key.facts["instead"])
+    if gone := removal(key, knowledge):
+        yield Line("removed", f"DeepSpeed refuses a config that has it since {gone.since}")
+        if gone.instead:
+            yield Line("instead", gone.instead)
     if key.facts.get("type") or "enum" in key.facts or "one_of" in key.facts:
         yield Line("type", _type(key.facts))
     if "default" in key.facts:
@@ -63,6 +69,13 @@ def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
     yield from _filling(dotted(key.path), knowledge)
     if words.get("url"):
         yield Line("see", words["url"])
+
+
+def removal(key: Key, knowledge: Knowledge) -> Removal | None:
+    """The removal of a key; None where the target does not refuse it."""
+    if "removed" not in key.facts:
+        return None
+    return Removal(key.facts.get("since", knowledge.deepspeed), key.facts.get("instead"))
 
 
 def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
@@ -138,11 +151,12 @@ def _filling(path: str, knowledge: Knowledge) -> Iterator[Line]:
 
 def documentation(path: tuple[str, ...]) -> dict[str, str]:
     """What is written of a key: its meaning as ``text``, and as ``url`` where DeepSpeed documents it."""
-    return _written().get(dotted(path), {})
+    return documented().get(path, {})
 
 
 @cache
-def _written() -> dict[str, dict[str, str]]:
+def documented() -> dict[tuple[str, ...], dict[str, str]]:
+    """The same of every key that something is written of."""
     with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
         keys: dict[str, dict[str, str]] = load(file)["keys"]
-    return keys
+    return {tuple(path.split(".")): words for path, words in keys.items()}

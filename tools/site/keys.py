@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ds_lint import entries, pages, resources, stores
+from ds_lint import entries, pages, stores
 from ds_lint.engine import every_rule
 from tools.site import rules
 
@@ -28,10 +27,8 @@ _NAME = re.compile(r"(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]
 
 def documented() -> list[KeyPath]:
     """Every key that the newest release reads, sections before what they hold."""
-    with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
-        paths = [tuple(path.split(".")) for path in json.load(file)["keys"]]
-    order = {path: number for number, path in enumerate(paths)}
-    return sorted(paths, key=lambda path: [order.get(path[:depth], -1) for depth in range(1, len(path) + 1)])
+    order = {path: number for number, path in enumerate(entries.documented())}
+    return sorted(order, key=lambda path: [order.get(path[:depth], -1) for depth in range(1, len(path) + 1)])
 
 
 @cache
@@ -47,6 +44,7 @@ def sections() -> dict[str, list[KeyPath]]:
 
 def read_again() -> None:
     """Forget what was read, because files may have changed: mkdocs builds again and again while it serves."""
+    entries.documented.cache_clear()
     sections.cache_clear()
     _mentions.cache_clear()
 
@@ -159,9 +157,8 @@ def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
     ]
     for path, facts in pending:
         key = knowledge.find(path)
-        if key is not None and "removed" in key.facts:
-            since, instead = key.facts.get("since", knowledge.deepspeed), key.facts.get("instead")
-            yield path, f"refused since {since}" + (f"; {instead}" if instead else "")
+        if key is not None and (removal := entries.removal(key, knowledge)):
+            yield path, f"refused since {removal.since}" + (f"; {removal.instead}" if removal.instead else "")
         elif key is not None:
             pending += [((*path, name), below) for name, below in facts.get("keys", {}).items()]
         elif last := knowledge.last_release_of(path):
