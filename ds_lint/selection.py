@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
     from ds_lint.rule import Rule
 
+IGNORED = "ignored"
+NOT_SELECTED = "not selected"
+OFF_BY_DEFAULT = "off by default"
+
 
 class UnknownRule(Exception):  # noqa: N818 - it is the user's word that is unknown
     """A selector that names no rule; the message says which and what was meant."""
@@ -50,13 +54,25 @@ class Selection:
 
 def select(selection: Selection) -> list[Rule]:
     """The rules that remain; one that is off by default runs where a word names it. Raises UnknownRule."""
-    on = [rule for word in selection.wanted for rule in rules_of(word)]
+    off = why_off(selection)
+    return [rule for rule in every_rule() if rule not in off]
+
+
+def why_off(selection: Selection) -> dict[Rule, str]:
+    """The rules that do not remain, each with the reason. Raises UnknownRule."""
+    wanted = {rule for word in selection.wanted for rule in rules_of(word)}
     if selection.selected is None:
-        on += default_rules(preview=selection.preview)
-    off = [rule for word in selection.ignored for rule in rules_of(word)]
-    if not selection.preview:
-        off += [rule for rule in on if rule.preview is not None]
-    return [rule for rule in every_rule() if rule in on and rule not in off]
+        wanted.update(default_rules(preview=selection.preview))
+    ignored = {rule for word in selection.ignored for rule in rules_of(word)}
+    off: dict[Rule, str] = {}
+    for rule in every_rule():
+        if rule in ignored:
+            off[rule] = IGNORED
+        elif rule.preview is not None and not selection.preview:
+            off[rule] = f"in preview since {rule.preview}"
+        elif rule not in wanted:
+            off[rule] = OFF_BY_DEFAULT if selection.selected is None else NOT_SELECTED
+    return off
 
 
 def left_in_preview(selection: Selection) -> list[Rule]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.facts import Sources
     from ds_lint.options import Options
     from ds_lint.rule import Rule
+    from ds_lint.selection import Selection
     from ds_lint.settings.policy import Policy
     from ds_lint.settings.record import ConfigEntry, Settings
 
@@ -36,14 +37,9 @@ class _Chosen:
         self.left_in_preview: list[Rule] = []
         if not (options.names_rules or settings.names_rules):
             return
-        from ds_lint.selection import Selection, find, left_in_preview, select
+        from ds_lint.selection import find, left_in_preview, select
 
-        preview = options.preview or settings.preview
-        if options.select is not None:
-            selection = Selection(options.select, options.extend_select, options.ignore, preview=preview)
-        else:
-            extended = [*settings.extend_select, *options.extend_select]
-            selection = Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
+        selection = selection_of(options, settings)
         if not selection.says_nothing:
             self.rules = select(selection)
             self.left_in_preview = left_in_preview(selection)
@@ -190,19 +186,39 @@ def entries_for(settings: Settings, path: str) -> list[ConfigEntry]:
     return [entry for entry in settings.configs if matches(place, entry.pattern)]
 
 
+def selection_of(options: Options, settings: Settings) -> Selection:
+    """What is said about rules; a selection on the command line takes the place of everything in the settings."""
+    from ds_lint.selection import Selection
+
+    preview = options.preview or settings.preview
+    if options.select is not None:
+        return Selection(options.select, options.extend_select, options.ignore, preview=preview)
+    extended = [*settings.extend_select, *options.extend_select]
+    return Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
+
+
 def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) -> list[Rule] | None:
     """The rules without those that the settings ignore for this config."""
-    if not settings.per_file_ignores:
+    ignored = ignored_at(path, settings)
+    if not ignored:
         return rules
-    from ds_lint.selection import Selection, rules_of, select
+    from ds_lint.selection import Selection, select
+
+    return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
+
+
+def ignored_at(path: str, settings: Settings) -> list[Rule]:
+    """The rules that the settings ignore for this config alone."""
+    if not settings.per_file_ignores:
+        return []
+    from ds_lint.selection import rules_of
     from ds_lint.settings.globs import matches, relative
 
     place = relative(path, settings.directory)
     words = [
         word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
     ]
-    ignored = [rule for word in words for rule in rules_of(word)]
-    return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
+    return [rule for word in words for rule in rules_of(word)]
 
 
 def _last(values: list[Value | None]) -> Value | None:

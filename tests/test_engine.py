@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from ds_lint import engine, linting
 from ds_lint.checks.problem import ADVICE, Problem
 from ds_lint.rule import RULES, rule
-from ds_lint.selection import Selection, left_in_preview, select
+from ds_lint.selection import IGNORED, NOT_SELECTED, OFF_BY_DEFAULT, Selection, left_in_preview, select, why_off
 
 
 @pytest.fixture
@@ -70,6 +72,28 @@ def test_to_name_a_rule_in_preview_is_worth_a_note_and_a_prefix_is_not(preview):
     assert left_in_preview(Selection(["DS197"])) == [preview]
     assert left_in_preview(Selection(["DS1"], extended=["DS19"])) == []
     assert left_in_preview(Selection(["DS197"], preview=True)) == []
+
+
+SAID = list(product([None, [], ["DS1", "DS842"]], [[], ["DS19"]], [[], ["DS101", "DS197"]], [False, True]))
+
+
+@pytest.mark.usefixtures("advice", "preview")
+@pytest.mark.parametrize(("selected", "extended", "ignored", "wants_preview"), SAID)
+def test_a_rule_that_is_off_would_be_on_but_for_its_reason(selected, extended, ignored, wants_preview):
+    selection = Selection(selected, extended, ignored, preview=wants_preview)
+    off = why_off(selection)
+    assert select(selection) == [rule for rule in engine.every_rule() if rule not in off]
+    otherwise = {
+        IGNORED: Selection(selected, [*extended, "DS"], preview=True),
+        "in preview since 0.2.0": Selection(selected, [*extended, "DS"], ignored, preview=True),
+        NOT_SELECTED: Selection(selected, [*extended, "DS"], ignored, preview=wants_preview),
+        OFF_BY_DEFAULT: Selection(selected, [*extended, "DS"], ignored, preview=wants_preview),
+    }
+    unlike = NOT_SELECTED if selected is None else OFF_BY_DEFAULT
+    assert unlike not in off.values()
+    for why in set(off.values()):
+        on = select(otherwise[why])
+        assert all(rule in on for rule, reason in off.items() if reason == why)
 
 
 def test_extending_and_ignoring(advice):

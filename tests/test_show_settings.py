@@ -9,6 +9,7 @@ from command_line import write_into
 from jsonschema import Draft7Validator
 
 from ds_lint import resources
+from ds_lint.engine import every_rule
 from ds_lint.options import Options
 from ds_lint.settings.places import lines_of
 from ds_lint.wishes import Wishes
@@ -99,7 +100,10 @@ def test_rules_that_are_off_say_why(project, run):
 
 
 @pytest.mark.parametrize("path", ["zero3/a.json", "old/a.json", "b.json"])
-@pytest.mark.parametrize("given", [{}, {"stack": "accelerate"}, {"select": ["DS1"]}, {"ignore": ["DS1"]}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"stack": "accelerate"}, {"select": ["DS1"]}, {"ignore": ["DS1"]}, {"select": ["DS3"], "ignore": ["DS30"]}],
+)
 def test_it_is_what_a_config_is_judged_by(project, run, tmp_path, monkeypatch, path, given):
     flags = [f"--{name}={value if isinstance(value, str) else value[0]}" for name, value in given.items()]
     (one,) = shown(run, path, *flags)
@@ -110,6 +114,8 @@ def test_it_is_what_a_config_is_judged_by(project, run, tmp_path, monkeypatch, p
     assert said["world-size"][0] == terms.facts.world_size
     assert said["fail-on"][0] == terms.fail_on
     assert one["rules"]["on"] == [rule.code for rule in terms.rules]
+    off = [rule["code"] for rule in one["rules"]["off"]]
+    assert sorted(one["rules"]["on"] + off) == [rule.code for rule in every_rule()]
 
 
 def test_as_text(project, run):

@@ -13,13 +13,12 @@ from ds_lint.discover import SKIPPED
 from ds_lint.engine import default_rules, every_rule
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, width_of, wrap
-from ds_lint.selection import rules_of
-from ds_lint.settings.globs import matches, relative
+from ds_lint.selection import IGNORED, rules_of, why_off
 from ds_lint.settings.places import lines_of
 from ds_lint.settings.record import FACTS
 from ds_lint.targets.pin import LIBRARIES
 from ds_lint.targets.reading import shown
-from ds_lint.wishes import Wishes, entries_for
+from ds_lint.wishes import Wishes, entries_for, ignored_at, selection_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +97,8 @@ def _shown(path: str, wishes: Wishes) -> _Shown:
     options = wishes.options
     place = (options.stdin_filename or "") if path == STANDARD_INPUT else path
     is_folder = os.path.isdir(place)
-    terms = wishes.terms(os.path.join(place, "") if is_folder else place)
+    judged = os.path.join(place, "") if is_folder else place
+    terms = wishes.terms(judged)
     file = _File(terms.settings)
     entries = [] if is_folder else entries_for(terms.settings, place)
     values = [*_of_a_run(options, file, entries), *_versions(terms, file), *_of_rules(options, file)]
@@ -106,8 +106,7 @@ def _shown(path: str, wishes: Wishes) -> _Shown:
     if is_folder:
         values += _of_some_configs(file)
     on = default_rules() if terms.rules is None else terms.rules
-    off = [(rule, _why_off(rule, place, options, file)) for rule in every_rule() if rule not in on]
-    return _Shown(path, file.name or None, values, off, on)
+    return _Shown(path, file.name or None, values, list(_off(judged, options, file)), on)
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -186,22 +185,17 @@ def _of_some_configs(file: _File) -> Iterator[Value]:
                 yield Value(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))
 
 
-def _why_off(rule: Rule, path: str, options: Options, file: _File) -> str:
+def _off(path: str, options: Options, file: _File) -> Iterator[tuple[Rule, str]]:
+    """The rules that are off for a path, each with the reason and who says so."""
     settings = file.settings
-    place = relative(path or os.curdir, settings.directory)
-    of_path = [
-        word for pattern, words in settings.per_file_ignores.items() if matches(place, pattern) for word in words
-    ]
-    if _names(of_path, rule):
-        return f"left out for this path, {file.place('per-file-ignores')}"
-    if _names(options.ignore, rule):
-        return "--ignore"
-    if options.select is None and _names(settings.ignore, rule):
-        return f"ignored, {file.place('ignore')}"
-    selected = settings.select if options.select is None else options.select
-    if rule.preview is not None and not (options.preview or settings.preview):
-        return f"in preview since {rule.preview}"
-    return "not selected" if selected is not None else "off by default"
+    ignored, reasons = ignored_at(path, settings), why_off(selection_of(options, settings))
+    for rule in every_rule():
+        if rule in ignored:
+            yield rule, f"left out for this path, {file.place('per-file-ignores')}"
+        elif reasons.get(rule) == IGNORED:
+            yield rule, "--ignore" if _names(options.ignore, rule) else f"ignored, {file.place('ignore')}"
+        elif rule in reasons:
+            yield rule, reasons[rule]
 
 
 def _names(words: Iterable[str], rule: Rule) -> bool:
