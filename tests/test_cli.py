@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -442,10 +443,10 @@ def test_a_full_disk_is_2_without_a_traceback(write, tmp_path):
 
 
 def test_help_names_the_commands(run):
-    result = run("--help")
+    result = run("--help", COLUMNS="80")
     assert (result.returncode, result.stderr) == (0, "")
-    for command in ("check", "explain", "rules"):
-        assert f"\n    {command} " in result.stdout
+    for command in ("check", "effective", "explain", "rules", "completion"):
+        assert re.search(rf"^    {command}  +\w", result.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

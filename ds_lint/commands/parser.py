@@ -10,7 +10,7 @@ from ds_lint import __version__
 from ds_lint.choice import NAMES
 from ds_lint.commands import calling
 from ds_lint.commands.init import DEFAULT_OUTPUT
-from ds_lint.commands.usage import Parser
+from ds_lint.commands.usage import CommandsHelp, Parser
 from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.discover import ENDINGS
 from ds_lint.finding import SEVERITIES, STACKS
@@ -82,7 +82,7 @@ def command_line() -> Parser:
         description="Says what DeepSpeed, the Hugging Face Trainer and Accelerate really do with a\n"
         "config, before the job starts.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=CommandsHelp,
     )
     parser.add_argument("--version", action="version", version=f"ds-lint {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

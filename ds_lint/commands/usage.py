@@ -45,6 +45,16 @@ class Parser(argparse.ArgumentParser):
         self.error(f"there is no command {value}{hint}")
 
 
+class CommandsHelp(argparse.RawDescriptionHelpFormatter):
+    """Help that says a command and what it does in one line; argparse forgets by how much it indents commands."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Take an action, which may be the choice of a command."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse has no public name for it
+            self._action_max_length += self._indent_increment
+
+
 def _hint(word: str, choices: list[str]) -> str:
     meant = choice(word, choices)
     return f"; did you mean {meant}?" if meant else ""
