@@ -14,8 +14,9 @@ import pytest
 from command_line import clean_environment
 from jsonschema import Draft7Validator
 
-from ds_lint import __version__, resources
+from ds_lint import __version__, cli, resources
 from ds_lint.engine import every_rule
+from ds_lint.terms import Terms
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DROP_CAPABILITY, READ_ANYTHING = 24, (1, 2)  # prctl.h; CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
@@ -71,6 +72,25 @@ def found(result):
 
 
 # Exit status
+
+
+def test_a_file_that_the_judge_trips_over_is_2_and_the_others_are_judged(write, monkeypatch, capfd, tmp_path):
+    """The error is made up; everything else is what happens then."""
+    write(**{"a.json": CLEAN, "b.json": TYPO, "c.json": TYPO})
+    monkeypatch.chdir(tmp_path)
+    judge = Terms.judge
+
+    def tripping(terms, document, rules):
+        return next(iter(())) if document.path == "b.json" else judge(terms, document, rules)
+
+    monkeypatch.setattr(Terms, "judge", tripping)
+    for flags in ([], ["--diff"], ["--fix"]):
+        assert cli.run(["check", *flags, "a.json", "b.json", "c.json"]) == 2
+        told = capfd.readouterr()
+        assert "ds-lint: b.json: internal error (StopIteration); please report it with this file\n" in told.err
+        assert "in tripping" in told.err
+        assert "c.json" in told.out or flags == ["--fix"]
+    assert "gradient_clipping" in (tmp_path / "c.json").read_text()
 
 
 def test_a_clean_file_is_0_and_says_what_it_was_judged_for(run, write):

@@ -63,6 +63,8 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     if config.stack == "trainer" and adapter_argument(config):
         return  # empty_adapter_on_save, and since transformers 5 no problem
     name = _key_to_gather(config)
+    if name is None:
+        return
     member = config.member(ZERO, name)
     written = member.value if member is not None else None
     yield Problem(
@@ -85,19 +87,19 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
     Source: ``Trainer.save_model`` in ``transformers/trainer.py``, which removes the file of a model that it wrote
     without weights, and not that of an adapter.
     """
-    stage, adapter = _stage_without_gathering(config), adapter_argument(config)
-    if stage is None or adapter is None or "trainer" not in config.stacks:
+    stage, adapter, name = _stage_without_gathering(config), adapter_argument(config), _key_to_gather(config)
+    if stage is None or adapter is None or name is None or "trainer" not in config.stacks:
         return
     if not config.knowledge.stack_does("adapters-are-gathered"):
         yield Problem(
             (ZERO, "stage"),
             stage.span,
-            f"{adapter} tells of an adapter, and at stage 3 without `{_key_to_gather(config)}` transformers "
+            f"{adapter} tells of an adapter, and at stage 3 without `{name}` transformers "
             f"{config.knowledge.target['transformers']} saves an adapter_model.safetensors without a tensor in it",
             {"trainer": RISK},
-            help=f"Set `{ZERO}.{_key_to_gather(config)}` to true, or use transformers 5.",
+            help=f"Set `{ZERO}.{name}` to true, or use transformers 5.",
             label="not gathered",
-            fix=edits.setting(config, (ZERO, _key_to_gather(config)), True, "unsafe"),
+            fix=edits.setting(config, (ZERO, name), True, "unsafe"),
         )
 
 
@@ -139,9 +141,9 @@ def _stage_without_gathering(config: Config) -> Node | None:
     return stage if is_3 and not _gathers(config) else None
 
 
-def _key_to_gather(config: Config) -> str:
-    """What the key is called in the target."""
-    return next(name for name in GATHER if config.knowledge.find((ZERO, name)))
+def _key_to_gather(config: Config) -> str | None:
+    """What the key is called in the target; None before 0.3.14, where nothing in the config gathers weights."""
+    return next((name for name in GATHER if config.knowledge.find((ZERO, name))), None)
 
 
 def _is_for_training(config: Config) -> bool:

@@ -17,13 +17,15 @@ from ds_lint.wishes import Wishes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import TextIO
+    from typing import TextIO, TypeVar
 
     from ds_lint.options import Options
     from ds_lint.output.report import FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.terms import Terms
+
+    Result = TypeVar("Result")
 
 STANDARD_INPUT = "-"
 WRONG_USAGE = (UnknownRelease, UnreadableFact, SettingsError)  # a message is enough
@@ -61,8 +63,24 @@ def judged_documents(options: Options, wishes: Wishes, unreadable: list[str]) ->
     judged = []
     for document in documents(options, wishes, unreadable):
         terms = wishes.terms(document.path)
-        judged.append((terms.judge(document, terms.rules), terms))
+        report = unless_it_fails(lambda: terms.judge(document, terms.rules), document.path, unreadable)  # noqa: B023 - called at once
+        if report is not None:
+            judged.append((report, terms))
     return judged
+
+
+def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]) -> Result | None:
+    """What is made of a file; None where ds-lint itself fails over it, which does not keep it from the other files."""
+    try:
+        return work()
+    except (*WRONG_USAGE, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a verdict
+        from traceback import format_exc
+
+        sys.stderr.write(format_exc())
+        unreadable.append(f"{path}: internal error ({type(error).__name__}); please report it with this file")
+        return None
 
 
 def complain(error: Exception) -> int:
@@ -130,7 +148,8 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
     except OSError as error:
         unreadable.append(f"{path}: {error.strerror or error}")
         return
-    document = linting.read(data, path) if not detect else _detected(data, path)
+    read = _detected if detect else linting.read
+    document = unless_it_fails(lambda: read(data, path), path, unreadable)
     if document is not None:
         yield document
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from difflib import unified_diff
 from tempfile import mkstemp
 
-from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text
+from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text, unless_it_fails
 from ds_lint.fix import ALL, SAFE
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
 from ds_lint.output.text import counted, visible
@@ -30,7 +30,9 @@ def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[F
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     judged = []
     for path, document, terms in _documents(options, wishes, unreadable):
-        report = terms.fixed(document, _safeties(options))
+        report = _fixed(document, terms, options, unreadable)
+        if report is None:
+            continue
         if path == STANDARD_INPUT:
             if _is_text(document):
                 sys.stdout.buffer.write(report.document.text.encode())
@@ -44,7 +46,9 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
     """Print what ``fix`` would change; the exit status says whether that is anything."""
     changes, number = "", 0
     for _, document, terms in _documents(options, wishes, unreadable):
-        report = terms.fixed(document, _safeties(options))
+        report = _fixed(document, terms, options, unreadable)
+        if report is None:
+            continue
         changes += _difference(document, report.document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
@@ -65,6 +69,10 @@ def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Itera
     for path in options.paths:
         for document in documents_at(path, options, wishes, unreadable):
             yield path, document, wishes.terms(document.path)
+
+
+def _fixed(document: Document, terms: Terms, options: Options, unreadable: list[str]) -> FileReport | None:
+    return unless_it_fails(lambda: terms.fixed(document, _safeties(options)), document.path, unreadable)
 
 
 def _safeties(options: Options) -> tuple[str, ...]:
