@@ -112,12 +112,28 @@ def _usable(size: object) -> bool:
 def _complaint(config: Config, stack: str, given: list[object]) -> str | None:
     """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
     train, micro, steps = given
+    written = tuple(given)
     if stack != "deepspeed" and steps is None:
         steps = 1  # Accelerate inserts it
     ranks = _sequence_parallel_ranks(config)
     world = config.world_size or _world_to_try(train, micro, steps, ranks or 1)
     complaint = multiply(train, micro, steps, world / ranks if ranks else world)
+    if complaint and config.world_size is None and all(_usable(size) or size == 0 for size in written):
+        complaint = _for_any_number_of_ranks(*written)
     return f"{complaint}: {ranks} ranks share a sequence and count as one" if complaint and ranks else complaint
+
+
+def _for_any_number_of_ranks(train: Any, micro: Any, steps: Any) -> str:
+    """What is wrong with sizes that no world size satisfies; the world size that was tried is nobody's."""
+    for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
+        if size is not None and not size > 0:
+            return f"`{name}` is {size}, and DeepSpeed needs more than 0"
+    factors = [f"a micro batch of {micro}"] if micro is not None else []
+    if steps is not None:
+        factors.append(f"{steps} accumulation step{'' if steps == 1 else 's'}")
+    if not factors:
+        return f"`{TRAIN}` {train} is no whole number, and DeepSpeed deals it out to ranks"
+    return f"no number of ranks makes `{TRAIN}` {train} out of {' x '.join(factors)}"
 
 
 def _is_template(config: Config, name: str) -> bool:
@@ -137,7 +153,7 @@ def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> 
     """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
         world = train * ranks / (micro * steps)  # type: ignore[operator]
-        if world >= 1 and world == int(world):
+        if world >= 1 and float(world).is_integer():
             return int(world)
     return 1
 
