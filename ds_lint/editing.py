@@ -43,6 +43,15 @@ def renaming(config: Config, path: KeyPath, name: str, safety: str) -> Fix | Non
     return Fix(f"Rename `{member.key}` to `{name}`", safety, [edit])
 
 
+def offloading_anew(config: Config, path: KeyPath, name: str) -> Fix | None:
+    """The section ``name`` instead of the switch of old that offloads to the CPU."""
+    switch = config.written.at(path)
+    renamed, section = renaming(config, path, name, "safe"), replacement(config, path, '{"device": "cpu"}', "safe")
+    if switch is None or switch.value is not True or renamed is None or section is None:
+        return None
+    return Fix(f"Write `{name}` instead", "safe", [*renamed.edits, *section.edits])
+
+
 def replacement(config: Config, path: KeyPath, written: str, safety: str) -> Fix | None:
     """Write another value, given as JSON."""
     node = config.written.at(path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.editing import deletion, moving, renaming, replacement, set_to_auto, setting, written
+    from ds_lint.editing import deletion, moving, offloading_anew, renaming, replacement, set_to_auto, setting, written
 
-__all__ = ["deletion", "moving", "renaming", "replacement", "set_to_auto", "setting", "written"]
+__all__ = ["deletion", "moving", "offloading_anew", "renaming", "replacement", "set_to_auto", "setting", "written"]
 
 
 def __getattr__(name: str) -> object:

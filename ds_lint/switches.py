@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.training import Argument
     from ds_lint.tree import Node, Scalar
 
+OLD_OFFLOAD = ("zero_optimization", "cpu_offload")
 _ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
 
 
@@ -49,6 +50,17 @@ def zero_stage(config: Config) -> int | None:
     if known is None or stage.kind == "template" or refusal(known.facts, True, stage, stage.kind, stage.value):
         return None
     return int(float(str(int(stage.value) if stage.kind == "boolean" else stage.value)))  # type: ignore[arg-type]
+
+
+def is_old_offload_unseen(config: Config) -> bool:
+    """Whether ``cpu_offload`` is on, without an optimizer in the config, and Accelerate does not see the offload."""
+    if "deepspeed" in config.stacks or not is_on(config, *OLD_OFFLOAD):
+        return False
+    if config.node("optimizer") is not None or config.node("zero_optimization", "offload_optimizer") is not None:
+        return False
+    force = config.node("zero_force_ds_cpu_optimizer")
+    is_forced = config.knowledge.find(("zero_force_ds_cpu_optimizer",)) is not None and (force is None or force.value)
+    return bool(is_forced) and zero_stage(config) in (1, 2, 3)
 
 
 def is_looked_at(config: Config, section: str) -> bool:

@@ -176,3 +176,12 @@ def test_gathering_under_each_of_its_names():
         config = {**AUTOS, "zero_optimization": {"stage": 3, name: True}}
         assert "DS703" not in [one.code for one in findings(config, "--seed 1")]
     assert "DS703" in [one.code for one in findings({**AUTOS, "zero_optimization": {"stage": 3}}, "--seed 1")]
+
+
+def test_a_deprecated_switch_that_is_refused_is_told_once():
+    config = {**AUTOS, "zero_optimization": {"stage": 2, "cpu_offload": True}}
+    about_it = [one.code for one in findings(config, "--seed 1") if one.key == "zero_optimization.cpu_offload"]
+    assert about_it == ["DS327"]
+    with_optimizer = {**config, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+    about_it = [one.code for one in findings(with_optimizer, "--seed 1") if one.key == "zero_optimization.cpu_offload"]
+    assert about_it == ["DS104"]

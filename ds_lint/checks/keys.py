@@ -8,7 +8,7 @@ from ds_lint.config import AUTO
 from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
 from ds_lint.spelling import holds_auto
-from ds_lint.switches import is_truthy
+from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_truthy
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -46,6 +46,8 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             continue
         if "no_effect" in visit.key.facts:
             continue  # no-effect-key
+        if visit.path == OLD_OFFLOAD and is_old_offload_unseen(config):
+            continue  # old-offload-with-own-optimizer
         successor = visit.key.facts["replaced_by"]
         known = visit.section.child(successor)
         name = known.name if known else successor
@@ -179,10 +181,7 @@ def _succeeded(config: Config, visit: Visit, name: str) -> Fix | None:
         return renamed
     if not visit.value.value:
         return edits.deletion(config, visit.path, "safe")
-    section = edits.replacement(config, visit.path, '{"device": "cpu"}', "safe")
-    if visit.value.value is not True or renamed is None or section is None:
-        return None
-    return Fix(f"Write `{name}` instead", "safe", [*renamed.edits, *section.edits])
+    return edits.offloading_anew(config, visit.path, name)
 
 
 def _is_switched_off(value: Node) -> bool:

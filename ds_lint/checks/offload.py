@@ -6,7 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
 from ds_lint.constructors import optimizer_constructor
 from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, number, zero_stage
+from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_on, is_truthy, number, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -245,19 +245,15 @@ def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
     Sources: ``_prepare_deepspeed`` in ``accelerate/accelerator.py`` looks at ``offload_optimizer`` before it puts a CPU
     optimizer of DeepSpeed for another one; ``_configure_optimizer`` in ``deepspeed/runtime/engine.py`` refuses others.
     """
-    member, force = config.member(ZERO, "cpu_offload"), config.node("zero_force_ds_cpu_optimizer")
-    if member is None or not is_on(config, ZERO, "cpu_offload") or "deepspeed" in config.stacks:
-        return
-    if config.node("optimizer") is not None or config.node(ZERO, "offload_optimizer") is not None:
-        return
-    is_forced = config.knowledge.find(("zero_force_ds_cpu_optimizer",)) is not None and (force is None or force.value)
-    if is_forced and zero_stage(config) in (1, 2, 3):
+    member = config.member(*OLD_OFFLOAD)
+    if member is not None and is_old_offload_unseen(config):
         yield Problem(
-            (ZERO, "cpu_offload"),
+            OLD_OFFLOAD,
             member.key_span,
             "Accelerate puts a CPU optimizer of DeepSpeed for the one of the script only where it finds "
             "`offload_optimizer`; with the old `cpu_offload` DeepSpeed gets another optimizer and refuses it",
             {"trainer": rejected("initialize"), "accelerate": RISK},
             help='Write "offload_optimizer": {"device": "cpu"} instead.',
             label="not seen by Accelerate",
+            fix=edits.offloading_anew(config, OLD_OFFLOAD, "offload_optimizer"),
         )
