@@ -1,7 +1,7 @@
 """The GPU that a run is meant for: named, or asked of ``nvidia-smi``.
 
 ``schemas/gpus.json`` has what is sold under a name. Of several sizes the largest is assumed, so that nothing is said to
-be too large which might fit.
+be too large which might fit; what others than the maker have built in has to be asked for.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def named(name: str) -> Gpu:
     kind = max(found, key=len)
     facts = known[kind]
     asked = next((int(one[:-2]) for one in words if re.fullmatch(r"[0-9]+gb", one)), None)
-    if asked is not None and asked not in facts["memory"]:
+    if asked is not None and asked not in (*facts["memory"], *facts.get("rebuilt", ())):
         sizes = " or ".join(f"{size} GB" for size in facts["memory"])
         raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {sizes}")
     memory = asked or max(facts["memory"])
