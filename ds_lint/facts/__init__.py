@@ -97,4 +97,10 @@ class Facts:
     def missing(self, stack: str | None) -> list[str]:
         """The facts that would tell more of a config that this stack loads, by name."""
         unknown = [] if self.world_size else ["world size"]
-        return unknown + (["training arguments"] if stack == "trainer" and self.training is None else [])
+        unknown += ["training arguments"] if stack == "trainer" and self.training is None else []
+        if self.gpu is None and self.host_memory is None:
+            return unknown
+        if self.model is None:  # without which nothing can be too large for the machine
+            return [*unknown, "model"]
+        is_size_known = self.model.parameter_count is not None or self.model.quantization is not None
+        return unknown if is_size_known else [*unknown, "size of the model"]

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from ds_lint.output.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
 
-# The option that supplies a fact.
-OPTIONS = {"world size": "--world-size N", "training arguments": "--trainer-args FILE"}
+# What supplies a fact.
+OPTIONS = {
+    "world size": "--world-size N",
+    "training arguments": "--trainer-args FILE",
+    "model": "--model NAME",
+    "size of the model": "its weights beside config.json",
+}
 
 
 def summary(report: Report, terminal: Terminal) -> list[str]:

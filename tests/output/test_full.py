@@ -332,11 +332,11 @@ def test_a_clean_file_says_what_the_claim_rests_on(report, file):
 
 
 def test_many_clean_files_take_one_line(report, file):
-    files = [file("{}", path="a.json"), file("{}", path="b.json", stack=None, missing=["model"])]
+    files = [file("{}", path="a.json"), file("{}", path="b.json", stack=None, missing=["moon phase"])]
     files.append(file("{}", path="c.json", target={"deepspeed": "0.14.0"}))
     assert summary(*files, report=report) == (
         "3 files: no findings. Judged for deepspeed 0.19.8 and 0.14.0, transformers 5.23.0, accelerate 1.15.0; "
-        "stack trainer for 2 files, unknown (give --stack) for 1 file; not known for some files: model\n"
+        "stack trainer for 2 files, unknown (give --stack) for 1 file; not known for some files: moon phase\n"
     )
 
 
