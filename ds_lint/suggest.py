@@ -7,11 +7,14 @@ from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ds_lint.knowledge import Key, Knowledge
 
 _CLOSE = 0.8  # of difflib's ratio, in the same section
 _CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by chance
 _TYPO = 0.85  # from here on it is the same name, mistyped: "warmup_min_lr" is no "warmup_min_ratio"
+_SLIP = 0.92  # a letter or two of a long name: a script's own "lora_rank" is no "local_rank"
 _TELLING = 6  # letters of a name below which closeness in another section is chance
 _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
 
@@ -78,6 +81,12 @@ def confusion(name: str, knowledge: Knowledge) -> Key | None:
 def is_typo(name: str, meant: str) -> bool:
     """Whether there is no doubt that a name is another one, spelled in another way or mistyped."""
     return _likeness(name, meant) >= _TYPO
+
+
+def slip(name: str, names: Iterable[str]) -> str | None:
+    """The name of which another one can only be a slip, or None: whoever has names of their own means them."""
+    likeness, closest = max(((_likeness(name, candidate), candidate) for candidate in names), default=(0.0, ""))
+    return closest if likeness >= _SLIP else None
 
 
 def choice(value: str, choices: list[str]) -> str | None:

@@ -122,6 +122,7 @@ class Wishes:
             for chosen in self._chosen.values()
             for rule in chosen.left_in_preview
         ]
+        notes += [doubt for facts in self._gathered.values() for doubt in facts.doubts]
         if self.options.verbose:
             for directory, choice in self.choices.items():
                 notes.append(f"{f'{directory or os.curdir}: ' if len(self.choices) > 1 else ''}judged by {choice}")

@@ -212,3 +212,38 @@ def test_the_command_line_takes_flags_after_the_option(tmp_path, run):
     for arguments in (["--trainer-args", "--bf16"], ["--trainer-args=--bf16"], ["--trainer-args", "--bf16 True"]):
         result = run("check", *arguments, "-v", str(path))
         assert "training arguments: --trainer-args" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slips"),
+    [
+        ("--learnin_rate 5 --bf16", {"learnin_rate": "learning_rate"}),
+        ("--bf16 --gradient-accumulation-step 4", {"gradient_accumulation_step": "gradient_accumulation_steps"}),
+        ("--bf16 --lora_rank 8 --train_batch_size 4 --num_epochs 3 --max_seq_length 512 --batch_size 4", {}),
+        ("--bf16 --adam_beta3 0.9 --lr 1e-4 --sp_size 2 --max_train_samples 8 --use_liger_loss", {}),
+        ("--learning_rate 5e-5 --learning_rates 5e-5", {}),  # whoever gives both means both
+    ],
+)
+def test_only_a_name_next_to_a_field_is_doubted(arguments, slips):
+    assert read(arguments).slips == slips
+
+
+def test_an_object_has_the_fields_that_its_class_has():
+    class Arguments:
+        def __init__(self):
+            self.bf16, self.learning_rat = True, 5
+
+    assert read(Arguments()).slips == {}
+
+
+def test_a_misspelled_argument_is_a_note(run, tmp_path):
+    (tmp_path / "args.yaml").write_text("bf16: true\nlearnin_rate: 5\n", encoding="utf-8")
+    (tmp_path / "ds.json").write_text('{"train_micro_batch_size_per_gpu": "auto"}', encoding="utf-8")
+    result = run("check", "ds.json", "--trainer-args", "args.yaml")
+    assert (
+        "note: args.yaml: no training argument is called learnin_rate, so it is taken for one of the script's own; did "
+        "you mean learning_rate?"
+    ) in result.stdout
+    alone = run("check", "ds.json", "--trainer-args", "--learnin_rate 5")
+    assert alone.returncode == 2
+    assert alone.stderr.endswith("names no field of TrainingArguments; did you mean learning_rate?\n")

@@ -64,10 +64,22 @@ class Sources:
 class Facts:
     """What is known beside the config; None for what is not.
 
-    ``origins`` has what is known and who says so, in words, by the name of the fact.
+    ``origins`` has what is known and who says so, in words, by the name of the fact; ``doubts`` what of it looks as if
+    something else had been meant.
     """
 
-    __slots__ = ("async_io", "gpu", "host_memory", "model", "nodes", "origins", "smoke", "training", "world_size")
+    __slots__ = (
+        "async_io",
+        "doubts",
+        "gpu",
+        "host_memory",
+        "model",
+        "nodes",
+        "origins",
+        "smoke",
+        "training",
+        "world_size",
+    )
 
     def __init__(
         self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
@@ -80,6 +92,7 @@ class Facts:
         self.host_memory: int | None = None  # bytes on each node
         self.async_io: bool | None = None  # whether there is libaio
         self.origins: dict[str, str] = {}
+        self.doubts: list[str] = []
         self.smoke: list[Verdict] = []  # what runs of the config showed
 
     @property

@@ -37,6 +37,11 @@ def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None
 
     facts.training = training.read(source, said_by)
     facts.origins["training arguments"] = facts.training.origin
+    facts.doubts = [
+        f"{facts.training.origin}: no training argument is called {name}, so it is taken for one of the script's own; "
+        f"did you mean {meant}?"
+        for name, meant in facts.training.slips.items()
+    ]
 
 
 def _read_model(facts: Facts, name: str, said_by: str) -> None:

@@ -77,6 +77,16 @@ class TrainingArguments:
         """The files that the arguments stand in, each once."""
         return list({id(one.document): one.document for one in self.given.values() if one.document}.values())
 
+    @property
+    def slips(self) -> dict[str, str]:
+        """The fields that were most likely meant by names that are next to theirs."""
+        if self.are_taken or not self.others:
+            return {}
+        from ds_lint.suggest import slip
+
+        fields = [name for name in stores.read("transformers")["training_arguments"] if name not in self.given]
+        return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
+
 
 def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
     """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
@@ -89,7 +99,8 @@ def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
     else:
         raise UnreadableFact(f"{said_by} is empty; it takes a file, or flags such as --bf16")
     if not found.given:
-        raise UnreadableFact(f"{found.origin} names no field of TrainingArguments")
+        meant = next((f"; did you mean {meant}?" for meant in found.slips.values()), "")
+        raise UnreadableFact(f"{found.origin} names no field of TrainingArguments{meant}")
     return found
 
 
