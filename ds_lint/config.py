@@ -128,6 +128,34 @@ class Config:
         return self.document.root is None
 
     @property
+    def is_binary(self) -> bool:
+        """Whether the file is no text in any encoding; one of a single byte a letter has no NUL in it."""
+        return any(issue.kind == "not-utf8" for issue in self.document.issues) and "\0" in self.document.text
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the text ends in the middle of a member, so that nobody knows what was to come."""
+        issues = self.document.issues
+        if all(issue.kind != "unclosed" for issue in issues):
+            return False
+        text = self.document.text.rstrip()
+        breaks_off = any(
+            issue.kind in ("unterminated-string", "stray-text") and issue.span.end >= len(text) for issue in issues
+        )
+        return breaks_off or text[-1:] in "{[,:" or self.is_last_word(self._last_value)
+
+    def is_last_word(self, value: Node | None) -> bool:
+        """Whether the text ends before this value, so that its key may have been meant to be longer."""
+        return value is not None and value.kind == "missing" and value.span.end >= len(self.document.text.rstrip())
+
+    @property
+    def _last_value(self) -> Node | None:
+        node = self.document.root
+        while node is not None and (node.members or node.items):
+            node = node.members[-1].value if node.members else node.items[-1]
+        return node
+
+    @property
     def is_yaml(self) -> bool:
         """Whether the file is YAML: no braces around it, and sections by indentation."""
         if not any(issue.kind == "no-braces" for issue in self.document.issues):

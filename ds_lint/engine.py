@@ -57,6 +57,8 @@ def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> lis
     """The rules that have something to look at: those about syntax a file with issues, the others an object."""
     if config.is_yaml:
         return [rule for rule in rules if rule.name == "yaml"]
+    if config.is_binary:
+        return [rule for rule in rules if rule.name == "not-utf8"]
     has_issues = bool(config.document.issues)
     has_keys = config.root.kind == "object" and not config.is_empty
     return [

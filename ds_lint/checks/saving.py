@@ -110,7 +110,7 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
     Source: ``Accelerator.get_state_dict`` in ``accelerate/accelerator.py``.
     """
     member = config.member(ZERO)
-    if member is None or member.value.kind != "object" or "deepspeed" in config.stacks:
+    if member is None or member.value.kind != "object" or "deepspeed" in config.stacks or config.is_cut_off:
         return
     from ds_lint import suggest
 

@@ -160,7 +160,7 @@ def _meant(config: Config, visit: Visit) -> tuple[Key | None, bool]:
 
 def _unknown(config: Config) -> Iterator[Visit]:
     for visit in config.unknown:
-        if not is_comment(visit.member.key):
+        if not is_comment(visit.member.key) and not config.is_last_word(visit.value):
             yield visit
 
 

@@ -1,0 +1,46 @@
+"""What is said of a text that is broken, beside that it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ds_lint import linting
+
+
+def codes(text, stack=None):
+    data = text if isinstance(text, bytes) else text.encode()
+    return sorted({one.code for one in linting.lint_bytes(data, "d.json", stack=stack).findings})
+
+
+@pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"broken": ', '{"broken"', '{"brok', "{brok", "{", '{"train_batch_size": \n', '{"zero_optimization": {"sta',
+        '{"fp16": {"enabl": ',
+    ],
+)  # fmt: skip
+def test_a_text_that_breaks_off_is_that_alone(text, stack):
+    assert codes(text, stack) == ["DS006"]
+
+
+def test_what_stands_whole_in_a_text_that_breaks_off_is_judged():
+    assert codes('{"gradient_cliping": 1.0, "train_ba') == ["DS006", "DS101"]
+
+
+def test_a_text_that_only_lacks_its_bracket_is_judged_whole():
+    assert codes('{"gradient_clipping": 1.0', "deepspeed") == ["DS006", "DS511"]
+
+
+def test_a_key_without_a_value_in_the_middle_is_judged():
+    assert "DS101" in codes('{"gradient_cliping": , "train_batch_size": 8}')
+
+
+def test_a_program_is_one_finding():
+    program = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00>\x00\xd0{\x00:\xff}\x00,{\x00"
+    (finding,) = linting.lint_bytes(program, "ls.json").findings
+    assert (finding.code, finding.stage) == ("DS001", "load")
+
+
+def test_a_text_in_another_encoding_is_judged():
+    assert codes('{"gradient_cliping": 1.0, "_": "é", "train_batch_size": 8}'.encode("latin-1")) == ["DS001", "DS101"]
