@@ -44,3 +44,24 @@ def test_a_program_is_one_finding():
 
 def test_a_text_in_another_encoding_is_judged():
     assert codes('{"gradient_cliping": 1.0, "_": "é", "train_batch_size": 8}'.encode("latin-1")) == ["DS001", "DS101"]
+
+
+@pytest.mark.parametrize(
+    ("section", "helps"),
+    [
+        (
+            "  deepspeed_config_file: 'conf/ds.json'  # ours\n",
+            "Check conf/ds.json, which `deepspeed_config_file` names.",
+        ),
+        (
+            "  zero_stage: 3\n",
+            "It names no DeepSpeed config (`deepspeed_config_file`) that could be checked.",
+        ),
+    ],
+)
+def test_accelerates_own_config_is_known(section, helps):
+    text = f"compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n{section}distributed_type: DEEPSPEED\n"
+    (finding,) = linting.lint_bytes(text.encode(), "accelerate.yaml", stack="accelerate").findings
+    assert finding.code == "DS011"
+    assert "this is Accelerate's own config" in finding.message
+    assert finding.help == helps

@@ -231,9 +231,23 @@ def yaml(config: Config) -> Iterator[Problem]:
     if "deepspeed" in config.stacks:
         outcomes["deepspeed"] = rejected("load") if broken else rejected("parse") if texts else WRONG_RESULT
     start = config.root.span.start
+    first_line = Span(start, config.document.text.find("\n", start) if "\n" in config.document.text[start:] else start)
+    if _accelerates_own(config, "compute_environment|distributed_type"):
+        named = _accelerates_own(config, "deepspeed_config_file")
+        yield Problem(
+            None,
+            first_line,
+            "this is Accelerate's own config, for the --config_file of accelerate launch, and no DeepSpeed config",
+            outcomes,
+            help=f"Check {named}, which `deepspeed_config_file` names."
+            if named
+            else "It names no DeepSpeed config (`deepspeed_config_file`) that could be checked.",
+            label="Accelerate's",
+        )
+        return
     yield Problem(
         None,
-        Span(start, config.document.text.find("\n", start) if "\n" in config.document.text[start:] else start),
+        first_line,
         "this is YAML, and DeepSpeed configs are JSON: "
         + (
             f"DeepSpeed reads `{texts[0]}` as a string and stops"
@@ -244,6 +258,14 @@ def yaml(config: Config) -> Iterator[Problem]:
         help="Write it as JSON: every section in braces, every key in double quotes.",
         label="YAML",
     )
+
+
+def _accelerates_own(config: Config, keys: str) -> str | None:
+    """What YAML has at one of these keys of ``ClusterConfig`` in ``accelerate/commands/config/config_args.py``."""
+    from re import MULTILINE, search
+
+    found = search(rf"^[ \t]*(?:{keys})[ \t]*:[ \t]*['\"]?([^\s'\"#]+)", config.document.text, MULTILINE)
+    return found[1] if found else None
 
 
 def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
