@@ -7,7 +7,7 @@ import os
 from ds_lint.choice import UnknownRelease, between, choose
 from ds_lint.facts import Facts, UnreadableFact
 from ds_lint.settings.nearest import Nearest
-from ds_lint.settings.record import NO_SETTINGS
+from ds_lint.settings.record import NO_SETTINGS, SettingsError
 from ds_lint.targets.reading import shown
 from ds_lint.terms import Terms
 
@@ -168,7 +168,11 @@ class Wishes:
         if settings.path not in self._policies:
             from ds_lint.settings.policy import read
 
-            self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+            try:
+                self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+            except OSError as error:
+                place = f"{shown(settings.path)}: policy: {shown(error.filename)}"
+                raise SettingsError(f"{place}: {error.strerror}") from None
         return self._policies[settings.path]
 
     def _chosen_by(self, settings: Settings) -> _Chosen:

@@ -121,6 +121,13 @@ def test_a_baseline_that_is_not_there_is_2(run, write):
     )
 
 
+def test_a_baseline_that_the_settings_name_and_that_is_not_there_says_where_it_is_named(run, write):
+    write({"old.json": OLD, "pyproject.toml": '[tool.ds-lint]\nbaseline = "nope.json"\n'})
+    result = run("check", "old.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("ds-lint: pyproject.toml: baseline: nope.json: No such file or directory; ")
+
+
 @pytest.mark.parametrize(
     "content", [OLD, "{", "[]", {"version": 2, "files": {}}, {"version": 1, "files": {"a.json": {"unknown-key": "3"}}}]
 )

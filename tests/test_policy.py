@@ -188,7 +188,7 @@ def test_a_policy_lies_beside_the_settings_and_may_refer_to_others(run, write):
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (None, "policies/org.schema.json: No such file or directory"),
+        (None, "pyproject.toml: policy: policies/org.schema.json: No such file or directory"),
         ("[1,]", "policies/org.schema.json: this is no JSON: Expecting value: line 1 column 4 (char 3)"),
         ({"$ref": "https://example.org/a.json"}, "policies/org.schema.json: https://example.org/a.json leads nowhere"),
         ({"$ref": "nowhere.json"}, "policies/org.schema.json: nowhere.json leads nowhere"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from ds_lint.engine import default_rules
 from ds_lint.output.text import counted
 from ds_lint.settings import baseline
+from ds_lint.settings.record import SettingsError
 from ds_lint.targets.reading import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.output.report import FileReport
+    from ds_lint.settings.baseline import Baseline
+    from ds_lint.settings.record import Settings
     from ds_lint.terms import Terms
 
     Judged = list[tuple[FileReport, Terms]]
@@ -25,7 +28,7 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
     for path, files in by_path.items():
         if is_written:
             notes.append(_written(path, files))
-        known = baseline.read(path)
+        known = _read(path, files[0][1].settings)
         for report, _ in files:
             known.hold_back(report)
         gone = sum(known.gone(report.path, _asked(terms)) for report, terms in _one_of_each_path(files))
@@ -35,6 +38,16 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
                 "--write-baseline makes it smaller"
             )
     return notes
+
+
+def _read(path: str, settings: Settings) -> Baseline:
+    """The baseline in a file; a complaint says where it is named, if not on the command line."""
+    try:
+        return baseline.read(path)
+    except SettingsError as error:
+        if settings.baseline is not None and settings.beside(settings.baseline) == path:
+            raise SettingsError(f"{shown(settings.path)}: baseline: {error}") from None
+        raise
 
 
 def _written(path: str, files: Judged) -> str:
