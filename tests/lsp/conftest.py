@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import subprocess
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from command_line import clean_environment
+
+from tools import json_rpc
 
 WAIT = 20  # seconds until a server that says nothing is taken for dead
 
@@ -38,20 +39,12 @@ class Client:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        while header := self.process.stdout.readline():
-            length = None
-            while header.strip():
-                name, _, value = header.decode().partition(":")
-                if name.lower() == "content-length":
-                    length = int(value)
-                header = self.process.stdout.readline()
-            self.messages.put(json.loads(self.process.stdout.read(length)))
+        while message := json_rpc.read(self.process.stdout):
+            self.messages.put(message)
         self.messages.put(None)
 
     def send(self, message):
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        self.process.stdin.flush()
+        json_rpc.write(self.process.stdin, message)
 
     def notify(self, method, **params):
         self.send({"method": method, "params": params})

@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools import json_rpc
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -82,9 +84,7 @@ class Server:
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        self._process.stdin.flush()
+        json_rpc.write(self._process.stdin, message)
 
     def _wait(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -94,13 +94,9 @@ class Server:
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        length = 0
-        while (header := self._process.stdout.readline()).strip():
-            name, _, value = header.partition(b":")
-            length = int(value) if name.lower() == b"content-length" else length
-        if not length:
+        message = json_rpc.read(self._process.stdout)
+        if message is None:
             raise SystemExit("the server has ended")
-        message: dict[str, Any] = json.loads(self._process.stdout.read(length))
         return message
 
 
