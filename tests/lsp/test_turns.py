@@ -101,6 +101,27 @@ def test_a_text_rests_for_as_long_as_its_judgement_took_but_a_second_at_most(fol
     assert asyncio.run(judging()) == rest
 
 
+def test_a_text_is_judged_while_a_large_one_is(folder, monkeypatch):
+    may_end = threading.Event()
+
+    def held_back(document, lines, terms):
+        if len(lines.text) > LARGE:
+            may_end.wait(20)
+        return judged(document, lines, terms)
+
+    monkeypatch.setattr(turns, "judged", held_back)
+
+    async def judging():
+        large, small = Desk(folder, BROKEN + " " * LARGE), Desk(folder)
+        await small.judged()
+        assert large.hearer.published == []
+        may_end.set()
+        await large.judged()
+        return large.hearer.published
+
+    assert asyncio.run(judging()) == [(1, ["DS101"])]
+
+
 @pytest.mark.parametrize("text", [BROKEN, BROKEN + " " * LARGE], ids=["on the loop", "aside"])
 def test_what_is_found_and_what_cannot_be_read_are_heard_on_the_loop(folder, text):
     (folder / "ds-lint.toml").write_text(NO_BASELINE)
