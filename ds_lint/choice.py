@@ -87,6 +87,13 @@ def choose(
             who = (said_by or {}).get(library)
             choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
             choice.origins[library] = who or f"--{library}-version"
+        elif library in pins and not pins[library].specifier:
+            choice.releases[library] = known[-1:]
+            choice.origins[library] = NEWEST_KNOWN
+            choice.notes.append(
+                f"{pins[library].source} takes {NAMES[library]} from an address that names no release; judged by the "
+                f"newest known, {known[-1]} (--{library}-version says another)"
+            )
         elif library in pins:
             choice.releases[library] = _of_pin(pins[library], known, choice)
             choice.origins[library] = pins[library].source

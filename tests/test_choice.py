@@ -161,3 +161,26 @@ def test_who_says_so_is_told(project):
         f"deepspeed 0.19.6 to {NEWEST['deepspeed']} ({choice.origins['deepspeed']}), "
         f"transformers {NEWEST['transformers']} (newest known), accelerate 1.14.0 (--accelerate-version)"
     )
+
+
+ADDRESS = "deepspeed @ git+https://github.com/deepspeedai/DeepSpeed\n"
+
+
+def test_an_address_that_names_no_release_is_said_to_be_one(project):
+    choice = choose(project(requirements__txt=ADDRESS), {})
+    assert choice.releases["deepspeed"] == [NEWEST["deepspeed"]]
+    (note,) = choice.notes
+    assert note.endswith(
+        f"requirements.txt:1 takes DeepSpeed from an address that names no release; judged by the newest known, "
+        f"{NEWEST['deepspeed']} (--deepspeed-version says another)"
+    )
+
+
+def test_another_file_says_more_than_an_address(project):
+    folder = project(requirements__txt=ADDRESS, setup__cfg="[options]\ninstall_requires = deepspeed>=0.19.6,<0.19.8\n")
+    choice = choose(folder, {})
+    assert (choice.releases["deepspeed"], choice.notes) == (["0.19.6", "0.19.7"], [])
+
+
+def test_the_command_line_says_more_than_an_address(project):
+    assert choose(project(requirements__txt=ADDRESS), {"deepspeed": "0.19.6"}).notes == []

@@ -22,17 +22,25 @@ def pins_of(requirements: Sequence[Requirement]) -> list[Pin]:
             found.append(_all_of(always))
         elif stated:
             found.append(any_of([Pin(library, each.specifier, each.source) for each in stated]))
+        elif address := next((each for each in requirements if each.library == library and each.is_address), None):
+            found.append(Pin(library, "", address.source))
     return found
 
 
 def any_of(pins: Sequence[Pin]) -> Pin:
-    """The pin that leaves what any of these pins for one library leaves."""
+    """The pin that leaves what any of these for one library leaves; addresses count where there is nothing else."""
+    pins = [pin for pin in pins if pin.specifier] or pins[:1]
     specifiers = dict.fromkeys(pin.specifier for pin in pins)
     return Pin(pins[0].library, OR.join(specifiers), _together([pin.source for pin in pins]))
 
 
 def narrowed(earlier: Pin, later: Pin) -> Pin:
-    """The later pin where it is an exact release of the range that the earlier one is, else the earlier one."""
+    """The later pin where it is an exact release of the range that the earlier one is, else the earlier one.
+
+    An address that names no release is no range, and whatever comes later says more.
+    """
+    if not earlier.specifier:
+        return later if later.specifier else earlier
     if not earlier.is_range or not is_exact(later.specifier):
         return earlier
     return later if allowed(earlier.specifier, [version_of(later.specifier)]) else earlier

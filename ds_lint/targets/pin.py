@@ -10,15 +10,19 @@ OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write 
 class Requirement:
     """One statement about one library. ``specifier`` is empty where no version is named.
 
+    ``is_address`` says that it names a repository or a file instead, and no release that could be read from that.
     ``is_conditional`` says that it counts only with a marker, an extra or a group that the project may do without.
     """
 
-    __slots__ = ("is_conditional", "library", "source", "specifier")
+    __slots__ = ("is_address", "is_conditional", "library", "source", "specifier")
 
-    def __init__(self, library: str, specifier: str, source: str, *, is_conditional: bool = False) -> None:
+    def __init__(
+        self, library: str, specifier: str, source: str, *, is_address: bool = False, is_conditional: bool = False
+    ) -> None:
         self.library = library
         self.specifier = specifier
         self.source = source
+        self.is_address = is_address
         self.is_conditional = is_conditional
 
     def __repr__(self) -> str:
@@ -29,7 +33,8 @@ class Pin:
     """The releases of a library that are possible, and who says so.
 
     ``specifier`` is PEP 440, or several such with ``||`` between them where one of them holds and nobody says which.
-    ``source`` is what a person recognises: ``requirements.txt:3``.
+    It is empty where only an address is known, which names no release. ``source`` is what a person recognises:
+    ``requirements.txt:3``.
     """
 
     __slots__ = ("library", "source", "specifier")

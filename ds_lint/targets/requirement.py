@@ -21,7 +21,13 @@ def parse(text: str, source: str, *, is_conditional: bool = False) -> Requiremen
     library = library_called(name)
     if library is None or specifier is None:
         return None
-    return Requirement(library, specifier, source, is_conditional=is_conditional or bool(marker.strip()))
+    return Requirement(
+        library,
+        specifier,
+        source,
+        is_address="://" in reference and not specifier,
+        is_conditional=is_conditional or bool(marker.strip()),
+    )
 
 
 def specifier_of(text: str) -> str | None:
