@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from ds_lint.targets.reading import shown
 
 NO_WIDTH = ("Mn", "Me")  # combining marks stand on the character before them
 
@@ -55,12 +55,8 @@ def wrap(text: str, width: int | None, taken: int, indent: int) -> list[str]:
 
 
 def shown_path(path: str) -> str:
-    """A path as people read it: relative when it lies below the current directory."""
-    try:
-        here = os.path.join(os.getcwd(), "")
-    except OSError:  # the current directory is gone
-        return visible(path)
-    return visible(path[len(here) :] if path.startswith(here) and path != here else path)
+    """A path as people read it: from the working directory, if it lies below, and without what cannot be shown."""
+    return visible(shown(path))
 
 
 def counted(number: int, noun: str) -> str:

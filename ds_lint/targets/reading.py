@@ -38,6 +38,6 @@ def mentions_a_library(text: str) -> bool:
 def shown(path: str) -> str:
     """The path as a person would give it: from the working directory, if it lies below."""
     try:
-        return path.removeprefix(os.path.join(os.getcwd(), ""))
+        return path.removeprefix(os.path.join(os.getcwd(), "")) or path
     except OSError:  # somebody has deleted it
         return path
