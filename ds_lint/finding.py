@@ -40,14 +40,33 @@ class Edit:
 
 
 class Fix:
-    """A way out of a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``."""
+    """A way out of a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``.
 
-    __slots__ = ("edits", "safety", "title")
+    ``applied_with`` are the fixes that have to be allowed for it to be applied: its own safety, ``unsafe`` where it
+    needs another that is unsafe beside it, None where it is never applied. ``refusal`` says why, where it is not the
+    safety. Both are known only where the fixes were tried.
+    """
+
+    __slots__ = ("applied_with", "edits", "refusal", "safety", "title")
 
     def __init__(self, title: str, safety: str, edits: list[Edit]) -> None:
         self.title = title
         self.safety = safety
         self.edits = edits
+        self.applied_with: str | None = safety
+        self.refusal = ""
+
+
+class Unfixed:
+    """A finding whose fix was tried and not applied: why, and the problems that it would have brought."""
+
+    __slots__ = ("brings", "finding", "is_mended_by_all", "reason")
+
+    def __init__(self, finding: Finding, reason: str, brings: list[tuple[str, str | None]]) -> None:
+        self.finding = finding
+        self.reason = reason
+        self.brings = brings  # by code and key
+        self.is_mended_by_all = False  # whether unsafe fixes, which were not allowed, would leave none of them
 
 
 class Finding:

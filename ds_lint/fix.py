@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 
+from ds_lint.finding import Unfixed
 from ds_lint.source import json as json_source
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 
@@ -27,41 +28,77 @@ if TYPE_CHECKING:
 SAFE, ALL = ("safe",), ("safe", "unsafe")
 _SYNTAX = "DS0"  # with what the codes of the rules about syntax begin
 _MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
+_FEW_ATTEMPTS = 20  # for a number that somebody may never look at,
+_MOST_CHARACTERS = 100_000  # and only of a text that is judged in no time
 _MOST_CONSEQUENCES = 4  # what comes to light behind a fix, and behind that
 
 
 def fix(
-    document: Document, judge: Judge, safeties: Collection[str] = SAFE, *, codes: Collection[str] | None = None
+    document: Document,
+    judge: Judge,
+    safeties: Collection[str] = SAFE,
+    *,
+    codes: Collection[str] | None = None,
+    most_attempts: int = _MOST_ATTEMPTS,
 ) -> FileReport:
     """The report on what the fixes make of a document: the new text, what is left, and in ``fixed`` what is not.
 
     ``safeties`` are the fixes that may be applied: ``SAFE``, ``ALL`` or none. ``codes`` are the rules whose findings
-    are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried.
+    are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried;
+    ``unfixed`` has those of which it was.
     """
     is_allowed = _allowing(safeties, codes)
     report = judge(document)
     done: list[Finding] = []
-    refused: list[Finding] = []
-    attempts = _MOST_ATTEMPTS if _keeps_its_bytes(document) else 0
-    while attempts and (
+    refused: dict[Finding, Unfixed] = {}
+    attempts = most_attempts if _keeps_its_bytes(document) else 0
+    while (
         candidates := [one for one in report.findings if is_allowed(one, report) and one not in refused]
-    ):
+    ) and attempts:
         attempts -= 1
         chosen = _without_overlap(candidates)
         better = _fixed(report, chosen, judge, is_allowed)
-        if better is None and len(chosen) > 1:
+        if isinstance(better, _Refusal) and len(chosen) > 1:
             chosen = chosen[:1]
             better = _fixed(report, chosen, judge, is_allowed)
-        if better is None:
-            refused += chosen
+        if isinstance(better, _Refusal):
+            refused[chosen[0]] = Unfixed(chosen[0], better.reason, better.brings)
         else:
-            report, refused = better, []
+            report, refused = better, {}
             done += chosen
     for finding in refused:
         finding.fix = None
     report.findings = [finding for finding in report.findings if codes is None or finding.code in codes]
     report.fixed = done
+    report.unfixed = list(refused.values())
+    report.may_be_unfixable = bool(candidates) and _keeps_its_bytes(document)
     return report
+
+
+def try_all(report: FileReport, judge: Judge, *, codes: Collection[str] | None = None) -> None:
+    """Find out which fixes of a report would be applied with which safeties, and why the others would not."""
+    if len(report.document.text) > _MOST_CHARACTERS:
+        report.may_be_unfixable = any(finding.fix for finding in report.findings)
+        return
+    waiting = [finding for finding in report.findings if finding.fix is not None]
+    for safeties in (SAFE, ALL):
+        if not waiting:
+            return
+        after = fix(report.document, judge, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
+        done = _problems(after.fixed or ())
+        reasons = {_problem(unfixed.finding): unfixed.reason for unfixed in after.unfixed}
+        tried, waiting = waiting, []
+        for finding in tried:
+            problem = _problem(finding)
+            assert finding.fix is not None  # noqa: S101 - those without are not waiting
+            if done[problem]:
+                done[problem] -= 1
+                finding.fix.applied_with = safeties[-1]
+            else:
+                waiting.append(finding)
+                finding.fix.applied_with = finding.fix.safety if after.may_be_unfixable else None
+                finding.fix.refusal = reasons.get(problem, finding.fix.refusal)
+        report.may_be_unfixable |= after.may_be_unfixable
 
 
 def fix_one(
@@ -74,7 +111,8 @@ def fix_one(
     is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
     if not is_allowed(finding, report) or not _keeps_its_bytes(report.document):
         return None
-    return _fixed(report, [finding], judge, is_allowed)
+    after = _fixed(report, [finding], judge, is_allowed)
+    return None if isinstance(after, _Refusal) else after
 
 
 def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
@@ -143,26 +181,34 @@ def _edits(finding: Finding) -> list[Edit]:
 
 def _fixed(
     before: FileReport, chosen: list[Finding], judge: Judge, is_allowed: Callable[[Finding, FileReport], bool]
-) -> FileReport | None:
-    """The report after these fixes; None where they do not do what they promise.
+) -> FileReport | _Refusal:
+    """The report after these fixes, or why they do not do what they promise.
 
     A key under its right name may be deprecated, a section under its right name hold another typo: what comes to light
     has to be fixed with it.
     """
     old = _problems(before.findings)
     after = _applied(before, chosen, judge)
+    refusal = _Refusal("it would bring others without end")
     for _ in range(_MOST_CONSEQUENCES):
         if after is None:
-            return None
+            return _Refusal("the text could not be read any more")
         new = _problems(after.findings)
         gained = new - old
         if not gained:
-            return None if _problems(chosen) - (old - new) else after
+            return _Refusal("it would still be found") if _problems(chosen) - (old - new) else after
+        refusal = _Refusal(f"it would bring {_listed(gained)}", list(gained))
         consequences = [one for one in after.findings if _problem(one) in gained and is_allowed(one, after)]
         if not consequences:
-            return None
+            return refusal
         after = _applied(after, _without_overlap(consequences), judge)
-    return None
+    return refusal
+
+
+def _listed(problems: Iterable[tuple[str, str | None]]) -> str:
+    """The codes of problems: ``DS101, DS703 and DS704``."""
+    *first, last = sorted({code for code, _ in problems})
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _applied(report: FileReport, chosen: list[Finding], judge: Judge) -> FileReport | None:
@@ -175,6 +221,16 @@ def _applied(report: FileReport, chosen: list[Finding], judge: Judge) -> FileRep
     if hjson_refusal(after) is not None and hjson_refusal(before) is None:
         return None
     return judge(after)
+
+
+class _Refusal:
+    """Why fixes are not applied, and the problems that they would bring."""
+
+    __slots__ = ("brings", "reason")
+
+    def __init__(self, reason: str, brings: list[tuple[str, str | None]] | None = None) -> None:
+        self.reason = reason
+        self.brings = brings or []
 
 
 def _problems(findings: Iterable[Finding]) -> Counter[tuple[str, str | None]]:

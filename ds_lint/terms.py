@@ -86,6 +86,17 @@ class Terms:
 
         return fix(document, self.judge_by_all, safeties, codes=self.codes)
 
+    def try_fixes(self, report: FileReport) -> None:
+        """Find out which of the fixes in a report would be applied."""
+        if not any(finding.fix for finding in report.findings):
+            return
+        if self.choice.is_range:  # each try would be judged by several releases
+            report.may_be_unfixable = True
+            return
+        from ds_lint.fix import try_all  # nothing to try in most files
+
+        try_all(report, self.judge_by_all, codes=self.codes)
+
     @property
     def codes(self) -> set[str] | None:
         """The rules that somebody has selected; None where nobody has."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ds_lint import linting
 from ds_lint.finding import STACKS
-from ds_lint.fix import ALL, SAFE, edited, fix
+from ds_lint.fix import ALL, SAFE, edited, fix, try_all
 from ds_lint.knowledge import Target
 from ds_lint.tree import walk
 
@@ -185,3 +185,14 @@ def test_fixing_real_configs(safeties, stack):
         assert problems(report.findings) - before == Counter(), path
         again = fixed(report.document.text, safeties, stack=stack)
         assert report.document.text in (again.document.text, document.text), path
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+def test_what_is_promised_of_real_configs_is_done():
+    for path in sorted((CORPUS / "configs").glob("*.json"))[::7]:
+        document = linting.read(path.read_bytes(), path.name)
+        report = judge_for()(document)
+        try_all(report, judge_for())
+        ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
+        assert ways.count("safe") == len(fix(document, judge_for()).fixed), path
+        assert len(ways) - ways.count(None) == len(fix(document, judge_for(), ALL).fixed), path

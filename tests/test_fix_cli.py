@@ -217,3 +217,47 @@ def test_a_range_is_fixed_for_all_its_releases(check, config):
     assert "thread_count" in path.read_text()  # which the older ones read
     check("config.json", "--fix", "--deepspeed-version", "0.19.8")
     assert "intra_op_parallelism" in path.read_text()
+
+
+STAGE_TEXT = (
+    '{"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": "3"}}'
+)
+WHY = "DS202 not fixed: it would bring DS703"
+
+
+def test_a_fix_that_is_not_applied_says_why(run, config):
+    path = config(STAGE_TEXT)
+    done = run("check", "--fix", "config.json")
+    assert path.read_text() == STAGE_TEXT
+    assert f"\nconfig.json:1:104: {WHY} (--unsafe-fixes mends both)\n" in done.stdout
+    assert run("check", "--diff", "config.json").stderr == f"config.json:1:104: {WHY} (--unsafe-fixes mends both)\n"
+
+
+def test_only_what_unsafe_fixes_mend_is_promised_of_them(run, config):
+    config(STAGE_TEXT)
+    judged = run("check", "--fix", "--ignore", "DS703", "config.json").stdout
+    assert f"{WHY}\n" in judged
+
+
+def test_the_number_is_of_what_is_fixed(run, config):
+    config(STAGE_TEXT)
+    judged = run("check", "config.json").stdout
+    assert "fix: Write 3 (safe, only with --unsafe-fixes: it would bring DS703)\n" in judged
+    assert "\n1 fixable with --fix --unsafe-fixes\n" in judged
+    assert "Fixed 1 finding.\n" in run("check", "--fix", "--unsafe-fixes", "config.json").stdout
+
+
+def test_a_large_text_is_not_tried(run, config):
+    config(TYPO + " " * 100_000)
+    assert "\nup to 1 fixable with --fix\n" in run("check", "config.json").stdout
+
+
+def test_nothing_is_tried_for_a_range(run, config):
+    config(TYPO)
+    assert "\nup to 1 fixable with --fix, " in run("check", "config.json", "--deepspeed-version", ">=0.14").stdout
+
+
+def test_statistics_count_what_is_fixed(run, config):
+    config(STAGE_TEXT)
+    counted = json.loads(run("check", "--statistics", "--output-format", "json", "config.json").stdout)
+    assert counted["rules"][0]["fixable"] == {"safe": 0, "unsafe": 1}

@@ -126,6 +126,9 @@ def finish(
     reports = [report for report, _ in judged]
     list_unreadable(unreadable)
     name = options.output_format or _usual_format(options)
+    if can_fix and (options.statistics or name not in FOR_PROGRAMS):
+        for report, terms in judged:
+            terms.try_fixes(report)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)

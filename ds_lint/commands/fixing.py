@@ -11,6 +11,7 @@ from tempfile import mkstemp
 
 from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text, unless_it_fails
 from ds_lint.fix import ALL, SAFE
+from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
 from ds_lint.output.text import counted, visible
 
@@ -45,10 +46,12 @@ def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[F
 def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
     """Print what ``fix`` would change; the exit status says whether that is anything."""
     changes, number = "", 0
+    left: list[str] = []
     for _, document, terms in _documents(options, wishes, unreadable):
         report = _fixed(document, terms, options, unreadable)
         if report is None:
             continue
+        left += not_fixed(report)
         changes += _difference(document, report.document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
@@ -57,6 +60,8 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
     else:
         with open(options.output_file, "w", encoding="utf-8", newline="") as file:
             file.write(changes)
+    for line in left:
+        sys.stderr.write(f"{line}\n")
     if number:
         sys.stderr.write(f"{counted(number, 'finding')} would be fixed.\n")
     if unreadable:
@@ -72,7 +77,19 @@ def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Itera
 
 
 def _fixed(document: Document, terms: Terms, options: Options, unreadable: list[str]) -> FileReport | None:
-    return unless_it_fails(lambda: terms.fixed(document, _safeties(options)), document.path, unreadable)
+    """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
+
+    def fixed() -> FileReport:
+        report = terms.fixed(document, _safeties(options))
+        if report.unfixed and not options.unsafe_fixes:
+            left = terms.fixed(document, ALL).findings
+            problems = {(finding.code, finding.key) for finding in left}
+            for unfixed in report.unfixed:
+                mended = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
+                unfixed.is_mended_by_all = not mended & problems
+        return report
+
+    return unless_it_fails(fixed, document.path, unreadable)
 
 
 def _safeties(options: Options) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from ds_lint.finding import SEVERITIES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts.smoke import Verdict
-    from ds_lint.finding import Finding
+    from ds_lint.finding import Finding, Unfixed
     from ds_lint.rule import Rule
     from ds_lint.source.document import Document
 
@@ -23,8 +23,9 @@ class FileReport:
     ``material`` are documents that findings point into beside the config.
     ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
-    fixes. ``smoke`` are the training runs that were made with the file; None where nobody asked for one. Findings less
-    severe than ``fail_on`` do not count for the exit status.
+    fixes. ``unfixed`` are those whose fixes were tried and not applied; ``may_be_unfixable`` says that fixes were left
+    untried. ``smoke`` are the training runs that were made with the file; None where nobody asked for one. Findings
+    less severe than ``fail_on`` do not count for the exit status.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class FileReport:
         "fixed",
         "in_baseline",
         "material",
+        "may_be_unfixable",
         "missing",
         "path",
         "ranges",
@@ -44,6 +46,7 @@ class FileReport:
         "stacks",
         "suppressed",
         "target",
+        "unfixed",
     )
 
     def __init__(
@@ -69,6 +72,8 @@ class FileReport:
         self.facts = facts or {}
         self.material = material or []
         self.fixed: list[Finding] | None = None
+        self.unfixed: list[Unfixed] = []
+        self.may_be_unfixable = False
         self.smoke: list[Verdict] | None = None
         self.missing = missing
         self.fail_on = "warning"

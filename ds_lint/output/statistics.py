@@ -18,7 +18,7 @@ LEGEND = "[*] fixable with --fix, [-] some of them, or with --unsafe-fixes"
 
 
 class Row:
-    """The findings of one rule; ``safe`` and ``unsafe`` count those that have such a fix."""
+    """The findings of one rule; ``safe`` and ``unsafe`` count those that have a fix that is applied so."""
 
     __slots__ = ("code", "count", "files", "name", "safe", "severity", "unsafe")
 
@@ -28,9 +28,9 @@ class Row:
         self.severity = min((finding.severity for finding in findings), key=SEVERITIES.index)  # the worst
         self.count = len(findings)
         self.files = len({finding.path for finding in findings})
-        safeties = [finding.fix.safety for finding in findings if finding.fix]
-        self.safe = safeties.count("safe")
-        self.unsafe = len(safeties) - self.safe
+        ways = [finding.fix.applied_with for finding in findings if finding.fix]
+        self.safe = ways.count("safe")
+        self.unsafe = ways.count("unsafe")
 
     @property
     def mark(self) -> str:

@@ -9,7 +9,7 @@ from ds_lint.output.text import shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding, Related
+    from ds_lint.finding import Finding, Fix, Related
     from ds_lint.output.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
@@ -58,8 +58,15 @@ def story(report: Report, file: FileReport, finding: Finding, terminal: Terminal
     if finding.help:
         lines += _footer("help", finding.help, sheet)
     if finding.fix:
-        lines += _footer("fix", f"{finding.fix.title} ({finding.fix.safety})", sheet)
+        lines += _footer("fix", f"{finding.fix.title} ({_fixed_how(finding.fix)})", sheet)
     return lines
+
+
+def _fixed_how(fix: Fix) -> str:
+    """How safe it is, and why it is not applied, where that is known."""
+    if not fix.refusal or fix.applied_with == fix.safety:
+        return fix.safety
+    return f"{fix.safety}, {'only with --unsafe-fixes' if fix.applied_with else 'not applied'}: {fix.refusal}"
 
 
 def _excerpts(

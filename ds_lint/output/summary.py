@@ -29,6 +29,7 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
     lines = [_wrapped(f"note: {visible(note)}", terminal) for note in report.notes]
     if report.fixed:
         lines.append(_fixed(report.fixed))
+    lines += [_wrapped(line, terminal) for file in report.files for line in not_fixed(file)]
     findings = report.findings
     if not report.files:
         return [*lines, "No DeepSpeed config was found, so nothing was judged."]
@@ -41,7 +42,7 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
         return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
     lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
     lines.append(_wrapped(judged, terminal))
-    if report.can_fix and (hint := _fixable(findings)):
+    if report.can_fix and (hint := _fixable(report)):
         lines.append(_wrapped(hint, terminal))
     lines.append(_wrapped(_next_step(findings), terminal))
     return lines
@@ -51,14 +52,26 @@ def _fixed(findings: list[Finding]) -> str:
     return f"Fixed {counted(len(findings), 'finding')}."
 
 
-def _fixable(findings: list[Finding]) -> str:
-    """How many findings have a fix; empty where none has one."""
-    fixes = [finding.fix for finding in findings if finding.fix]
-    safe = sum(fix.safety == "safe" for fix in fixes)
-    unsafe = len(fixes) - safe
+def not_fixed(file: FileReport) -> list[str]:
+    """A line for each fix that was tried and not applied, with the reason."""
+    lines = []
+    for unfixed in file.unfixed:
+        line, column = file.document.position(unfixed.finding.span.start)
+        everything = "both" if len(unfixed.brings) == 1 else "all of it" if unfixed.brings else "it"
+        way = f" (--unsafe-fixes mends {everything})" if unfixed.is_mended_by_all else ""
+        place = f"{shown_path(file.path)}:{line}:{column}"
+        lines.append(f"{place}: {unfixed.finding.code} not fixed: {unfixed.reason}{way}")
+    return lines
+
+
+def _fixable(report: Report) -> str:
+    """How many findings the fixes mend; empty where there is none."""
+    ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
+    safe, unsafe = ways.count("safe"), ways.count("unsafe")
+    most = "up to " if any(file.may_be_unfixable for file in report.files) else ""
     if not safe:
-        return f"{unsafe} fixable with --fix --unsafe-fixes" if unsafe else ""
-    return f"{safe} fixable with --fix" + (f", {unsafe} more with --unsafe-fixes" if unsafe else "")
+        return f"{most}{unsafe} fixable with --fix --unsafe-fixes" if unsafe else ""
+    return f"{most}{safe} fixable with --fix" + (f", {unsafe} more with --unsafe-fixes" if unsafe else "")
 
 
 def _wrapped(text: str, terminal: Terminal) -> str:
