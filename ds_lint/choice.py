@@ -119,7 +119,7 @@ def between(
         left = Choice()
         _of_flag(library, first, stores.read(library)["releases"], left)
         if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
-            raise UnknownRelease(f"an upgrade leaves one release that ds-lint knows, and {first} is none")
+            raise UnknownRelease(f"{first} is no release of {library} that ds-lint knows; an upgrade begins at one")
     left_releases = {library: first for library, (first, _) in ends.items()}
     choice = choose(directory, (stated or {}) | left_releases, said_by=said_by)
     for library in LIBRARIES:

@@ -128,6 +128,10 @@ class Finding:
         self.releases = releases
         self.confirmed: str | None = None  # what a run of the config showed, where it showed the same
 
+    def __repr__(self) -> str:
+        """What somebody sees who prints a list of them."""
+        return f"<Finding {self.code} [{self.severity}] {self.path}: {self.message}>"
+
     @property
     def held_for(self) -> str:
         """The releases for which it holds, in words; empty where it holds for all that were judged."""

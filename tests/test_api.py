@@ -190,3 +190,8 @@ def test_the_model_and_the_machine_are_named_as_on_the_command_line(tmp_path):
     assert [finding.code for finding in ds_lint.check(config, model=tmp_path, gpu="V100")] == ["DS450"]
     with pytest.raises(ValueError, match="'much' is not a size of memory"):
         ds_lint.check(config, host_memory="much")
+
+
+def test_a_printed_finding_says_what_it_is():
+    (finding,) = ds_lint.check({**CONFIG, "gradient_cliping": 1.0}, stack="deepspeed")
+    assert repr([finding]) == f"[<Finding DS101 [error] <dict>: {finding.message}>]"

@@ -157,3 +157,23 @@ def test_in_a_narrow_terminal_sources_are_not_pushed_out_by_the_longest_value():
         "zero_optimization.stage3_prefetch_bucket_size = 5",
         "                      written, ds.json:4",
     ]
+
+
+def test_in_a_pipe_the_longest_value_does_not_touch_its_source():
+    path = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
+    values = [
+        Value(("fp16", "enabled"), value=True, by="written", source="written, ds.json:3"),
+        Value(path, value=True, by="written", source="written, ds.json:4"),
+    ]
+    assert effective._lines(values, Terminal(None)) == [
+        "fp16.enabled = true   written, ds.json:3",
+        f"{'.'.join(path)} = true   written, ds.json:4",
+    ]
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_a_text_that_nobody_reads_has_no_values(run, tmp_path, output_format):
+    (tmp_path / "cut.json").write_text('{"zero_optimization": ', encoding="utf-8")
+    result = run("effective", "cut.json", "--output-format", output_format)
+    said = "ds-lint: cut.json cannot be read by any of the libraries; ds-lint check says where\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", said)

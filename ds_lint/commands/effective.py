@@ -10,6 +10,7 @@ from ds_lint.effective import differences, effective
 from ds_lint.facts.training import UNKNOWN
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
+from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.spelling import as_json
 from ds_lint.wishes import Wishes
 
@@ -31,6 +32,10 @@ GAP = 3  # columns before the source
 SIGNS = {"- ": REMOVED, "+ ": ADDED}
 
 
+class _UnreadableConfigError(ValueError):
+    """A text out of which no library makes a config."""
+
+
 class _Outcome:
     """One config, its values, and what is known to refuse it."""
 
@@ -49,7 +54,7 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         wishes = Wishes(options)
         outcome = _outcome(path, wishes, everything=everything)
         other = _outcome(against, wishes, everything=everything) if against is not None else None
-    except WRONG_USAGE as error:
+    except (*WRONG_USAGE, _UnreadableConfigError) as error:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
     if options.output_format == "json":
@@ -63,7 +68,7 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
 
 
 def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
-    """What becomes of one file; raises OSError where it cannot be read."""
+    """What becomes of one file; raises OSError where there is none, _UnreadableConfigError where nobody makes a config of it."""
     if path == STANDARD_INPUT:
         document = linting.read(sys.stdin.buffer.read(), "<stdin>")
     else:
@@ -71,6 +76,8 @@ def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
             document = linting.read(file.read(), path)
     terms = wishes.terms(document.path)
     target = terms.choice.newest
+    if json_refuses(document) and hjson_refusal(document) is not None:
+        raise _UnreadableConfigError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
     config = linting.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
     report = linting.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
@@ -97,7 +104,7 @@ def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = No
         if room is not None and width_of(text) > width:
             shown, rest = [], [" " * (width + GAP) + first, *rest]
         else:
-            shown = [" " * (width - width_of(text) + GAP) + terminal.paint(first, QUIET)]
+            shown = [" " * (max(width - width_of(text), 0) + GAP) + terminal.paint(first, QUIET)]
         lines.append((terminal.paint(text, SIGNS[sign]) if sign else text) + "".join(shown))
         lines += [terminal.paint(line, QUIET) for line in rest]
     return lines
