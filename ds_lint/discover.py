@@ -92,5 +92,14 @@ def is_config(document: Document) -> bool:
     return len(shared) >= 2 and 2 * len(shared) >= len(root.members) and not all(key in _ANYBODYS for key in shared)
 
 
+def is_something_else(document: Document) -> bool:
+    """Whether a document hardly has a key of a DeepSpeed config, such as the config of a model."""
+    root = document.root
+    if root is None or root.kind != "object" or not root.members or is_config(document):
+        return False
+    known = [member for member in root.members if member.key in _OWN or member.key in _SHARED]
+    return 4 * len(known) < len(root.members)
+
+
 def _keys_of(root: Node, keys: dict[str, tuple[str, ...]]) -> list[str]:
     return [member.key for member in root.members if member.value.kind in keys.get(member.key, ())]

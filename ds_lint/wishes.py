@@ -116,7 +116,7 @@ class Wishes:
     @property
     def notes(self) -> list[str]:
         """What a person should know beside the findings; with ``--verbose`` also what was judged by and who says so."""
-        notes = [note for choice in self.choices.values() for note in choice.notes]
+        notes = [*self._nearest.notes, *(note for choice in self.choices.values() for note in choice.notes)]
         notes += [
             f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"
             for chosen in self._chosen.values()

@@ -612,3 +612,31 @@ def test_statistics_do_not_go_with_every_option(run, write, option):
     result = run("check", "clean.json", "--statistics", option)
     assert (result.returncode, result.stdout) == (2, "")
     assert "--statistics" in result.stderr
+
+
+def test_a_file_that_is_no_config_is_noted(run, write):
+    write(**{"config.json": NOT_CONFIGS["config.json"]})
+    note = "config.json does not look like a DeepSpeed config; --detect skips such files"
+    assert f"\nnote: {note}\n" in run("check", "config.json").stdout
+    assert json.loads(run("check", "config.json", "--output-format", "json").stdout)["notes"] == [note]
+
+
+@pytest.mark.parametrize("text", ['{"train_batch_size": 8, "gradient_cliping": 1.0}', '{"train_batch_size": ', "[1]"])
+def test_a_small_or_broken_config_is_one(run, tmp_path, text):
+    (tmp_path / "ds.json").write_text(text)
+    assert "does not look like" not in run("check", "ds.json").stdout
+
+
+def test_the_summary_says_why_the_status_is_2(run, write):
+    write(**{"ds.json": TYPO})
+    done = run("check", "nowhere", "gone", "ds.json")
+    assert done.stdout.endswith("\nStatus 2, because of nowhere: No such file or directory, and 1 more\n")
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("paths", [("ds.json", "ds.json", "./ds.json"), ("ds.json", "."), (".", "ds.json")])
+def test_a_file_that_is_named_twice_is_judged_once(run, write, paths):
+    write(**{"ds.json": TYPO})
+    assert "\n1 error in ds.json\n" in run("check", *paths).stdout.replace("./", "")
+    run("check", "--fix", *paths)
+    assert ": no findings." in run("check", *paths).stdout

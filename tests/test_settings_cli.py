@@ -246,3 +246,11 @@ def test_the_python_api_reads_no_settings(write, tmp_path, monkeypatch):
     write({**settings('ignore = ["DS101"]'), "typo.json": TYPO})
     monkeypatch.chdir(tmp_path)
     assert [finding.code for finding in ds_lint.check("typo.json")] == ["DS101"]
+
+
+@pytest.mark.parametrize("name", ["dslint", "ds_lint", "deepspeed-lint"])
+def test_a_table_with_another_name_is_noted(run, tmp_path, name):
+    (tmp_path / "ds.json").write_text('{"train_batch_size": 8, "fp8": {}}')
+    (tmp_path / "pyproject.toml").write_text(f"[tool.{name}]\nignore = ['DS101']\n")
+    note = f"note: pyproject.toml: nobody reads [tool.{name}]; the table of ds-lint is [tool.ds-lint]"
+    assert f"\n{note}\n" in run("check", "ds.json").stdout

@@ -12,6 +12,7 @@ from ds_lint.output import FOR_PROGRAMS, renderer
 from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
 from ds_lint.settings.record import SettingsError
+from ds_lint.targets.reading import shown
 from ds_lint.wishes import Wishes
 
 TYPE_CHECKING = False
@@ -92,12 +93,15 @@ def complain(error: Exception) -> int:
 
 def documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
+    seen: set[str] = set()
     for path in options.paths:
-        yield from documents_at(path, options, wishes, unreadable)
+        yield from documents_at(path, options, wishes, unreadable, seen)
 
 
-def documents_at(path: str, options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
-    """The same for one of the paths that were asked for."""
+def documents_at(
+    path: str, options: Options, wishes: Wishes, unreadable: list[str], seen: set[str]
+) -> Iterator[Document]:
+    """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
         yield linting.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
     elif os.path.isdir(path):
@@ -107,9 +111,22 @@ def documents_at(path: str, options: Options, wishes: Wishes, unreadable: list[s
             unreadable.append(f"{error.filename}: {error.strerror}")
 
         for found in json_files(path, on_error, wishes.excludes):
-            yield from _document(found, unreadable, detect=True)
-    elif not (options.detect and wishes.excludes(path)):
+            if _is_first(found, seen):
+                yield from _document(found, unreadable, detect=True)
+    elif _is_first(path, seen) and not (options.detect and wishes.excludes(path)):
         yield from _document(path, unreadable, detect=options.detect)
+
+
+def _is_first(path: str, seen: set[str]) -> bool:
+    """Whether nobody has named the file before, in this way or another."""
+    try:
+        whole = os.path.abspath(path)
+    except OSError:  # somebody has deleted the working directory
+        whole = path
+    if whole in seen:
+        return False
+    seen.add(whole)
+    return True
 
 
 def finish(
@@ -130,11 +147,25 @@ def finish(
         for report, terms in judged:
             terms.try_fixes(report)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
+        notes = [*notes, *_of_other_files(reports)]
         whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)
     if unreadable:
         return 2
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
+    """A note for each file that somebody has named and that is no config at all."""
+    for report in reports:
+        if report.findings:  # no other file is without any
+            from ds_lint.discover import is_something_else
+            from ds_lint.source.dialect import hjson_refusal, json_refuses
+
+            document = report.document
+            is_readable = not json_refuses(document) or hjson_refusal(document) is None
+            if is_readable and is_something_else(document):
+                yield f"{shown(report.path)} does not look like a DeepSpeed config; --detect skips such files"
 
 
 def list_unreadable(unreadable: list[str]) -> None:

@@ -32,7 +32,7 @@ GAP = 3  # columns before the source
 SIGNS = {"- ": REMOVED, "+ ": ADDED}
 
 
-class _UnreadableConfigError(ValueError):
+class _UnreadableError(ValueError):
     """A text out of which no library makes a config."""
 
 
@@ -54,7 +54,7 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         wishes = Wishes(options)
         outcome = _outcome(path, wishes, everything=everything)
         other = _outcome(against, wishes, everything=everything) if against is not None else None
-    except (*WRONG_USAGE, _UnreadableConfigError) as error:
+    except (*WRONG_USAGE, _UnreadableError) as error:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
     if options.output_format == "json":
@@ -68,7 +68,7 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
 
 
 def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
-    """What becomes of one file; raises OSError where there is none, _UnreadableConfigError where nobody makes a config of it."""
+    """What becomes of one file; raises OSError where there is none, _UnreadableError where nobody can read it."""
     if path == STANDARD_INPUT:
         document = linting.read(sys.stdin.buffer.read(), "<stdin>")
     else:
@@ -77,7 +77,7 @@ def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
     terms = wishes.terms(document.path)
     target = terms.choice.newest
     if json_refuses(document) and hjson_refusal(document) is not None:
-        raise _UnreadableConfigError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
+        raise _UnreadableError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
     config = linting.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
     report = linting.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]

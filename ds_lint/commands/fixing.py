@@ -71,8 +71,9 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
 
 def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[tuple[str, Document, Terms]]:
     """Every document with the path that it was asked for by, and the terms that it is judged on."""
+    seen: set[str] = set()
     for path in options.paths:
-        for document in documents_at(path, options, wishes, unreadable):
+        for document in documents_at(path, options, wishes, unreadable, seen):
             yield path, document, wishes.terms(document.path)
 
 

@@ -25,7 +25,19 @@ OPTIONS = {
 
 
 def summary(report: Report, terminal: Terminal) -> list[str]:
-    """The last lines of ``full`` and ``concise``."""
+    """The last lines of ``full`` and ``concise``: what was judged, and why the status is 2."""
+    return [*_outcome(report, terminal), *(_wrapped(line, terminal) for line in _unreadable(report.unreadable))]
+
+
+def _unreadable(complaints: list[str]) -> list[str]:
+    """What is lost above a long report."""
+    if not complaints:
+        return []
+    more = f", and {len(complaints) - 1} more" if len(complaints) > 1 else ""
+    return [f"Status 2, because of {visible(complaints[0])}{more}"]
+
+
+def _outcome(report: Report, terminal: Terminal) -> list[str]:
     lines = [_wrapped(f"note: {visible(note)}", terminal) for note in report.notes]
     if report.fixed:
         lines.append(_fixed(report.fixed))

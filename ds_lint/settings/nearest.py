@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.settings.record import Settings
 
+# What somebody may take for the name of our table.
+_MISTAKEN = ("dslint", "ds_lint", "deepspeed-lint", "deepspeed_lint")
 NAMES = ("ds-lint.toml", SHARED)  # in the order in which they count
 
 
@@ -21,9 +23,10 @@ class Nearest:
     ``named`` is the one file that counts for all of them, and ``is_isolated`` says that none does.
     """
 
-    __slots__ = ("_by_directory", "_for_all")
+    __slots__ = ("_by_directory", "_for_all", "notes")
 
     def __init__(self, named: str | None = None, *, is_isolated: bool = False) -> None:
+        self.notes: list[str] = []  # on tables that nobody reads
         self._by_directory: dict[str, Settings] = {}
         self._for_all = NO_SETTINGS if is_isolated else _named(named) if named is not None else None
 
@@ -47,11 +50,26 @@ class Nearest:
                 found = self._by_directory[folder]
                 break
             looked_at.append(folder)
+            self.notes += _mistaken(folder)
             if (here := _in(folder)) is not None:
                 found = here
                 break
         self._by_directory.update(dict.fromkeys(looked_at, found))
         return found
+
+
+def _mistaken(folder: str) -> list[str]:
+    """A note on each table of a ``pyproject.toml`` that was meant for us and has another name."""
+    path = os.path.join(folder, SHARED)
+    if not os.path.isfile(path):
+        return []
+    with open(path, "rb") as file:
+        data = file.read()
+    return [
+        f"{shown(path)}: nobody reads [tool.{name}]; the table of ds-lint is [tool.{OWN_TABLE}]"
+        for name in _MISTAKEN
+        if f"[tool.{name}]".encode() in data
+    ]
 
 
 def _in(folder: str) -> Settings | None:
