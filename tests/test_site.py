@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -15,7 +16,9 @@ import pytest
 from ds_lint import resources, translations
 from ds_lint.engine import every_rule
 from ds_lint.output.report import DOCUMENTATION, page_url
+from ds_lint.settings import reading
 from ds_lint.translations import LANGUAGES
+from tools.site import schemas
 
 pytest.importorskip("material", reason="requirements/docs.txt is not installed")
 
@@ -160,6 +163,39 @@ def test_translated_pages_say_their_language_and_lead_to_one_another(site, html)
                 leading = [urljoin(f"/{language}/{page}", link) for link in html[f"{language}/{page}"].links]
                 assert f"/{page}" in leading
                 assert f"/{language}/{page}" in [urljoin(f"/{page}", link) for link in html[page].links]
+
+
+def test_short_addresses_lead_to_the_translated_page_or_else_the_english_one(site):
+    for rule in every_rule():
+        page = page_url(rule).removeprefix(DOCUMENTATION)
+        for language in LANGUAGES:
+            redirect = (site / language / "rules" / rule.code / "index.html").read_text(encoding="utf-8")
+            (address,) = re.findall('rel="canonical" href="([^"]*)"', redirect)
+            is_translated = translations.page(rule, language) is not None
+            expected = f"/{language}/{page}" if is_translated else f"/{page}"
+            assert urljoin(f"/{language}/rules/{rule.code}/", address) == expected
+
+
+def test_the_menu_of_languages_leads_to_the_same_rule(site):
+    page = "rules/DS101-unknown-key/"
+    for language, here in {"en": page, "zh": f"zh/{page}", "ko": f"ko/{page}"}.items():
+        text = (site / here / "index.html").read_text(encoding="utf-8")
+        menu = dict(re.findall('<a href="([^"]*)" hreflang="([^"]*)" class="md-select__link">', text))
+        leads = {other: urljoin(f"/{here}", address) for address, other in menu.items()}
+        assert leads == {"en": f"/{page}", "zh": f"/zh/{page}", "ko": f"/ko/{page}"}, language
+
+
+def test_names_and_options_are_whole(site):
+    keys = (site / "keys" / "index.html").read_text(encoding="utf-8")
+    assert "<code>engine.save_checkpoint()</code>" in keys
+    options = (site / "command-line" / "index.html").read_text(encoding="utf-8")
+    assert "<code>--bf16 True</code>" in options
+
+
+def test_the_example_of_settings_is_one():
+    settings = reading.read(schemas.EXAMPLE.encode(), "pyproject.toml")
+    assert settings.stack == "trainer"
+    assert [entry.pattern for entry in settings.configs] == ["configs/multi-node/*.json"]
 
 
 @pytest.mark.parametrize("left", ["```", "{: ", "bad stack="])

@@ -73,7 +73,9 @@ def _joined(text: str | None) -> str:
 
 def _sentence(text: str) -> str:
     """The words of a help, as a sentence in Markdown: options in code."""
-    marked = re.sub(r"(?<![\w`-])(--[a-z][\w-]*)", r"`\1`", text.replace("<", "&lt;").replace("*", "\\*"))
+    marked = re.sub(
+        r'"(--[a-z][^"]*)"|(?<![\w`"-])(--[a-z][\w-]*)', r"`\1\2`", text.replace("<", "&lt;").replace("*", "\\*")
+    )
     return f"{marked[:1].upper()}{marked[1:]}." if marked and not marked.endswith(".") else marked
 
 

@@ -5,6 +5,7 @@ mkdocs.yml names this file. Nothing that a rule, a store or the command line say
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ def _made() -> Iterator[tuple[str, str]]:
         text = addresses.relinked(rules.page(rule), rules.path(rule), rules.path(rule))
         yield rules.path(rule), rules.with_languages(text, translated.elsewhere(rule, "en"))
     yield from translated.every_page(every_rule())
-    for name, address in rules.redirects().items():
+    for name, address in (rules.redirects(every_rule()) | translated.redirects(every_rule())).items():
         yield name, REDIRECT.format(address=address)
     knowledge = Knowledge()
     yield keys.INDEX, keys.index(knowledge)
@@ -136,6 +137,8 @@ def _without_words(markdown: str) -> str:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """A page in another language says so, to browsers, screen readers and search engines."""
+    """A page in another language says so, to browsers, screen readers and search engines; the menu leads to its own."""
     language = translated.language_of(page.file.src_uri)
+    for other, address in translated.counterparts(page.file.src_uri, every_rule()).items():
+        output = re.sub(rf'href="[^"]*" hreflang="{other}"', f'href="{address}" hreflang="{other}"', output)
     return output.replace('<html lang="en"', f'<html lang="{language}"', 1)

@@ -22,7 +22,7 @@ INDEX = "keys/index.md"
 TOP = "top-level"  # the page of the keys that are no sections
 GONE = "older-releases"
 
-_NAME = re.compile(r"(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]*\"")
+_NAME = re.compile(r"(?<![\w`.])[a-z]\w*(?:\.\w+)*\(\)|(?<![\w`.])[a-z][\w*]*_[\w*]+(?:\.[\w*]+)*(?:\(\))?|\"[^\"]*\"")
 
 
 def documented() -> list[KeyPath]:

@@ -172,10 +172,10 @@ def _changed(before: str, after: str) -> list[int]:
     ]
 
 
-def redirects() -> dict[str, str]:
-    """Short addresses of the rules, by code and by name, as files of the site with where they lead."""
+def redirects(known: list[Rule], folder: str = "rules") -> dict[str, str]:
+    """Short addresses of rules, by code and by name, as files of the site with where they lead."""
     return {
-        f"rules/{short}/index.html": f"../{rule.code}-{rule.name}/"
-        for rule in every_rule()
+        f"{folder}/{short}/index.html": f"../{rule.code}-{rule.name}/"
+        for rule in known
         for short in (rule.code, rule.name)
     }

@@ -13,6 +13,24 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
 
 
+EXAMPLE = """\
+[tool.ds-lint]
+stack = "trainer"
+world-size = 8
+deepspeed-version = ">=0.16"
+extend-select = ["DS84"]
+ignore = ["DS703", "no-effect-key"]
+severity = {DS121 = "info"}
+exclude = ["tests/"]
+
+[[tool.ds-lint.configs]]
+path = "configs/multi-node/*.json"
+nodes = 4
+world-size = 32
+trainer-args = "args.yaml"
+"""
+
+
 def published() -> list[str]:
     """The schemas that the site serves as files, by their paths in the repository."""
     return ["schemas/report.schema.json", "schemas/effective.schema.json", "schemas/published/settings.schema.json"]
@@ -27,6 +45,7 @@ def settings() -> str:
         "The nearest file above a config counts whole; paths in it are relative to it, patterns are those of a",
         "`.gitignore`. The command line comes before the settings, and an unknown setting is an error. Editors read",
         "[the schema](schemas/published/settings.schema.json).\n",
+        f'```toml title="pyproject.toml"\n{EXAMPLE}```\n',
     ]
     for name, facts in schema["properties"].items():
         text += [f"\n## `{name}`\n", f"{facts['description']}\n", f"takes\n:   {_kind(facts)}\n"]
@@ -78,7 +97,8 @@ def _kind(facts: Schema) -> str:
         return "anything"
     kind = facts["type"]
     if kind == "array" and "items" in facts:
-        return f"a list of: {_kind(facts['items'])}"
+        kind = _kind(facts["items"])
+        return f"a list of {_PLURALS[kind]}" if kind in _PLURALS else f"a list of: {kind}"
     if kind == "object" and isinstance(facts.get("additionalProperties"), dict):
         return f"an object, its values: {_kind(facts['additionalProperties'])}"
     kinds = kind if isinstance(kind, list) else [kind]
@@ -95,6 +115,7 @@ _KINDS = {
     "object": "an object",
     "string": "a text",
 }
+_PLURALS = {"rules": "rules", "a rule": "rules", "a text": "texts", "an object": "objects"}
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
 
 

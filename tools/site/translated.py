@@ -58,6 +58,29 @@ def elsewhere(rule: Rule, language: str) -> str:
     return " · ".join(others)
 
 
+def redirects(known: list[Rule]) -> dict[str, str]:
+    """Short addresses of the translated pages; of a rule that nobody has translated they lead to the English one."""
+    return {
+        name: address if path(rule, language) else address.replace("../", "../../../rules/", 1)
+        for language in languages()
+        for rule in known
+        for name, address in rules.redirects([rule], f"{language}/rules").items()
+    }
+
+
+def counterparts(page: str, known: list[Rule]) -> dict[str, str]:
+    """The page of the same rule in every language, from a page of a rule; nothing for other pages."""
+    language = language_of(page)
+    rule = next((rule for rule in known if path(rule, language) == page), None)
+    if rule is None:
+        return {}
+    return {
+        other: f"../{addresses.between(page, counterpart).removesuffix('.md')}/"
+        for other in NAMES
+        if (counterpart := path(rule, other)) is not None
+    }
+
+
 def _page(rule: Rule, language: str, text: str) -> str:
     source = f"rules/{language}/{rule.code}-{rule.name}.md"
     text = addresses.relinked(rules.shown(text), source, _path(rule, language))
