@@ -140,12 +140,12 @@ def finish(
     """Write the report, complain of what could not be read, and return the exit status."""
     for report, terms in judged:
         report.fail_on = terms.fail_on
-    reports = [report for report, _ in judged]
-    list_unreadable(unreadable)
     name = options.output_format or _usual_format(options)
     if can_fix and (options.statistics or name not in FOR_PROGRAMS):
         for report, terms in judged:
-            terms.try_fixes(report)
+            unless_it_fails(lambda: terms.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
+    reports = [report for report, _ in judged]
+    list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         notes = [*notes, *_of_other_files(reports)]
         whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
