@@ -151,6 +151,7 @@ class Knowledge:
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
+        self._by_name: dict[str, list[Key]] = {}
         self._knows: dict[KeyPath, bool] = {}
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
@@ -312,6 +313,14 @@ class Knowledge:
                 pending += [key for key in below if "removed" not in key.facts]
             self._everywhere = pending[1:]
         return self._everywhere
+
+    def called(self, name: str) -> list[Key]:
+        """The keys of this name or with this alias, whatever section they are in."""
+        if not self._by_name:
+            for key in self.everywhere():
+                for one in {key.name, key.facts.get("alias", key.name)}:
+                    self._by_name.setdefault(one, []).append(key)
+        return self._by_name.get(name, [])
 
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release before the target that read a key which the target does not know, or None."""

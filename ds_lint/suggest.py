@@ -50,11 +50,7 @@ def sibling(name: str, section: Key) -> Key | None:
 
 def elsewhere(name: str, section: Key, knowledge: Knowledge) -> Key | None:
     """The key of exactly this name in another section, if the name tells where it belongs."""
-    found = [
-        key
-        for key in knowledge.everywhere()
-        if (key.name == name or key.facts.get("alias") == name) and key.path[:-1] != section.path
-    ]
+    found = [key for key in knowledge.called(name) if key.path[:-1] != section.path]
     if len(found) >= _TOO_COMMON:
         found = [key for key in found if len(key.path) == 1]  # "fp16" inside a section is still the section
     return min(found, key=lambda key: (_distance(key, section), len(key.path)), default=None)
@@ -105,9 +101,8 @@ def _distance(key: Key, section: Key) -> int:
     return len(key.path) - 1 + len(section.path) - 2 * shared
 
 
-@lru_cache(
-    maxsize=100_000
-)  # a range of releases asks it of the same names again and again, and an editor at every edit
+# A range of releases asks it of the same names again and again, and an editor at every edit.
+@lru_cache(maxsize=100_000)
 def _likeness(name: str, candidate: str) -> float:
     """1 for the same name in another spelling, else difflib's ratio of the two."""
     plain, plain_candidate = _plain(name), _plain(candidate)
