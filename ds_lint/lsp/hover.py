@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from ds_lint.tree import KeyPath
 
 
-def hover(opened: OpenDocument, terms: Terms, position: types.Position) -> types.Hover | None:
-    """What there is to say about a position: findings first, then the key."""
+def hover(
+    opened: OpenDocument, terms: Terms, position: types.Position, *, has_findings: bool = True
+) -> types.Hover | None:
+    """What there is to say about a position: findings first, unless the client shows them itself, then the key."""
     offset = opened.lines.offset(position)
     place, parts = None, []
-    if (judgement := opened.current) is not None:
+    if has_findings and (judgement := opened.current) is not None:
         for finding in judgement.report.findings:
             if finding.span.start <= offset <= finding.span.end:
                 place = place or finding.span

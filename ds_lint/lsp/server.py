@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
+FINDINGS_IN_HOVER = "findingsInHover"  # of the initializationOptions: false where the client shows them itself
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
 
@@ -71,6 +72,7 @@ class Server(LanguageServer):
         )
         self.documents = OpenDocuments()
         self.has_shut_down = False
+        self.findings_in_hover = True
         self.projects = Projects(self.complain)
         self.turns = Turns(self.documents, self.projects, self)
         self._said: set[str] = set()
@@ -132,6 +134,8 @@ def _initialize(ls: Server, params: types.InitializeParams) -> None:
     ls.documents.directory = os.getcwd()
     ls.documents.encoding = str(getattr(encoding := ls.workspace.position_encoding, "value", encoding))
     ls.configure(params.initialization_options)
+    if isinstance(params.initialization_options, dict):
+        ls.findings_in_hover = params.initialization_options.get(FINDINGS_IN_HOVER) is not False
     if params.process_id is not None and os.name == "posix":
         _watch(ls, params.process_id)
 
@@ -216,7 +220,8 @@ def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     if opened is None:
         return None
     ls.turns.current(opened)
-    return hover.hover(opened, ls.projects.terms(opened.path), params.position)
+    terms = ls.projects.terms(opened.path)
+    return hover.hover(opened, terms, params.position, has_findings=ls.findings_in_hover)
 
 
 @server.feature(

@@ -46,6 +46,14 @@ def test_a_misspelled_key_shows_the_finding_its_rule_and_what_is_meant(text_at):
     assert "Is this meant?\n\n**`gradient_clipping`**" in text
 
 
+def test_a_client_that_shows_findings_itself_hears_of_the_key_alone(start):
+    client = start().initialize(options={"findingsInHover": False})
+    client.open("ds_config.json", TEXT)
+    text = client.at("textDocument/hover", "ds_config.json", 2, 6)["contents"]["value"]
+    assert text.startswith("`gradient_cliping` is no key of DeepSpeed")
+    assert "DS101" not in text
+
+
 def test_in_a_misspelled_section_keys_are_those_of_the_one_that_is_meant(client):
     client.open("ds_config.json", '{"zero-optimization": {"stage": 3}}')
     text = client.at("textDocument/hover", "ds_config.json", 0, 26)["contents"]["value"]

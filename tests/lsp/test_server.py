@@ -68,7 +68,7 @@ def test_a_byte_order_mark_that_the_editor_hides_is_a_finding_until_the_file_is_
 CRASHES = """
 from ds_lint.lsp import hover, judging
 
-def crash(*_):
+def crash(*_, **__):
     raise ZeroDivisionError("on purpose")
 
 hover.hover = crash

@@ -119,7 +119,8 @@ export class Server implements Disposable {
     const client: LanguageClient = new Client("ds-lint", "ds-lint", () => this.spawn(launcher), {
       documentSelector: SELECTOR,
       outputChannel: this.channel,
-      initializationOptions: { ...workspace.getConfiguration("ds-lint") },
+      // VS Code shows findings itself, above the hover.
+      initializationOptions: { ...workspace.getConfiguration("ds-lint"), findingsInHover: false },
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Crashes } from "../src/crashes";
 import { asMarkdown, codeOf, languageOption, pagePath, subjectOf } from "../src/explaining";
-import { withoutFindings } from "../src/markdown";
 import { mayBeConfig } from "../src/marks";
 import { smokeArguments } from "../src/smoke";
 import { placeOf, rows, summary, type Target } from "../src/target";
@@ -23,12 +22,6 @@ test("three crashes within three minutes are borne, and any number over a day", 
   );
   const others = new Crashes();
   assert.ok(Array.from({ length: 24 }, (_, hour) => others.mayRestart(hour * 3_600_000)).every((may) => may));
-});
-
-test("a hover says what VS Code does not say itself", () => {
-  const hover = "**DS101 unknown-key** (error)\n\nNot known.\n\n---\n\n**`stage`**\n\nHow much is partitioned.";
-  assert.equal(withoutFindings(hover), "**`stage`**\n\nHow much is partitioned.");
-  assert.equal(withoutFindings("**DS101 unknown-key** (error)"), "");
 });
 
 test("pages are found by the links between them", () => {

@@ -82,7 +82,7 @@ export function browser() {
 }
 
 /** Wait until something holds that may also fail for a while. */
-export async function until(holds, milliseconds = 10_000) {
+export async function until(holds, milliseconds = 30_000) {
   const end = Date.now() + milliseconds;
   let reason = "it did not hold";
   while (Date.now() < end) {
