@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from ds_lint.facts import Sources
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ds_lint.commands.smoking import Smoke
-
 
 class Options:
     """What the command line of ``check`` asks for, or an editor."""
@@ -27,7 +23,6 @@ class Options:
         "preview",
         "select",
         "settings",
-        "smoke",
         "sources",
         "stack",
         "statistics",
@@ -84,7 +79,6 @@ class Options:
         self.fail_on = fail_on
         self.fix = fix
         self.unsafe_fixes = unsafe_fixes  # also the unsafe ones, with ``fix`` and with ``diff``
-        self.smoke: Smoke | None = None  # the training runs to make
         self.statistics = statistics  # how many findings of each rule, instead of the findings
         self.diff = diff  # show what ``fix`` would do
 

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint import pages
+from tools.differences import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -269,18 +270,9 @@ def main() -> int:
             (ROOT / document).write_text(right, encoding="utf-8", newline="\n")
             sys.stdout.write(f"rewrote {document}\n")
         else:
-            _show(document, text, right)
+            show(document, text, right)
             wrong += 1
     return 1 if wrong else 0
-
-
-def _show(document: str, text: str, right: str) -> None:
-    from difflib import unified_diff
-
-    changes = unified_diff(
-        text.splitlines(), right.splitlines(), f"{document} as it is", f"{document} as it should be", lineterm="", n=1
-    )
-    sys.stdout.write("".join(f"{line}\n" for line in changes))
 
 
 if __name__ == "__main__":

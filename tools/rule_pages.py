@@ -27,6 +27,7 @@ from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
 from ds_lint.settings.policy import Policy
 from tools import runs
+from tools.differences import show
 
 if TYPE_CHECKING:
     from ds_lint.rule import Rule
@@ -130,17 +131,8 @@ def _is_right(rule: Rule, *, write: bool) -> bool:
         path.write_text(right, encoding="utf-8", newline="\n")
         sys.stdout.write(f"rewrote {path.name}\n")
     else:
-        _show(path.name, text, right)
+        show(path.name, text, right)
     return write
-
-
-def _show(name: str, text: str, right: str) -> None:
-    from difflib import unified_diff
-
-    changes = unified_diff(
-        text.splitlines(), right.splitlines(), f"{name} as it is", f"{name} as it should be", lineterm="", n=1
-    )
-    sys.stdout.write("".join(f"{line}\n" for line in changes))
 
 
 if __name__ == "__main__":

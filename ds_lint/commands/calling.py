@@ -32,14 +32,14 @@ def run_check(options: Namespace) -> int:
         from ds_lint.commands.smoking import write_sbatch
 
         return write_sbatch(options)
-    if options.smoke:
-        from ds_lint.commands.smoking import smoke_of
-
-        asked.smoke = smoke_of(options)
-        asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
     from ds_lint.commands.check import check
 
-    return check(asked)
+    if not options.smoke:
+        return check(asked)
+    from ds_lint.commands.smoking import smoke_of
+
+    asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
+    return check(asked, smoke_of(options))
 
 
 def run_upgrade(options: Namespace) -> int:

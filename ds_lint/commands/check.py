@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO, TypeVar
 
+    from ds_lint.commands.smoking import Smoke
     from ds_lint.options import Options
     from ds_lint.output.report import FileReport
     from ds_lint.output.terminal import Terminal
@@ -32,8 +33,8 @@ STANDARD_INPUT = "-"
 WRONG_USAGE = (UnknownRelease, UnreadableFact, SettingsError)  # a message is enough
 
 
-def check(options: Options) -> int:
-    """Judge, print, and return the exit status."""
+def check(options: Options, smoke: Smoke | None = None) -> int:
+    """Judge, train if that is asked for, print, and return the exit status."""
     unreadable: list[str] = []
     try:
         wishes = Wishes(options)
@@ -45,10 +46,10 @@ def check(options: Options) -> int:
             judged = fixing.fix(options, wishes, unreadable)
         else:
             judged = judged_documents(options, wishes, unreadable)
-        if options.smoke is not None:
+        if smoke is not None:
             from ds_lint.commands import smoking
 
-            unreadable += smoking.prove_all(judged, options.smoke)
+            unreadable += smoking.prove_all(judged, smoke)
         notes = wishes.notes
         if any(terms.baseline is not None for _, terms in judged):
             from ds_lint.commands import baselines  # few runs have one
