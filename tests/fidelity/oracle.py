@@ -31,7 +31,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +45,7 @@ Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at t
 
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
+LEARNING_RATE = 1e-3  # of an optimizer that the script passes in
 OURS = (str(Path(__file__).parent), str(Path(ops.__file__).parent))
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -93,6 +94,7 @@ class Job:
     steps: int = 2
     assume_gpu: bool = True
     look: Look | None = None
+    passed_optimizer: str | None = None
 
 
 # -------------------------------------------------------------------------------------------------------- in the parent
@@ -130,6 +132,7 @@ class Oracle:
         steps: int = 2,
         assume_gpu: bool = True,
         look: Look | None = None,
+        passed_optimizer: str | None = None,
     ) -> Verdict:
         """What happens to `config`: a dict, the text of a file, or the path of one.
 
@@ -137,10 +140,11 @@ class Oracle:
         is fast enough), "train" (`steps` optimizer steps). world_size: above 1, rank 0 of a world that is not there
         (torch's fake process group); a config for more ranks than that is rejected. as_file: write a dict to a JSON
         file and let DeepSpeed read that. assume_gpu: whether fp16 is supported. look: what else to put into the facts.
+        passed_optimizer: what the script gives deepspeed.initialize as `optimizer=`, over all parameters: a class of
+        torch.optim that takes them with a learning rate, or "DeepSpeedCPUAdam"; None for nothing.
         """
-        return self.verdicts(
-            [config], level=level, world_size=world_size, as_file=as_file, steps=steps, assume_gpu=assume_gpu, look=look
-        )[0]
+        job = Job(config, level, world_size, as_file, steps, assume_gpu, look, passed_optimizer)
+        return self.run([job])[0]
 
     def verdicts(
         self,
@@ -152,11 +156,12 @@ class Oracle:
         steps: int = 2,
         assume_gpu: bool = True,
         look: Look | None = None,
+        passed_optimizer: str | None = None,
     ) -> list[Verdict]:
         """`verdict` of each config, in `processes` processes at once."""
-        # The child works elsewhere.
-        absolute = [config.absolute() if isinstance(config, Path) else config for config in configs]
-        return self.run([Job(config, level, world_size, as_file, steps, assume_gpu, look) for config in absolute])
+        return self.run(
+            [Job(config, level, world_size, as_file, steps, assume_gpu, look, passed_optimizer) for config in configs]
+        )
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
         verdicts: list[Verdict | None] = [None] * len(jobs)
@@ -166,6 +171,8 @@ class Oracle:
             while True:
                 while len(busy) < self.processes and (item := next(waiting, None)):
                     index, job = item
+                    if isinstance(job.config, Path):
+                        job = replace(job, config=job.config.absolute())  # the child works elsewhere
                     worker = self._idle.pop() if self._idle and job.level == "parse" else _Worker(self.directory)
                     worker.start(job, self.timeout)
                     busy[worker.connection] = worker, index
@@ -381,7 +388,8 @@ class _Judge:
             torch.nn.LayerNorm(HIDDEN),
             torch.nn.Linear(HIDDEN, HIDDEN),
         ]
-        return deepspeed.initialize(model=torch.nn.Sequential(*layers), config=self._argument(job))[0]
+        model = torch.nn.Sequential(*layers)
+        return deepspeed.initialize(model=model, optimizer=_passed(job, model), config=self._argument(job))[0]
 
     def _train(self, engine: Any, steps: int, facts: dict[str, Any]) -> None:
         import torch
@@ -474,6 +482,19 @@ def _inside(value: Any, directory: Path) -> Any:
     if isinstance(value, str) and (value.startswith("/") or ".." in value.split("/")):
         return str(directory / "elsewhere" / value.replace("..", "up").lstrip("/"))
     return value
+
+
+def _passed(job: Job, model: Any) -> Any:
+    """The optimizer that the script hands to deepspeed.initialize."""
+    if job.passed_optimizer is None:
+        return None
+    if job.passed_optimizer == "DeepSpeedCPUAdam":
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        return DeepSpeedCPUAdam(model.parameters(), lr=LEARNING_RATE)
+    import torch
+
+    return getattr(torch.optim, job.passed_optimizer)(model.parameters(), lr=LEARNING_RATE)
 
 
 def _class(value: object) -> str | None:
