@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ds_lint import linting
+from ds_lint.constructors import optimizer_types
 from ds_lint.knowledge import Key, Knowledge, Target
 
 Config = dict[str, Any]
@@ -128,8 +130,9 @@ BASES: list[Config] = [
 ]
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, 2.0, 5e8, 1e10, "", "3", "5e8", "true", "auto", "abc", "cpu",
-    "fp16", "3e-5", [], [1], ["a"], [0.9, 0.99], {}, {"enabled": True},
+    None, True, False, 0, 1, -1, 2, 3, 7, 1.5, 0.5, -0.5, 2.0, 5e8, 1e10, 1e30, 2**63, math.nan, math.inf, "", "3",
+    "-1", "5e8", "true", "auto", "abc", "cpu", "fp16", "3e-5", "nan", "None", [], [1], [None], ["a"], [0.9, 0.99],
+    [[1, 2], 3], {}, {"enabled": True}, {"a": {"b": [None, {}]}},
 ]  # fmt: skip
 OLDEST = "0.9.0"  # configs that name keys of older releases are rare
 STRANGERS = ["_note", "//", "comment", "fp8", "monitor_config", "logging", "foo_bar", "lr_scheduler", "per_gpu_batch"]
@@ -153,7 +156,7 @@ def mutate(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
 def _mutations() -> list[Callable[[random.Random, Config, Knowledge], None]]:
     return [
         _misspell, _misspell, _move, _add_stranger, _set_bad_value, _set_bad_value, _delete, _add_known, _add_known,
-        _add_of_another_release,
+        _add_of_another_release, _add_section, _other_optimizer, _other_scheduler, _without_optimizer,
     ]  # fmt: skip
 
 
@@ -212,6 +215,72 @@ def _add_known(chance: random.Random, config: Config, knowledge: Knowledge) -> N
 def _add_of_another_release(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
     releases = knowledge.releases[knowledge.releases.index(OLDEST) :]
     _add_known(chance, config, linting.knowledge(Target(chance.choice(releases))))
+
+
+def _add_section(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    """A section of the store with some of its keys, and what they hold."""
+    sections = [name for name in knowledge.root.names() if (key := knowledge.root.child(name)) and key.is_section]
+    _fill(chance, config.setdefault(chance.choice(sections), {}), knowledge, config)
+
+
+def _fill(chance: random.Random, section: Any, knowledge: Knowledge, config: Config) -> None:
+    path = _path_of(config, section) if isinstance(section, dict) else None
+    known = knowledge.find(path) if path is not None else None
+    names = known.names() if known is not None else []
+    for name in chance.sample(names, min(len(names), chance.choice((1, 2, 4)))):
+        key = known.child(name) if known is not None else None
+        if key is not None and key.is_section and chance.random() < 0.8:
+            _fill(chance, section.setdefault(name, {}), knowledge, config)
+        elif key is not None:
+            section.setdefault(name, True if name == "enabled" else plausible(chance, key))
+
+
+def _other_optimizer(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    """Any optimizer of DeepSpeed or torch, with parameters that it has."""
+    torch = knowledge.torch["optimizers"]
+    name = chance.choice([*optimizer_types(knowledge), *torch])
+    owners = [one.get("parameters") for one in knowledge.constructors("optimizer.params", name.lower())]
+    config["optimizer"] = {
+        "type": _in_some_case(chance, name),
+        "params": _parameters(chance, [*owners, torch.get(name)]),
+    }
+
+
+def _other_scheduler(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    """Any scheduler of DeepSpeed or torch, with parameters that it has."""
+    torch = knowledge.torch["schedulers"]
+    name = chance.choice([*knowledge.types("scheduler.params"), *torch])
+    owners = [one["parameters"] for one in knowledge.constructors("scheduler.params", name)]
+    config["scheduler"] = {"type": name, "params": _parameters(chance, [*owners, torch.get(name)], required=0.9)}
+
+
+def _in_some_case(chance: random.Random, name: str) -> str:
+    return chance.choice((name, name, name, name.lower(), name.upper()))
+
+
+# What people write for the parameters of optimizers and schedulers; others get their default or any value.
+_USUAL = {
+    "lr": 1e-3, "betas": [0.9, 0.95], "momentum": 0.9, "eps": 1e-8, "step_size": 10, "milestones": [10, 20],
+    "gamma": 0.9, "T_max": 100, "T_0": 10, "total_iters": 5, "max_lr": 0.01, "base_lr": 0.001, "total_steps": 100,
+    "total_num_steps": 100, "warmup_num_steps": 10, "cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3,
+}  # fmt: skip
+
+
+def _parameters(chance: random.Random, owners: list[Any], required: float = 0.0) -> Config:
+    """Some of the parameters that one of these constructors has; those without a default with a chance of their own."""
+    known: Config = chance.choice([one for one in owners if one is not None] or [{}])
+    params: Config = {}
+    for name, default in known.items():
+        if chance.random() >= (required if default == "$required" else 0.3):
+            continue
+        usual = [_USUAL[name]] if name in _USUAL else [] if default == "$required" else [default]
+        params[name] = copy.deepcopy(chance.choice(VALUES) if chance.random() < 0.15 or not usual else usual[0])
+    return params
+
+
+def _without_optimizer(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
+    """The script passes one in."""
+    config.pop("optimizer", None)
 
 
 def plausible(chance: random.Random, key: Key) -> Any:

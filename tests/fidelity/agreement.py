@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from generate import configs
+from generate import configs, mutate
 from installed import INSTALLED, knowledge
-from oracle import Oracle, Verdict
+from oracle import Job, Oracle, Verdict
+from pairs import Pair, pair
+from scripts import HIDDEN, accelerate_script, trainer_script
 
 from ds_lint import linting
-from ds_lint.facts import Facts
+from ds_lint.facts import Facts, training
+from ds_lint.facts.model import Model
 from ds_lint.finding import STAGES, Finding
 from ds_lint.spelling import is_comment
 
@@ -21,15 +26,6 @@ BAR = 0.99  # the share of the judged configs on which both must agree
 KINDS = ("false alarm", "silent", "stage", "ignored")  # of disagreements
 JUDGED = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=1)}
 
-# A config without an optimizer is no error: the script may bring its own. The oracle's script does not.
-NO_OPTIMIZER = (
-    "requires an optimizer",
-    "must provide optimizer",
-    "set_gradient_accumulation_boundary",
-    "_set_zero_group_parallelism",
-    "'DeepSpeedZeRoOffload' object has no attribute",  # the backward pass of stage 3
-    "bf16_optimizer.py",  # get_grads_for_norm asserts that there are gradients
-)
 # What the oracle's two linear layers cannot do, and another model can.
 THE_MODEL = (
     "Not able to determine model policy",  # AutoTP
@@ -101,6 +97,40 @@ def measure(seed: int, count: int, *, as_file: bool = False) -> Agreement:
     return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
 
 
+def measure_accelerate(seed: int, count: int) -> Agreement:
+    """Train with random configs in a loop of Accelerate's."""
+    made = list(configs(seed, count, knowledge()))
+    with Oracle() as oracle:
+        verdicts = oracle.run([Job(config, script=accelerate_script) for config in copy.deepcopy(made)])
+    facts = Facts(world_size=1)
+    reports = [linting.lint_dict(config, target=INSTALLED, stack="accelerate", facts=facts) for config in made]
+    return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
+
+
+def measure_trainer(seed: int, count: int) -> Agreement:
+    """Train with random pairs of a config and training arguments in the real Trainer."""
+    chance = random.Random(seed)
+    pairs = [pair(1000 * seed + place) for place in range(count)]
+    for one in pairs:
+        mutate(chance, one.config, knowledge())
+    with Oracle() as oracle:
+        jobs = [Job(copy.deepcopy(one.config), script=partial(trainer_script, fields=one.fields)) for one in pairs]
+        verdicts = oracle.run(jobs)
+    reports = [linting.lint_dict(one.config, target=INSTALLED, stack="trainer", facts=_told(one)) for one in pairs]
+    return compare_all(
+        ({"config": pairs[i].config, "arguments": pairs[i].fields}, reports[i].findings, verdicts[i])
+        for i in range(count)
+    )
+
+
+def _told(pair: Pair) -> Facts:
+    """What ds-lint is told of a run of the Trainer on one rank with the script's model."""
+    facts = Facts(world_size=1)
+    facts.training = training.of_object(pair.fields)
+    facts.model = Model("", {"hidden_size": HIDDEN})
+    return facts
+
+
 def compare_all(judged: Iterable[tuple[Any, list[Finding], Verdict]]) -> Agreement:
     """`compare` for many configs, each with what ds-lint and DeepSpeed say."""
     agreement = Agreement(0, 0, [])
@@ -137,15 +167,9 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreem
 
 
 def is_judged(verdict: Verdict) -> bool:
-    """Whether the run shows what becomes of a config that has the optimizer, the model and the machine it asks for."""
+    """Whether the run shows what becomes of a config that has the model and the machine it asks for."""
     is_about_the_model = any(words in (verdict.error or "") for words in THE_MODEL)
-    return not (verdict.unjudged or is_about_the_model or lacks_optimizer(verdict))
-
-
-def lacks_optimizer(verdict: Verdict) -> bool:
-    """Whether the run ended because the oracle's script brings no optimizer."""
-    story = f"{verdict.error or ''} {verdict.facts.get('where', '')}"
-    return any(words in story for words in NO_OPTIMIZER)
+    return not (verdict.unjudged or is_about_the_model)
 
 
 def _is_unknown(path: str) -> bool:

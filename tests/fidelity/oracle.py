@@ -42,10 +42,12 @@ Level = Literal["parse", "construct", "initialize", "train"]
 Stage = Literal["load", "parse", "initialize", "train"]
 Config = dict[str, Any] | list[Any] | str | bytes | Path
 Look = Callable[[Any], dict[str, Any]]  # what is to be known of the engine at the end; a function of a module
+Script = Callable[..., dict[str, Any]]  # a run of another stack, from a config to facts: those of scripts.py
 
 MAX_MICRO_STEPS = 2000  # 4 s; a config with more gradient accumulation does not reach its boundary
 HIDDEN = 16  # features of the tiny model
 LEARNING_RATE = 1e-3  # of an optimizer that the script passes in
+WHERE_NEEDED = "where needed"  # an optimizer from the script where the config names none, as in scripts that train
 OURS = (str(Path(__file__).parent), str(Path(ops.__file__).parent))
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -94,7 +96,8 @@ class Job:
     steps: int = 2
     assume_gpu: bool = True
     look: Look | None = None
-    passed_optimizer: str | None = None
+    passed_optimizer: str | None = WHERE_NEEDED
+    script: Script | None = None
 
 
 # -------------------------------------------------------------------------------------------------------- in the parent
@@ -132,7 +135,8 @@ class Oracle:
         steps: int = 2,
         assume_gpu: bool = True,
         look: Look | None = None,
-        passed_optimizer: str | None = None,
+        passed_optimizer: str | None = WHERE_NEEDED,
+        script: Script | None = None,
     ) -> Verdict:
         """What happens to `config`: a dict, the text of a file, or the path of one.
 
@@ -141,9 +145,11 @@ class Oracle:
         (torch's fake process group); a config for more ranks than that is rejected. as_file: write a dict to a JSON
         file and let DeepSpeed read that. assume_gpu: whether fp16 is supported. look: what else to put into the facts.
         passed_optimizer: what the script gives deepspeed.initialize as `optimizer=`, over all parameters: a class of
-        torch.optim that takes them with a learning rate, or "DeepSpeedCPUAdam"; None for nothing.
+        torch.optim that takes them with a learning rate, or "DeepSpeedCPUAdam"; None for nothing; AdamW or, with
+        offload, DeepSpeedCPUAdam, where the config names none. script: what runs instead of the oracle's own loop, on
+        one rank and with a dict: a function of scripts.py.
         """
-        job = Job(config, level, world_size, as_file, steps, assume_gpu, look, passed_optimizer)
+        job = Job(config, level, world_size, as_file, steps, assume_gpu, look, passed_optimizer, script)
         return self.run([job])[0]
 
     def verdicts(
@@ -156,7 +162,7 @@ class Oracle:
         steps: int = 2,
         assume_gpu: bool = True,
         look: Look | None = None,
-        passed_optimizer: str | None = None,
+        passed_optimizer: str | None = WHERE_NEEDED,
     ) -> list[Verdict]:
         """`verdict` of each config, in `processes` processes at once."""
         return self.run(
@@ -306,7 +312,8 @@ class _Judge:
         verdict = Verdict()
         self.stage = "load"
         self.messages.clear()
-        self.original, self.log = None, recording.start()
+        # Accelerate asks for every key by name, to see whether "auto" stands there.
+        self.original, self.log = None, recording.start("deepspeed" if job.script else "")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -332,6 +339,9 @@ class _Judge:
         import deepspeed.comm
         from deepspeed.runtime.config import DeepSpeedConfig
 
+        if job.script is not None:
+            self._run_script(job, job.script, facts)
+            return
         # First the config by itself, so that its own errors are told from those of deepspeed.initialize. Reading a
         # file is a part of it; `load` in `_patch` tells that stage from the next.
         argument = self._argument(job)
@@ -352,7 +362,7 @@ class _Judge:
         if job.level == "parse":
             return
         self.stage = "initialize"
-        engine = self._initialize(job)
+        engine = self._initialize(job, _passed_name(job, config))
         facts.update(
             optimizer=_class(engine.basic_optimizer),
             zero_optimizer=_class(engine.optimizer),
@@ -365,7 +375,27 @@ class _Judge:
         if job.look is not None:
             facts.update(job.look(engine))
 
-    def _initialize(self, job: Job) -> Any:
+    def _run_script(self, job: Job, script: Script, facts: dict[str, Any]) -> None:
+        """Run it, with what DeepSpeedConfig refuses told from what the stack and deepspeed.initialize do."""
+        from deepspeed.runtime.config import DeepSpeedConfig
+
+        read = DeepSpeedConfig.__init__
+
+        def reading(config: Any, *arguments: Any, **more: Any) -> None:
+            self.stage, before = "parse", self.stage
+            read(config, *arguments, **more)
+            self.stage = before
+
+        DeepSpeedConfig.__init__ = reading
+        os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+        self._prepare_process(job)
+        self.stage = "initialize"
+        facts.update(script(self._argument(job), self._enter))
+
+    def _enter(self, stage: Stage) -> None:
+        self.stage = stage
+
+    def _prepare_process(self, job: Job) -> None:
         import deepspeed
         import torch
 
@@ -382,6 +412,12 @@ class _Judge:
             torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=job.world_size)
         else:
             torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+    def _initialize(self, job: Job, passed_optimizer: str | None) -> Any:
+        import deepspeed
+        import torch
+
+        self._prepare_process(job)
         layers = [
             torch.nn.Linear(HIDDEN, HIDDEN),
             torch.nn.ReLU(),
@@ -389,7 +425,7 @@ class _Judge:
             torch.nn.Linear(HIDDEN, HIDDEN),
         ]
         model = torch.nn.Sequential(*layers)
-        return deepspeed.initialize(model=model, optimizer=_passed(job, model), config=self._argument(job))[0]
+        return deepspeed.initialize(model=model, optimizer=_passed(passed_optimizer, model), config=self._argument(job))[0]
 
     def _train(self, engine: Any, steps: int, facts: dict[str, Any]) -> None:
         import torch
@@ -484,17 +520,27 @@ def _inside(value: Any, directory: Path) -> Any:
     return value
 
 
-def _passed(job: Job, model: Any) -> Any:
-    """The optimizer that the script hands to deepspeed.initialize."""
-    if job.passed_optimizer is None:
+def _passed_name(job: Job, config: Any) -> str | None:
+    """The class of the optimizer that the script passes in, given the DeepSpeedConfig."""
+    if job.passed_optimizer != WHERE_NEEDED:
+        return job.passed_optimizer
+    if config.optimizer_name is not None:
         return None
-    if job.passed_optimizer == "DeepSpeedCPUAdam":
+    offload = getattr(config.zero_config, "offload_optimizer", None)
+    return "AdamW" if offload is None or offload.device == "none" else "DeepSpeedCPUAdam"
+
+
+def _passed(name: str | None, model: Any) -> Any:
+    """The optimizer that the script hands to deepspeed.initialize."""
+    if name is None:
+        return None
+    if name == "DeepSpeedCPUAdam":
         from deepspeed.ops.adam import DeepSpeedCPUAdam
 
         return DeepSpeedCPUAdam(model.parameters(), lr=LEARNING_RATE)
     import torch
 
-    return getattr(torch.optim, job.passed_optimizer)(model.parameters(), lr=LEARNING_RATE)
+    return getattr(torch.optim, name)(model.parameters(), lr=LEARNING_RATE)
 
 
 def _class(value: object) -> str | None:
