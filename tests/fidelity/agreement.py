@@ -104,7 +104,8 @@ def measure_accelerate(seed: int, count: int) -> Agreement:
         verdicts = oracle.run([Job(config, script=accelerate_script) for config in copy.deepcopy(made)])
     facts = Facts(world_size=1)
     reports = [linting.lint_dict(config, target=INSTALLED, stack="accelerate", facts=facts) for config in made]
-    return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
+    judged = ((made[i], reports[i].findings, verdicts[i]) for i in range(count))
+    return compare_all(judged, in_order=False)
 
 
 def measure_trainer(seed: int, count: int) -> Agreement:
@@ -117,10 +118,11 @@ def measure_trainer(seed: int, count: int) -> Agreement:
         jobs = [Job(copy.deepcopy(one.config), script=partial(trainer_script, fields=one.fields)) for one in pairs]
         verdicts = oracle.run(jobs)
     reports = [linting.lint_dict(one.config, target=INSTALLED, stack="trainer", facts=_told(one)) for one in pairs]
-    return compare_all(
+    judged = (
         ({"config": pairs[i].config, "arguments": pairs[i].fields}, reports[i].findings, verdicts[i])
         for i in range(count)
     )
+    return compare_all(judged, in_order=False)
 
 
 def _told(pair: Pair) -> Facts:
@@ -131,19 +133,23 @@ def _told(pair: Pair) -> Facts:
     return facts
 
 
-def compare_all(judged: Iterable[tuple[Any, list[Finding], Verdict]]) -> Agreement:
+def compare_all(judged: Iterable[tuple[Any, list[Finding], Verdict]], *, in_order: bool = True) -> Agreement:
     """`compare` for many configs, each with what ds-lint and DeepSpeed say."""
     agreement = Agreement(0, 0, [])
     for config, findings, verdict in judged:
         agreement.count += 1
         agreement.unjudged += not is_judged(verdict)
-        if difference := compare(config, findings, verdict):
+        if difference := compare(config, findings, verdict, in_order=in_order):
             agreement.disagreements.append(difference)
     return agreement
 
 
-def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreement | None:
-    """None where both agree on start or rejection, on the stage, and on the keys that nothing reads."""
+def compare(config: Any, findings: list[Finding], verdict: Verdict, *, in_order: bool = True) -> Disagreement | None:
+    """None where both agree on start or rejection, on the stage, and on the keys that nothing reads.
+
+    ``in_order``: whether the stages follow each other, as they do in DeepSpeed, so that the first is the one that
+    raises; Accelerate does a part of its own work before DeepSpeed parses the config.
+    """
     if not is_judged(verdict):
         return None
     rejected = [finding for finding in findings if finding.effect == "rejected"]
@@ -152,8 +158,8 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict) -> Disagreem
         kind = "false alarm" if rejected else "silent"
         return Disagreement(kind, config, [_short(finding) for finding in rejected], theirs)
     if rejected:
-        first = min((finding.stage for finding in rejected if finding.stage), key=STAGES.index)
-        if first != verdict.rejected_at:
+        stages = sorted({finding.stage for finding in rejected if finding.stage}, key=STAGES.index)
+        if verdict.rejected_at not in (stages[:1] if in_order else stages):
             return Disagreement("stage", config, [_short(finding) for finding in rejected], theirs)
         return None
     ours = {finding.key for finding in findings if finding.effect == "ignored"}

@@ -425,7 +425,9 @@ class _Judge:
             torch.nn.Linear(HIDDEN, HIDDEN),
         ]
         model = torch.nn.Sequential(*layers)
-        return deepspeed.initialize(model=model, optimizer=_passed(passed_optimizer, model), config=self._argument(job))[0]
+        return deepspeed.initialize(
+            model=model, optimizer=_passed(passed_optimizer, model), config=self._argument(job)
+        )[0]
 
     def _train(self, engine: Any, steps: int, facts: dict[str, Any]) -> None:
         import torch

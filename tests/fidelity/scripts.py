@@ -83,7 +83,9 @@ def trainer_script(config: dict[str, Any], enter: Enter, *, fields: dict[str, An
     own = {"output_dir": os.path.abspath("out"), "report_to": [], "use_cpu": True, "disable_tqdm": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        arguments = TrainingArguments(**{**own, "save_strategy": "no", "max_steps": TOTAL_STEPS, **fields}, deepspeed=config)
+        arguments = TrainingArguments(
+            **{**own, "save_strategy": "no", "max_steps": TOTAL_STEPS, **fields}, deepspeed=config
+        )
     size = {"vocab_size": 64, "hidden_size": HIDDEN, "intermediate_size": 16, "num_hidden_layers": 1}
     model = LlamaForCausalLM(LlamaConfig(**size, num_attention_heads=2, num_key_value_heads=2))
     trainer = Trainer(model=model, args=arguments, train_dataset=Tokens(), callbacks=[Stages()])
