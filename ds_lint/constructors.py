@@ -116,13 +116,19 @@ def scheduler_constructor(config: Config) -> Constructor | None:
     return _torch(config, "schedulers", name)
 
 
-def builds_optimizer(config: Config) -> bool:
-    """Whether there will be an optimizer: without one DeepSpeed does not look at the scheduler either.
+def names_optimizer(config: Config) -> bool:
+    """Whether DeepSpeed builds the optimizer; else it gets that of the script, since nothing trains without one.
 
     The Trainer and Accelerate always bring one.
     """
     node = config.node("optimizer", "type")
-    return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
+    return node is not None and node.kind != "null"
+
+
+def with_passed_optimizer(config: Config) -> str:
+    """What a message on an error says of the optimizer, where the config has none and stays silent on who brings it."""
+    is_passed = config.stack == "deepspeed" and not names_optimizer(config)
+    return " with the optimizer that the script passes in" if is_passed else ""
 
 
 @once

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from ds_lint.tree import Node, Scalar
 
 OLD_OFFLOAD = ("zero_optimization", "cpu_offload")
+DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
+    **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
+    **dict.fromkeys(("fp32", "float32", "float", "torch.float32"), "fp32"),
+    **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
+    **dict.fromkeys(("int8", "torch.int8"), "int8"),
+}
 _ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
 
 
@@ -75,6 +81,12 @@ def model_dtype(config: Config) -> str:
     if is_on(config, "fp16", "enabled"):
         return "fp16"
     return "bf16" if is_on(config, bf16_section(config), "enabled") else "fp32"
+
+
+def named_accumulation_dtype(config: Config) -> str | None:
+    """The dtype that ``data_types`` names for adding gradients up, or None."""
+    node = config.node("data_types", "grad_accum_dtype")
+    return DTYPE_NAMES.get(str(node.value)) if node is not None and node.kind == "string" else None
 
 
 def certain_dtype(config: Config) -> str | None:

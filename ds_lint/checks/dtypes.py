@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.precision import DTYPE_NAMES
 from ds_lint.checks.problem import OVERRIDDEN, RISK, Problem
 from ds_lint.config import AUTO
 from ds_lint.finding import Related
 from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, certain_dtype, is_on, zero_stage
+from ds_lint.switches import bf16_section, certain_dtype, is_on, named_accumulation_dtype, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
     """Gradients that are added up in a dtype which holds less than the one they come in."""
     path = ("data_types", "grad_accum_dtype")
     member = config.member(*path)
-    wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    wanted = named_accumulation_dtype(config)
     if member is None or not zero_stage(config):
         return  # dtypes-do-not-mix
     dtype = certain_dtype(config)

@@ -9,10 +9,11 @@ from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.constructors import (
     Constructor,
-    builds_optimizer,
+    names_optimizer,
     optimizer_constructor,
     optimizer_types,
     scheduler_constructor,
+    with_passed_optimizer,
 )
 from ds_lint.finding import Related
 from ds_lint.rule import rule
@@ -71,8 +72,6 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     member = config.member("scheduler", "type")
     if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
         return
-    if not builds_optimizer(config):
-        return
     name = str(member.value.value)
     known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
     last_release = config.knowledge.last_release_of_type("scheduler.params", name)
@@ -80,7 +79,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        _why_there_is_none("scheduler", name, last_release, arrival),
+        _why_there_is_none("scheduler", name, last_release, arrival) + with_passed_optimizer(config),
         rejected("initialize"),
         help=_other_type(name, known, "WarmupLR"),
         label=_age(last_release, arrival),
@@ -99,9 +98,10 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
 
             meant = suggest.choice(member.key, constructor.names())
             if constructor.is_open:
-                outcome, consequence = IGNORED, "and DeepSpeed passes it over without a word"
+                outcome, consequence = IGNORED, "and DeepSpeed silently ignores it"
             else:
-                outcome, consequence = rejected("initialize"), "and deepspeed.initialize raises"
+                outcome = rejected("initialize")
+                consequence = f"and deepspeed.initialize raises{with_passed_optimizer(config)}"
             yield Problem(
                 (section, "params", member.key),
                 member.key_span,
@@ -137,7 +137,8 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     path,
                     member.value.span,
                     f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
-                    + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises"),
+                    + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises")
+                    + with_passed_optimizer(config),
                     outcomes,
                     help=_instead_of_value(member, words),
                     label=f"not {words}" if len(words) < 40 else "refused",
@@ -157,10 +158,12 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
         if section == "scheduler" and params is None:
             missing = ["params"]
             message = "DeepSpeed reads `scheduler.params` without asking whether it is there, and raises"
+            message += with_passed_optimizer(config)
         else:
             given = {member.key for member in params.members} if params else set()
             missing = [name for name in constructor.required() if name not in given]
             message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
+            message += with_passed_optimizer(config)
         if missing:
             yield Problem(
                 (section, "type"),
@@ -177,7 +180,7 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
 def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     """``max_grad_norm`` among the optimizer's parameters, which DeepSpeed refuses by name."""
     member = config.member("optimizer", "params", "max_grad_norm")
-    if member is None or not builds_optimizer(config):
+    if member is None or not names_optimizer(config):
         return
     path = ("optimizer", "params", "max_grad_norm")
     broken = member.value.kind not in ("integer", "float", "boolean")
@@ -386,7 +389,7 @@ def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:
     if optimizer is not None:
         yield "optimizer", optimizer
     scheduler = scheduler_constructor(config)
-    if scheduler is not None and builds_optimizer(config):
+    if scheduler is not None:
         yield "scheduler", scheduler
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from ds_lint import edits
 from ds_lint.checks.problem import RISK, Problem, rejected
+from ds_lint.constructors import with_passed_optimizer
 from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_looked_at, is_on, is_truthy, model_dtype, zero_stage
+from ds_lint.switches import (
+    DTYPE_NAMES,
+    bf16_section,
+    is_looked_at,
+    is_on,
+    is_truthy,
+    model_dtype,
+    named_accumulation_dtype,
+    zero_stage,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +24,6 @@ if TYPE_CHECKING:
 
     from ds_lint.config import Config
     from ds_lint.tree import KeyPath
-
-DTYPE_NAMES = {  # the spellings of DtypeEnum in deepspeed/runtime/config.py
-    **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
-    **dict.fromkeys(("fp32", "float32", "float", "torch.float32"), "fp32"),
-    **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
-    **dict.fromkeys(("int8", "torch.int8"), "int8"),
-}
 
 
 @rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))
@@ -76,17 +79,15 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
 def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
     """A gradient accumulation dtype of its own without ZeRO, which only ZeRO's optimizers support."""
     member = config.member("data_types", "grad_accum_dtype")
-    wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
+    wanted = named_accumulation_dtype(config)
     dtype = model_dtype(config)
     accumulated = "fp32" if dtype == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32") else dtype
     if member is not None and wanted is not None and wanted != accumulated and zero_stage(config) == 0:
-        if config.node("optimizer", "type") is None:
-            return  # checked only where the config brings an optimizer
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
             f"without ZeRO, a model in {dtype} accumulates its gradients in {accumulated}: "
-            f"deepspeed.initialize refuses {wanted}",
+            f"deepspeed.initialize refuses {wanted}{with_passed_optimizer(config)}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
             label=f"the model is {dtype}",
