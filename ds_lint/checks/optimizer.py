@@ -161,7 +161,9 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
             message += with_passed_optimizer(config)
         else:
             given = {member.key for member in params.members} if params else set()
-            missing = [name for name in constructor.required() if name not in given]
+            missing = [name for name in constructor.required() if name not in given] or _lacking(
+                config, section, constructor
+            )
             message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
             message += with_passed_optimizer(config)
         if missing:
@@ -194,6 +196,37 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
         label="belongs to `gradient_clipping`",
         fix=edits.moving(config, path, ("gradient_clipping",), "safe") or edits.deletion(config, path, "unsafe"),
     )
+
+
+def _lacking(config: Config, section: str, constructor: Constructor) -> list[str]:
+    """The first of the alternatives that a constructor needs, where the config has none of them."""
+    alternatives: list[list[str]] = constructor.as_a_whole.get("needs", [])
+    for names in alternatives:
+        nodes = [config.node(section, "params", name) for name in names]
+        if all(node is not None and node.kind != "null" for node in nodes):
+            return []
+    return alternatives[0] if alternatives else []
+
+
+@rule("DS529", "unusable-type", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
+def unusable_type(config: Config) -> Iterator[Problem]:
+    """Optimizers and schedulers of torch that DeepSpeed finds by name and cannot drive, whatever their parameters."""
+    for section, constructor in _constructors(config):
+        member = config.member(section, "type")
+        never = constructor.as_a_whole.get("never")
+        if member is None or never is None:
+            continue
+        stage = _stage(config, section, constructor.as_a_whole)
+        yield Problem(
+            (section, "type"),
+            member.value.span,
+            f"{constructor.name} does not work with DeepSpeed: {never}, so "
+            f"{'deepspeed.initialize' if stage == 'initialize' else 'the first step'} raises"
+            + with_passed_optimizer(config),
+            rejected(stage),
+            help="Write AdamW." if section == "optimizer" else "Write WarmupLR, or build the schedule in the script.",
+            label="never works",
+        )
 
 
 _ONEBIT = ("onebitadam", "zerooneadam", "onebitlamb")  # gone with 0.19.7; _configure_basic_optimizer asserts
