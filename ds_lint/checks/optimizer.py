@@ -368,6 +368,28 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS530", "lamb-in-bf16-without-zero", severity="error", effects=("rejected",), keys=("optimizer",))
+def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
+    """Lamb without ZeRO, whose kernel gets the gradients of a bf16 model as they are, and knows no bf16.
+
+    Source: ``lamb_cuda_kernel`` in ``csrc/lamb/fused_lamb_cuda_kernel.cu``; ZeRO, and up to 0.17.5 stage 0 too, hand it
+    gradients in fp32.
+    """
+    member, constructor = config.member("optimizer", "type"), optimizer_constructor(config)
+    if member is None or constructor is None or constructor.name != "FusedLamb" or zero_stage(config) != 0:
+        return
+    if model_dtype(config) == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"):
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            "without ZeRO, Lamb gets the gradients of a bf16 model in bf16, and its kernel knows fp16 and fp32 only: "
+            "the first step raises",
+            rejected("train"),
+            help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW.",
+            label="not in bf16",
+        )
+
+
 def _why_there_is_none(what: str, name: str, last_release: str | None, arrival: str | None) -> str:
     if last_release:
         return f"DeepSpeed removed the {what} {name} after {last_release}: deepspeed.initialize raises"

@@ -252,7 +252,17 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
         return
-    if _reduces_with_scatter(config):
+    if config.knowledge.does("muon-has-no-stage-3") and optimizer_constructor(config) is not None:
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            f"Muon of DeepSpeed {config.knowledge.deepspeed} has no stage 3: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=f"Use stage 2, or upgrade to DeepSpeed {config.knowledge.ended('muon-has-no-stage-3')}.",
+            label="not at stage 3",
+            related=beside(config, ZERO, "stage"),
+        )
+    elif _reduces_with_scatter(config) and optimizer_constructor(config) is not None:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
