@@ -122,6 +122,8 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
             path = (section, "params", member.key)
             if facts is None or member.value.kind == "template" or _scheduler_overwrites(config, path, facts):
                 continue
+            if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
+                continue
             outcomes: dict[str, Outcome] = {}
             for reading in config.readings(member.value):
                 wanted = refusal(facts, False, member.value, reading.kind, reading.value)
@@ -421,6 +423,20 @@ def _meets_schedule(config: Config, path: KeyPath, kind: str) -> bool:
         return False
     schedule = config.argument("lr_scheduler_type")
     return kind != "string" or schedule is None or schedule.value != "constant"
+
+
+_OF_MOMENTUM = ("cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
+
+
+def _cycles_momentum(config: Config) -> bool:
+    """Whether ``OneCycle`` looks at the momentum, which it does of optimizers with ``betas`` among their defaults.
+
+    Source: ``_initialize_momentum`` in ``deepspeed/runtime/lr_schedules.py``.
+    """
+    switch, optimizer = config.node("scheduler", "params", "cycle_momentum"), optimizer_constructor(config)
+    if switch is not None and not is_truthy(switch):
+        return False
+    return optimizer is not None and optimizer.knows("betas") and optimizer.name != "MuonWithAuxAdam"
 
 
 _SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")
