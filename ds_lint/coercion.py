@@ -42,6 +42,9 @@ _TAKES_WORDS = {
     "numbers": "an array of numbers, one for each parameter group",
     "pair": "an array of two numbers",
     "unit-pair": "an array of two numbers from 0 to below 1",
+    "eta-pair": "an array of a number between 0 and 1 and one above 1",
+    "null-pair": "an array of two numbers, of which the first may be null",
+    "triple": "an array of three numbers",
 }
 
 
@@ -88,6 +91,11 @@ _TESTS_OF_WORDS: dict[str, Callable[[Node, str, Scalar], bool]] = {
     "numbers": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "numbers"),
     "pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "pair"),
     "unit-pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "unit-pair"),
+    "eta-pair": lambda node, kind, _value: kind == "array" and _are_etas(node.items),
+    "null-pair": lambda node, kind, _value: kind == "array" and _are_numbers_behind_null(node.items),
+    "triple": lambda node, kind, _value: (
+        kind == "array" and len(node.items) == 3 and _are_numbers(node.items, "numbers")
+    ),
     "array-of-str": lambda node, kind, _value: kind == "array" and all(item.kind == "string" for item in node.items),
 }
 
@@ -99,6 +107,16 @@ def _are_numbers(items: list[Node], word: str) -> bool:
     if word == "numbers":
         return bool(items)
     return len(items) == 2 and (word == "pair" or all(0 <= item.value < 1 for item in items))  # type: ignore[operator]
+
+
+def _are_etas(items: list[Node]) -> bool:
+    """A factor to shrink by and one to grow by, as ``Rprop`` of torch wants them."""
+    return _are_numbers(items, "pair") and 0 < items[0].value < 1 < items[1].value  # type: ignore[operator]
+
+
+def _are_numbers_behind_null(items: list[Node]) -> bool:
+    """Two numbers, as ``Adafactor`` of torch wants its ``eps``."""
+    return len(items) == _PAIR and _are_numbers(items[items[0].kind == "null" :], "numbers")
 
 
 def _is_truthy(node: Node, value: Scalar) -> bool:
@@ -128,6 +146,7 @@ def _wanted(facts: Facts, takes: list[str]) -> str:
     choices = facts.get("one_of")
     if choices:
         words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
+    words = words or [str(one) for one in facts.get("numbers", ())]
     return _either(words) if words else "no value that JSON can write"
 
 
@@ -226,6 +245,8 @@ def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str |
 def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
     if not isinstance(value, (int, float)):
         return None
+    if facts.get("nan") == "taken" and str(value) == "nan":
+        return None  # the bound asks whether a value is outside, which nothing is that is no number
     minimum, above = facts.get("minimum"), facts.get("exclusiveMinimum")
     maximum, below = facts.get("maximum"), facts.get("exclusiveMaximum")
     if (

@@ -74,6 +74,12 @@ class Constructor:
         facts: dict[str, Any] | None = self._takes.get(name)
         return facts
 
+    @property
+    def as_a_whole(self) -> dict[str, Any]:
+        """What holds of all its parameters: ``never`` says why it always raises, ``needs`` of what it needs one."""
+        whole: dict[str, Any] = self._takes.get("*", {})
+        return whole
+
 
 @once
 def optimizer_constructor(config: Config) -> Constructor | None:
@@ -88,7 +94,8 @@ def optimizer_constructor(config: Config) -> Constructor | None:
         return _adam(config, kind, callables)
     if kind == "muon" and _builds_muon(knowledge):
         extra = _popped(config, "torch" if _is_torch_adam(config) else "adam")
-        parameters = dict.fromkeys(_READ_FOR_MUON)
+        read = [name for name in _READ_FOR_MUON if knowledge.find(("optimizer", "params", name)) is not None]
+        parameters: dict[str, Any] = dict.fromkeys(read)
         return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
     if kind == "adagrad" and callables:
         if offloads_optimizer(config):
@@ -116,13 +123,19 @@ def scheduler_constructor(config: Config) -> Constructor | None:
     return _torch(config, "schedulers", name)
 
 
-def builds_optimizer(config: Config) -> bool:
-    """Whether there will be an optimizer: without one DeepSpeed does not look at the scheduler either.
+def names_optimizer(config: Config) -> bool:
+    """Whether DeepSpeed builds the optimizer; else it gets that of the script, since nothing trains without one.
 
     The Trainer and Accelerate always bring one.
     """
     node = config.node("optimizer", "type")
-    return (node is not None and node.kind != "null") or "deepspeed" not in config.stacks
+    return node is not None and node.kind != "null"
+
+
+def with_passed_optimizer(config: Config) -> str:
+    """What a message on an error says of the optimizer, where the config has none and stays silent on who brings it."""
+    is_passed = config.stack == "deepspeed" and not names_optimizer(config)
+    return " with the optimizer that the script passes in" if is_passed else ""
 
 
 @once
@@ -142,7 +155,7 @@ def optimizer_types(knowledge: Knowledge) -> list[str]:
 
 
 def _builds_muon(knowledge: Knowledge) -> bool:
-    return knowledge.find(("optimizer", "params", "muon_lr")) is not None
+    return knowledge.find(("optimizer", "params", "momentum")) is not None  # read by name for Muon alone
 
 
 def _popped(config: Config, by: str) -> tuple[str, ...]:
@@ -177,4 +190,6 @@ def _torch(config: Config, family: str, name: str, extra: tuple[str, ...] = ()) 
     if parameters is None:
         return None
     module = "torch.optim" if family == "optimizers" else "torch.optim.lr_scheduler"
-    return Constructor(f"{module}.{name}", parameters, config.knowledge.parameters(f"{module}.*"), extra=extra)
+    knowledge = config.knowledge
+    takes = knowledge.parameters(f"{module}.*") | knowledge.parameters(f"{module}.{name}")
+    return Constructor(f"{module}.{name}", parameters, takes, extra=extra)

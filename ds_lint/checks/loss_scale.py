@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint import edits
 from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_constructor
+from ds_lint.constructors import optimizer_constructor, with_passed_optimizer
 from ds_lint.rule import rule
 from ds_lint.switches import bf16_section, is_on, number_of, zero_stage
 
@@ -64,13 +64,14 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
         return  # no pydantic makes it a whole number, and by a float torch multiplies
     is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
     largest = _TOO_LARGE if is_scaled else 1023
-    if power > largest and config.node("optimizer", "type") is not None:
+    if power > largest:
         is_printed = section is not None and not section.strict and power > _MOST_POWER_IN_PRINT
         yield Problem(
             (FP16, "initial_scale_power"),
             member.value.span,
             f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
-            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises",
+            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises"
+            + with_passed_optimizer(config),
             rejected("initialize" if is_printed else "train"),
             help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
             label=f"at most {largest}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
-from ds_lint.constructors import optimizer_constructor
+from ds_lint.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
 from ds_lint.rule import rule
 from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_on, is_truthy, number, zero_stage
 
@@ -52,12 +52,11 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
         path = section.get("nvme_path") if section else None
         if device is None or device.value.value != "nvme" or (path is not None and path.kind != "null"):
             continue
-        if name == "offload_optimizer" and optimizer_constructor(config) is None:
-            continue  # looked up only once there is an optimizer
         yield Problem(
             (ZERO, name, "device"),
             device.value.span,
-            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises",
+            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises"
+            + (with_passed_optimizer(config) if name == "offload_optimizer" else ""),
             rejected("initialize"),
             help='Add "nvme_path", a folder on the NVMe drive of every node.',
             label="where to?",
@@ -161,7 +160,7 @@ def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
     ``step`` of the optimizer with a ``step_id``.
     """
     member = config.member(ZERO, "zenflow")
-    if member is None or member.value.kind != "object" or optimizer_constructor(config) is None:
+    if member is None or member.value.kind != "object":
         return
     lack = _lack_of_zenflow(config)
     if lack is not None:
@@ -169,7 +168,7 @@ def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "zenflow"),
             member.key_span,
-            f"ZenFlow {what}",
+            f"ZenFlow {what}{with_passed_optimizer(config)}",
             outcome,
             help='Set `stage` to 2, `offload_optimizer` to {"device": "cpu"}, and the optimizer to AdamW with no '
             "parameters but `lr`, `betas`, `eps` and `weight_decay`; or delete `zenflow`.",
@@ -198,12 +197,15 @@ def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
 def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
     """What ZenFlow does not find in a config, with what comes of it; of stage 3 nothing is known without a GPU."""
     stage = zero_stage(config)
-    if stage in (None, 3) or (stage == 0 and _offload(config) is not None):  # offload-optimizer-at-stage-0
+    if stage in (None, 3):
         return None
     if stage == 0:
-        return "needs ZeRO and offload, and this is stage 0: the run stops in its first steps", RISK
+        return _zenflow_at_stage_0(config)
     if _offload(config) is None:
         return "needs `offload_optimizer` with a device: deepspeed.initialize raises", rejected("initialize")
+    if not names_optimizer(config) or config.section("optimizer", "params") is None:
+        what = "hands `optimizer.params` to torch's AdamW, and this config has none: deepspeed.initialize raises"
+        return what, rejected("initialize")
     if foreign := _foreign_to_zenflow(config):
         what = (
             f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: deepspeed.initialize raises"
@@ -214,6 +216,17 @@ def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
         what = f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises"
         return what, rejected("train")
     return None
+
+
+def _zenflow_at_stage_0(config: Config) -> tuple[str, Outcome]:
+    """The engine asks its optimizer whether to update, which only that of ZeRO answers, once the warm-up is over.
+
+    Source: ``is_zenflow_update_boundary`` and ``zenflow_step`` in ``deepspeed/runtime/zenflow/engine.py``.
+    """
+    rounds = config.node(ZERO, "zenflow", "full_warm_up_rounds")
+    if rounds is None or (number(rounds.value) or 0) <= 1:
+        return "needs ZeRO and offload, and this is stage 0: the first step raises", rejected("train")
+    return f"needs ZeRO and offload, and this is stage 0: step {rounds.value} raises", RISK
 
 
 def _foreign_to_zenflow(config: Config) -> str | None:

@@ -9,10 +9,11 @@ from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
 from ds_lint.constructors import (
     Constructor,
-    builds_optimizer,
+    names_optimizer,
     optimizer_constructor,
     optimizer_types,
     scheduler_constructor,
+    with_passed_optimizer,
 )
 from ds_lint.finding import Related
 from ds_lint.rule import rule
@@ -71,8 +72,6 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     member = config.member("scheduler", "type")
     if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
         return
-    if not builds_optimizer(config):
-        return
     name = str(member.value.value)
     known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
     last_release = config.knowledge.last_release_of_type("scheduler.params", name)
@@ -80,7 +79,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        _why_there_is_none("scheduler", name, last_release, arrival),
+        _why_there_is_none("scheduler", name, last_release, arrival) + with_passed_optimizer(config),
         rejected("initialize"),
         help=_other_type(name, known, "WarmupLR"),
         label=_age(last_release, arrival),
@@ -99,9 +98,10 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
 
             meant = suggest.choice(member.key, constructor.names())
             if constructor.is_open:
-                outcome, consequence = IGNORED, "and DeepSpeed passes it over without a word"
+                outcome, consequence = IGNORED, "and DeepSpeed silently ignores it"
             else:
-                outcome, consequence = rejected("initialize"), "and deepspeed.initialize raises"
+                outcome = rejected("initialize")
+                consequence = f"and deepspeed.initialize raises{with_passed_optimizer(config)}"
             yield Problem(
                 (section, "params", member.key),
                 member.key_span,
@@ -122,6 +122,8 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
             path = (section, "params", member.key)
             if facts is None or member.value.kind == "template" or _scheduler_overwrites(config, path, facts):
                 continue
+            if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
+                continue
             outcomes: dict[str, Outcome] = {}
             for reading in config.readings(member.value):
                 wanted = refusal(facts, False, member.value, reading.kind, reading.value)
@@ -137,7 +139,8 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     path,
                     member.value.span,
                     f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
-                    + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises"),
+                    + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises")
+                    + with_passed_optimizer(config),
                     outcomes,
                     help=_instead_of_value(member, words),
                     label=f"not {words}" if len(words) < 40 else "refused",
@@ -157,10 +160,14 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
         if section == "scheduler" and params is None:
             missing = ["params"]
             message = "DeepSpeed reads `scheduler.params` without asking whether it is there, and raises"
+            message += with_passed_optimizer(config)
         else:
             given = {member.key for member in params.members} if params else set()
-            missing = [name for name in constructor.required() if name not in given]
+            missing = [name for name in constructor.required() if name not in given] or _lacking(
+                config, section, constructor
+            )
             message = f"{constructor.name} needs `{'`, `'.join(missing)}`: deepspeed.initialize raises"
+            message += with_passed_optimizer(config)
         if missing:
             yield Problem(
                 (section, "type"),
@@ -177,7 +184,7 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
 def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     """``max_grad_norm`` among the optimizer's parameters, which DeepSpeed refuses by name."""
     member = config.member("optimizer", "params", "max_grad_norm")
-    if member is None or not builds_optimizer(config):
+    if member is None or not names_optimizer(config):
         return
     path = ("optimizer", "params", "max_grad_norm")
     broken = member.value.kind not in ("integer", "float", "boolean")
@@ -191,6 +198,37 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
         label="belongs to `gradient_clipping`",
         fix=edits.moving(config, path, ("gradient_clipping",), "safe") or edits.deletion(config, path, "unsafe"),
     )
+
+
+def _lacking(config: Config, section: str, constructor: Constructor) -> list[str]:
+    """The first of the alternatives that a constructor needs, where the config has none of them."""
+    alternatives: list[list[str]] = constructor.as_a_whole.get("needs", [])
+    for names in alternatives:
+        nodes = [config.node(section, "params", name) for name in names]
+        if all(node is not None and node.kind != "null" for node in nodes):
+            return []
+    return alternatives[0] if alternatives else []
+
+
+@rule("DS529", "unusable-type", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
+def unusable_type(config: Config) -> Iterator[Problem]:
+    """Optimizers and schedulers of torch that DeepSpeed finds by name and cannot drive, whatever their parameters."""
+    for section, constructor in _constructors(config):
+        member = config.member(section, "type")
+        never = constructor.as_a_whole.get("never")
+        if member is None or never is None:
+            continue
+        stage = _stage(config, section, constructor.as_a_whole)
+        yield Problem(
+            (section, "type"),
+            member.value.span,
+            f"{constructor.name} does not work with DeepSpeed: {never}, so "
+            f"{'deepspeed.initialize' if stage == 'initialize' else 'the first step'} raises"
+            + with_passed_optimizer(config),
+            rejected(stage),
+            help="Write AdamW." if section == "optimizer" else "Write WarmupLR, or build the schedule in the script.",
+            label="never works",
+        )
 
 
 _ONEBIT = ("onebitadam", "zerooneadam", "onebitlamb")  # gone with 0.19.7; _configure_basic_optimizer asserts
@@ -332,6 +370,28 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS530", "lamb-in-bf16-without-zero", severity="error", effects=("rejected",), keys=("optimizer",))
+def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
+    """Lamb without ZeRO, whose kernel gets the gradients of a bf16 model as they are, and knows no bf16.
+
+    Source: ``lamb_cuda_kernel`` in ``csrc/lamb/fused_lamb_cuda_kernel.cu``; ZeRO, and up to 0.17.5 stage 0 too, hand it
+    gradients in fp32.
+    """
+    member, constructor = config.member("optimizer", "type"), optimizer_constructor(config)
+    if member is None or constructor is None or constructor.name != "FusedLamb" or zero_stage(config) != 0:
+        return
+    if model_dtype(config) == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"):
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            "without ZeRO, Lamb gets the gradients of a bf16 model in bf16, and its kernel knows fp16 and fp32 only: "
+            "the first step raises",
+            rejected("train"),
+            help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW.",
+            label="not in bf16",
+        )
+
+
 def _why_there_is_none(what: str, name: str, last_release: str | None, arrival: str | None) -> str:
     if last_release:
         return f"DeepSpeed removed the {what} {name} after {last_release}: deepspeed.initialize raises"
@@ -365,6 +425,20 @@ def _meets_schedule(config: Config, path: KeyPath, kind: str) -> bool:
     return kind != "string" or schedule is None or schedule.value != "constant"
 
 
+_OF_MOMENTUM = ("cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
+
+
+def _cycles_momentum(config: Config) -> bool:
+    """Whether ``OneCycle`` looks at the momentum, which it does of optimizers with ``betas`` among their defaults.
+
+    Source: ``_initialize_momentum`` in ``deepspeed/runtime/lr_schedules.py``.
+    """
+    switch, optimizer = config.node("scheduler", "params", "cycle_momentum"), optimizer_constructor(config)
+    if switch is not None and not is_truthy(switch):
+        return False
+    return optimizer is not None and optimizer.knows("betas") and optimizer.name != "MuonWithAuxAdam"
+
+
 _SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")
 
 
@@ -386,7 +460,7 @@ def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:
     if optimizer is not None:
         yield "optimizer", optimizer
     scheduler = scheduler_constructor(config)
-    if scheduler is not None and builds_optimizer(config):
+    if scheduler is not None:
         yield "scheduler", scheduler
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.config import Config
     from ds_lint.tree import KeyPath
 
+
 @rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))
 def fp16_and_bf16(config: Config) -> Iterator[Problem]:
     """Both 16-bit modes switched on."""

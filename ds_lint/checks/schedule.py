@@ -7,7 +7,7 @@ from ds_lint.checks.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Probl
 from ds_lint.checks.values import nearest, shown
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
-from ds_lint.constructors import builds_optimizer, optimizer_constructor, scheduler_constructor
+from ds_lint.constructors import optimizer_constructor, scheduler_constructor, with_passed_optimizer
 from ds_lint.finding import Related
 from ds_lint.rule import rule
 from ds_lint.switches import model_dtype, number, zero_stage
@@ -31,7 +31,7 @@ def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
     """A scheduler of torch, which refuses the optimizers that DeepSpeed wraps for ZeRO, fp16 and bf16."""
     constructor = scheduler_constructor(config)
     member = config.member("scheduler", "type")
-    if constructor is None or member is None or not constructor.is_torch or not builds_optimizer(config):
+    if constructor is None or member is None or not constructor.is_torch:
         return
     wrapped = zero_stage(config) or model_dtype(config) != "fp32"
     if wrapped:
@@ -39,7 +39,8 @@ def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
             ("scheduler", "type"),
             member.value.span,
             f"{constructor.name} is torch's, which refuses the optimizer that DeepSpeed wraps for "
-            f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises",
+            f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises"
+            + with_passed_optimizer(config),
             rejected("initialize"),
             help="Use WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle or LRRangeTest, "
             "or build the scheduler in the script.",

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, beside, rejected
-from ds_lint.constructors import offloads_optimizer, optimizer_constructor
+from ds_lint.constructors import (
+    names_optimizer,
+    offloads_optimizer,
+    optimizer_constructor,
+    with_passed_optimizer,
+)
 from ds_lint.rule import rule
-from ds_lint.switches import is_looked_at, is_on, is_truthy, number, number_of, zero_stage
+from ds_lint.switches import (
+    is_looked_at,
+    is_on,
+    is_truthy,
+    model_dtype,
+    named_accumulation_dtype,
+    number,
+    number_of,
+    zero_stage,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,18 +52,12 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS302", "zero-without-optimizer", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS302", "zero-without-optimizer", severity="info", effects=("risk",), keys=(ZERO,))
 def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     """ZeRO in a config without an optimizer: it needs one from the script."""
     stage = zero_stage(config)
-    optimizer = config.node("optimizer", "type")
     member = config.member(ZERO)
-    if (
-        config.stack != "deepspeed"
-        or not stage
-        or member is None
-        or (optimizer is not None and optimizer.kind != "null")
-    ):
+    if config.stack != "deepspeed" or not stage or member is None or names_optimizer(config):
         return
     yield Problem(
         (ZERO,),
@@ -93,21 +101,14 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
     reason, when = None, "initialize"
     if stage not in (1, 2):
         reason, when = f"is for stages 1 and 2, and this is stage {stage}", "parse"
-    elif config.node("optimizer", "type") is not None:
-        clipping = config.node("gradient_clipping")
-        if clipping is None or (number(clipping.value) or 0) > 0:
-            value = "1.0, its default" if clipping is None else clipping.value
-            reason = f"needs `gradient_clipping` 0, and it is {value}"
-        elif config.section(ZERO, "zenflow") is not None:
-            reason = "does not go with ZenFlow"
-        elif offloads_optimizer(config):
-            reason = "does not go with optimizer offload"
+    else:
+        reason = _what_needs_the_norm(config, stage)
     if reason:
+        raises = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
         yield Problem(
             (ZERO, "compute_grad_norm"),
             member.value.span,
-            f"`compute_grad_norm: false` {reason}: "
-            + ("DeepSpeed refuses the config" if when == "parse" else "deepspeed.initialize raises"),
+            f"`compute_grad_norm: false` {reason}: {'DeepSpeed refuses the config' if when == 'parse' else raises}",
             rejected(when),
             help="Delete `compute_grad_norm`, or change the other setting.",
             label="off",
@@ -135,8 +136,7 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
 def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     """Scaling of gradients before the reduction, which ZeRO's reduce-scatter does not do."""
     stage = zero_stage(config)
-    optimizer = config.node("optimizer", "type")
-    if stage not in (2, 3) or optimizer is None or not _reduces_with_scatter(config):
+    if stage not in (2, 3) or not _reduces_with_scatter(config):
         return
     if stage == 2 and str(config.value("gradient_allreduce_op") or "mean").lower() != "mean":
         return  # stage 2 asserts only where it averages
@@ -150,7 +150,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
                 (name,),
                 member.value.span,
                 f"ZeRO stage {stage} with reduce-scatter does not scale gradients before the reduction: "
-                f"deepspeed.initialize refuses `{name}`",
+                f"deepspeed.initialize refuses `{name}`{with_passed_optimizer(config)}",
                 rejected("initialize"),
                 help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
                 label="not under reduce-scatter",
@@ -189,6 +189,7 @@ def sum_reduction(config: Config) -> Iterator[Problem]:
 def low_precision_states(config: Config) -> Iterator[Problem]:
     """Master weights, gradients or optimizer states in 16 bit without the ZeRO and the offload that they need."""
     stage = zero_stage(config)
+    raises = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
     for section, name in (
         ("fp16", "fp16_master_weights_and_grads"),
         ("bf16", "bf16_master_weights_and_grads"),
@@ -210,8 +211,7 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (section, name),
                 member.value.span,
-                f"`{name}` {reason}: "
-                + ("DeepSpeed refuses the config" if when == "parse" else "deepspeed.initialize raises"),
+                f"`{name}` {reason}: " + ("DeepSpeed refuses the config" if when == "parse" else raises),
                 rejected(when),
                 help=f"Delete `{name}`, or set what it needs.",
                 label="on",
@@ -252,7 +252,17 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
         return
-    if _reduces_with_scatter(config):
+    if config.knowledge.does("muon-has-no-stage-3") and optimizer_constructor(config) is not None:
+        yield Problem(
+            ("optimizer", "type"),
+            member.value.span,
+            f"Muon of DeepSpeed {config.knowledge.deepspeed} has no stage 3: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=f"Use stage 2, or upgrade to DeepSpeed {config.knowledge.ended('muon-has-no-stage-3')}.",
+            label="not at stage 3",
+            related=beside(config, ZERO, "stage"),
+        )
+    elif _reduces_with_scatter(config) and optimizer_constructor(config) is not None:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
@@ -330,5 +340,24 @@ def _needs_cpu_adam(config: Config, section: str) -> bool:
     """16-bit master weights live on the CPU, in DeepSpeed's Adam, unless bf16 optimizer states stay on the GPU too."""
     if section == "bf16" and is_on(config, "bf16", "bf16_optimizer_states") and not offloads_optimizer(config):
         return False
+    if not names_optimizer(config):
+        return not offloads_optimizer(config)  # with offload, it may be DeepSpeedCPUAdam that is passed in
     constructor = optimizer_constructor(config)
     return constructor is not None and constructor.name != "DeepSpeedCPUAdam"
+
+
+def _what_needs_the_norm(config: Config, stage: int) -> str | None:
+    """What asks for the norm at stages 1 and 2.
+
+    Sources: ``DeepSpeedZeroOptimizer.__init__`` in ``deepspeed/runtime/zero/stage_1_and_2.py``, and
+    ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
+    """
+    adds_in_fp32 = model_dtype(config) == "bf16" and named_accumulation_dtype(config) == "fp32"
+    if stage == 1 and adds_in_fp32 and not offloads_optimizer(config):
+        return "does not go with a bf16 model at stage 1 whose gradients are added up in fp32"
+    clipping = config.node("gradient_clipping")
+    if clipping is None or (number(clipping.value) or 0) > 0:
+        return f"needs `gradient_clipping` 0, and it is {'1.0, its default' if clipping is None else clipping.value}"
+    if config.section(ZERO, "zenflow") is not None:
+        return "does not go with ZenFlow"
+    return "does not go with optimizer offload" if offloads_optimizer(config) else None

@@ -108,6 +108,9 @@ _SHAPES_OF_WORDS: dict[str, Alternatives] = {
     "numbers": [reference("numbers")],
     "pair": [reference("pair")],
     "unit-pair": [reference("unitPair")],
+    "eta-pair": [reference("pair")],
+    "null-pair": [{"type": "array", "minItems": 2, "maxItems": 2}],
+    "triple": [{"type": "array", "items": _NUMBERS, "minItems": 3, "maxItems": 3}],
     "array-of-str": [{"type": "array", "items": {"type": "string"}}],
 }
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

@@ -53,7 +53,8 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 # What the libraries say when this machine is at fault, and not the config.
 MACHINE = {
-    "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available",
+    "cuda": r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|accelerator device when none is available"
+    r"|must be on supported devices",  # capturable of torch.optim
     "package": r"[Pp]lease install|make sure it is installed|No module named 'cupy'",
     "cpu": r"mixed dtype \(CPU\)|Invalid device string: '0'",  # the latter: older AutoTP, on device 0
     "memory": r"can't allocate memory|Cannot allocate memory",

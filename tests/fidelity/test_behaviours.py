@@ -50,6 +50,14 @@ SHOWN_BY = {
     ),
     "static-loss-scale-trips-fused-fp16": ({"fp16": {**FP16, "loss_scale": 8}, "optimizer": ADAMW}, "train", None),
     "loss-is-scaled-at-stage-0": ({"fp16": {**FP16, "initial_scale_power": 64}, "optimizer": ADAMW}, "train", None),
+    "muon-has-no-stage-3": (
+        {
+            "optimizer": {"type": "Muon", "params": {"lr": 1e-3}},
+            "zero_optimization": {"stage": 3, "reduce_scatter": False},
+        },
+        "initialize",
+        None,
+    ),
     "optimizer-parameters-are-sorted-out": (
         {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "fp32_optimizer_states": True}}},
         None,

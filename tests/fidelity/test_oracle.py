@@ -207,6 +207,17 @@ def test_facts(oracle: Oracle) -> None:
     assert expected.items() <= verdict.facts.items()
 
 
+@measured_with_the_newest
+def test_the_script_may_hand_over_an_optimizer(oracle: Oracle) -> None:
+    alone = {"train_batch_size": 1, "zero_optimization": zero(2)}
+    assert "requires an optimizer" in str(oracle.verdict(alone).error)
+    assert oracle.verdict(alone, passed_optimizer="AdamW").facts["optimizer"] == "AdamW"
+    assert "untested ZeRO Optimizer" in str(oracle.verdict(alone, passed_optimizer="SGD").error)
+    offloaded = {**alone, "zero_optimization": zero(2, offload_optimizer={"device": "cpu"})}
+    assert "ZeRO-Offload with a client" in str(oracle.verdict(offloaded, passed_optimizer="AdamW").error)
+    assert oracle.verdict(offloaded, passed_optimizer="DeepSpeedCPUAdam").facts["steps"] == 2
+
+
 def test_gradient_accumulation_is_run_to_its_boundary(oracle: Oracle) -> None:
     assert oracle.verdict({**config(), "train_batch_size": 24, "gradient_accumulation_steps": 8}).facts["steps"] == 2
 

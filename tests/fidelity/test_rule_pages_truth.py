@@ -8,7 +8,7 @@ else with it than the page says, and then so must ds-lint. Where the library dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import is_judged
+from agreement import is_judged, lacks_optimizer
 from installed import INSTALLED, knowledge
-from oracle import Oracle
+from oracle import Job, Oracle
 
 from ds_lint import engine, pages  # noqa: F401 - the engine registers the rules
 from ds_lint.engine import every_rule
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fidelity
 
+PASSED = "DeepSpeedCPUAdam"  # which goes with offload too
+
 
 @dataclass(slots=True)
 class Case:
@@ -44,7 +46,7 @@ class Case:
 
     @property
     def is_up_to_the_script(self) -> bool:
-        """Whether the run ended for want of what the user's script brings: an optimizer, another model."""
+        """Whether the run ended for want of what the user's script brings: another model."""
         return self.verdict.rejected_at is not None and not is_judged(self.verdict)
 
     @property
@@ -87,17 +89,17 @@ WITH_IGNORED = [
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
-    """All examples, run at once: a process each, two at a time."""
+    """All examples, run at once: a process each, two at a time. The script passes an optimizer where one is missing."""
     found: dict[str, Case] = {}
+    jobs = [Job(one.data, world_size=one.facts.world_size or 1, as_file=True) for one in EXAMPLES.values()]
     with Oracle() as oracle:
-        for world_size in sorted({example.facts.world_size or 1 for example in EXAMPLES.values()}):
-            here = {
-                name: example for name, example in EXAMPLES.items() if (example.facts.world_size or 1) == world_size
-            }
-            data = [example.data for example in here.values()]
-            verdicts = oracle.verdicts(data, level="train", as_file=True, world_size=world_size)
-            for (name, example), verdict in zip(here.items(), verdicts, strict=True):
-                found[name] = Case(example, with_deepspeed(judge(example).findings), verdict)
+        verdicts = oracle.run(jobs)
+        alone = [place for place, verdict in enumerate(verdicts) if lacks_optimizer(verdict)]
+        passed = [replace(jobs[place], passed_optimizer=PASSED) for place in alone]
+        for place, verdict in zip(alone, oracle.run(passed), strict=True):
+            verdicts[place] = verdict
+    for (name, example), verdict in zip(EXAMPLES.items(), verdicts, strict=True):
+        found[name] = Case(example, with_deepspeed(judge(example).findings), verdict)
     return found
 
 
