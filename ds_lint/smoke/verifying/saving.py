@@ -153,6 +153,9 @@ def recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
     """Whether zero_to_fp32 gives the weights that the ranks held."""
     if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
         return
+    if runs.engine.stage == 0:
+        yield skipped("recovery", asked.stage.key, "without ZeRO there are no partitions to recover weights from")
+        return
     trained, recovered = runs.train[0].trained, runs.exported.recovered
     wrong = [name for name, digest in trained.items() if digest not in (recovered or {}).get(name, ())]
     offload = asked.optimizer_offload
