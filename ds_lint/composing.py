@@ -107,7 +107,8 @@ def _offload(wish: Wish) -> Section:
 def _communication(wish: Wish) -> Section:
     """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is.
 
-    They recommend ``round_robin_gradients`` with offloading, which costs the recovery of the weights: DS709.
+    They recommend ``round_robin_gradients`` with offloading, which speeds up a copy; what reads weights by their
+    parameters, and universal checkpoints, then go wrong: DS710.
     """
     if wish.stage != 2:
         return {}

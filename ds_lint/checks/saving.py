@@ -6,7 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import RISK, Problem, beside, rejected, said_at
 from ds_lint.config import AUTO
 from ds_lint.rule import rule
-from ds_lint.switches import adapter_argument, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.switches import adapter_argument, certain_dtype, is_on, is_truthy, set_argument, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -287,25 +287,56 @@ def _resumed(config: Config) -> Argument | None:
     return resumed if resumed is not None and str(resumed.value).lower() != "false" else None
 
 
-@rule("DS709", "recovery-shuffled-by-round-robin", severity="info", effects=("risk",), keys=("zero_optimization",))
-def recovery_shuffled_by_round_robin(config: Config) -> Iterator[Problem]:
-    """Gradients dealt out in another order, in which ``zero_to_fp32`` does not read the partitions.
+@rule("DS710", "parameters-mixed-up-by-round-robin", severity="info", effects=("risk",), keys=(ZERO,))
+def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
+    """Partitions in the order of ``round_robin_gradients``, in which DeepSpeed itself looks for other parameters.
 
-    Source: ``_round_robin_reorder`` in ``deepspeed/runtime/zero/stage_1_and_2.py``; ``deepspeed/utils/zero_to_fp32.py``
-    takes the order of ``param_shapes``, which is that of the model.
+    ``_link_all_hp_params`` in ``deepspeed/runtime/zero/stage_1_and_2.py`` follows ``bit16_groups``, the partitions
+    ``round_robin_bit16_groups``. With ``parameter_alignment`` it depends on the shapes of the model.
     """
     path, stage = (ZERO, "round_robin_gradients"), zero_stage(config)
     member = config.member(*path)
     if member is None or not is_on(config, *path) or stage not in (1, 2) or config.world_size == 1:
         return
+    if not config.knowledge.does("partitions-are-linked-in-model-order") or is_on(config, ZERO, "parameter_alignment"):
+        return
+    if stage == 1 and _may_accumulate_apart(config):
+        return
+    loads = is_on(config, "checkpoint", "load_universal")
+    knows_universal = config.knowledge.find(("checkpoint", "load_universal")) is not None
     yield Problem(
         path,
         member.value.span,
-        f"with `round_robin_gradients` at stage {stage}, zero_to_fp32 recovers a checkpoint with the values of other "
-        "parameters, and says nothing",
+        f"with `round_robin_gradients` at stage {stage}, "
+        + (
+            "loading a universal checkpoint gives parameters and optimizer states the values of other parameters"
+            if loads
+            else "functions such as `safe_get_full_fp32_param`"
+            + (" and universal checkpoints" * knows_universal)
+            + " give a parameter the values of other parameters"
+        )
+        + "; no error is raised" * loads,
         RISK,
-        help="Delete the key, or save the model itself and leave zero_to_fp32 alone; resuming works either way.",
-        label="shuffles what zero_to_fp32 recovers",
+        help="Delete the key where a script calls these functions"
+        + (", or where a checkpoint is converted or loaded as a universal one" * knows_universal)
+        + "; training, resuming, saving and zero_to_fp32 are right either way.",
+        label="parameters are looked for in the order of the model",
+        severity="warning" if loads else None,
         related=beside(config, ZERO, "stage"),
         fix=edits.deletion(config, path, "unsafe"),
     )
+
+
+def _may_accumulate_apart(config: Config) -> bool:
+    """Whether stage 1 in bf16 may add gradients up in fp32, with another optimizer, which keeps the order of the model.
+
+    Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
+    """
+    wanted = config.node("data_types", "grad_accum_dtype")
+    if wanted is None:
+        return False
+    from ds_lint.checks.precision import DTYPE_NAMES  # here, because few configs need it
+    from ds_lint.constructors import offloads_optimizer
+
+    in_fp32 = wanted.kind == "string" and DTYPE_NAMES.get(str(wanted.value)) == "fp32"
+    return in_fp32 and certain_dtype(config) != "fp16" and not offloads_optimizer(config)

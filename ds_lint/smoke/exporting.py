@@ -61,7 +61,9 @@ def _stored(folder: str) -> Any:
 
 
 def _recover(folder: str, exported: Exported) -> None:
+    import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
     found = get_fp32_state_dict_from_zero_checkpoint(folder)
-    exported.recovered = {name: digest(tensor.detach().float()) for name, tensor in found.items()}
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    exported.recovered = {name: [digest(tensor.to(dtype)) for dtype in dtypes] for name, tensor in found.items()}

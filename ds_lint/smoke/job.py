@@ -130,7 +130,7 @@ class Evidence:
     swapped_bytes: int = 0
     fingerprint: dict[str, str] = field(default_factory=dict)  # of every tensor that the rank holds, at the checkpoint
     live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
-    masters: dict[str, str] = field(default_factory=dict)  # of the whole fp32 weights, rank 0
+    trained: dict[str, str] = field(default_factory=dict)  # of those that the checkpoint has to bring back, rank 0
     unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read
     stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
     exported: Exported | None = None
@@ -150,5 +150,5 @@ class Exported:
     load_error: str | None = None
     empty: list[str] = field(default_factory=list)  # tensors of the weights file without elements
     missing: list[str] = field(default_factory=list)  # weights that from_pretrained made up
-    recovered: dict[str, str] | None = None  # by zero_to_fp32
+    recovered: dict[str, list[str]] | None = None  # by zero_to_fp32: as they are, and rounded to 16 bits
     recovery_error: str | None = None

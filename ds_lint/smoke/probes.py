@@ -231,22 +231,6 @@ def fingerprint(engine: Any) -> dict[str, str]:
     return digests
 
 
-def whole_weights(engine: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """Digests of the gathered weights and of the fp32 ones by name; every rank takes part."""
-    import deepspeed
-    from deepspeed.utils import safe_get_full_fp32_param
-
-    live, full = {}, {}
-    is_wrapped = hasattr(engine.optimizer, "bit16_groups") or hasattr(engine.optimizer, "fp16_groups")
-    for name, parameter in engine.module.named_parameters():
-        with deepspeed.zero.GatheredParameters([parameter]):
-            live[name] = digest(parameter.data)
-        master = safe_get_full_fp32_param(parameter) if is_wrapped else None
-        if master is not None:
-            full[name] = digest(master.float())  # bf16, with bf16_master_weights_and_grads
-    return live, full
-
-
 def digest(tensor: torch.Tensor) -> str:
     """A digest of a tensor's dtype, shape and bytes."""
     value = tensor.detach().contiguous().cpu()

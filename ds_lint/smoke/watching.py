@@ -13,7 +13,7 @@ import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
 from ds_lint.facts.smoke import CUDA, Step
-from ds_lint.smoke import probes
+from ds_lint.smoke import probes, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,9 +115,10 @@ class Watch:
             evidence.peak_bytes = torch.cuda.max_memory_allocated()
         evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)
-        live, masters = probes.whole_weights(engine)
+        live = whole.live(engine)
+        trained = whole.trained(engine, live)
         if evidence.rank == 0:
-            evidence.live, evidence.masters = live, masters
+            evidence.live, evidence.trained = _digests(live), _digests(trained)
 
     def measure(self, engine: Any) -> None:
         """What the engine says of itself, and what this rank holds."""
@@ -135,3 +136,7 @@ class Watch:
         self.evidence.held[kind] = holding.held
         self.evidence.dtypes[kind] = sorted(holding.dtypes)
         self.evidence.devices[kind] = sorted(holding.devices)
+
+
+def _digests(weights: dict[str, torch.Tensor]) -> dict[str, str]:
+    return {name: probes.digest(weight) for name, weight in weights.items()}

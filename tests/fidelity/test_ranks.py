@@ -111,23 +111,6 @@ def test_states_take_what_is_said_and_little_more(stage):
     assert said <= answer["bytes"] < 2 * said
 
 
-# ------------------------------------------------------------------------------------------------------------- DS709
-
-
-@pytest.mark.parametrize(
-    ("stage", "round_robin", "ranks"), [(1, True, 2), (2, True, 2), (3, True, 2), (2, False, 2), (2, True, 1)]
-)
-def test_round_robin_shuffles_what_is_recovered(stage, round_robin, ranks, tmp_path):
-    answer = first_answer(run("recovery", str(stage), str(round_robin).lower(), str(tmp_path), ranks=ranks))
-    config = {
-        "train_micro_batch_size_per_gpu": 1,
-        "zero_optimization": {"stage": stage, "round_robin_gradients": round_robin},
-    }
-    report = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks))
-    said = [finding.code for finding in report.findings if finding.code == "DS709"]
-    assert bool(said) == (answer["recovered"] < answer["parameters"])
-
-
 def as_config(config, facts):
     from ds_lint.config import Config
     from ds_lint.source import json as json_source

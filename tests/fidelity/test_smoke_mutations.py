@@ -8,6 +8,8 @@ import pytest
 from command_line import ROOT
 from installed import measured_with_the_newest
 
+from ds_lint.smoke.proving import Wish
+
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 MUTATING = os.path.join(ROOT, "tests", "fidelity", "programs", "mutating")
@@ -20,6 +22,7 @@ BASE = {
 BF16 = {**BASE, "bf16": {"enabled": True}}
 STAGE_1 = {**BF16, "zero_optimization": {"stage": 1}}
 STAGE_2 = {**BF16, "zero_optimization": {"stage": 2}}
+ROUND_ROBIN = {**BF16, "zero_optimization": {"stage": 2, "round_robin_gradients": True}}
 STAGE_3 = {**BF16, "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}}
 FP16 = {**BASE, "fp16": {"enabled": True}, "zero_optimization": {"stage": 2}}
 OFFLOADED = {**BF16, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
@@ -86,6 +89,38 @@ def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks)
     name_file.write_text(name)
     verdict = prove(config, pool=pool)
     assert (verdict.status, broken(verdict)) == ("fail", checks)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "config", "checks"),
+    [
+        ("changed low bits", ROUND_ROBIN, {"resume", "recovery"}),
+        ("changed low bits", STAGE_3, {"resume", "recovery"}),
+        ("shuffled partitions", STAGE_1, {"resume", "recovery"}),
+        ("shuffled partitions", ROUND_ROBIN, {"resume", "recovery"}),
+        ("shuffled names", STAGE_2, {"recovery"}),
+        ("shuffled names", ROUND_ROBIN, {"recovery"}),
+        ("shuffled names", STAGE_3, {"recovery"}),
+    ],
+)
+def test_a_checkpoint_with_other_weights_fails_on_any_number_of_ranks(prove, mutating, name, config, checks, ranks):
+    pool, name_file = mutating
+    name_file.write_text(name)
+    verdict = prove(config, pool=pool, wish=Wish(ranks=ranks))
+    assert (verdict.status, broken(verdict)) == ("fail", checks)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("stage", [1, 2])
+def test_gradients_in_turn_are_no_reason_to_fail(prove, stage, precision, ranks):
+    """What a function of DeepSpeed says of these weights is wrong, and the checkpoint is right."""
+    zero = {"zero_optimization": {"stage": stage, "round_robin_gradients": True}}
+    verdict = prove(
+        {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}), wish=Wish(ranks=ranks)
+    )
+    assert broken(verdict) == set()
 
 
 @pytest.mark.parametrize("config", [STAGE_1, STAGE_2, STAGE_3, FP16, OFFLOADED, SCHEDULED], ids=str)

@@ -9,7 +9,6 @@ from ds_lint.facts.smoke import Check
 from ds_lint.smoke.asked import GATHER, ZERO, Asked, Promise, ranks_of_a_tensor
 from ds_lint.smoke.verifying.checking import Runs, checked, skipped
 from ds_lint.smoke.verifying.steps import listed
-from ds_lint.switches import is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,15 +20,10 @@ _RECIPE = (
     f"{_GATHER[:-1]}, or recover the weights from the "
     "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
 )
-_IN_ORDER = (
-    "zero_to_fp32 takes the partitions in the order of the model, and `round_robin_gradients` deals them out in "
-    "another; set that to false."
-)
 _WITHOUT_NVME = (
     "The checkpoint lacks what is on NVMe: save the weights with "
     "`zero_optimization.stage3_gather_16bit_weights_on_model_save`."
 )
-_ROUND_ROBIN = ("zero_optimization", "round_robin_gradients")
 
 
 def resume(asked: Asked, runs: Runs) -> Iterator[Check]:
@@ -156,26 +150,24 @@ def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: in
 
 
 def recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
-    """Whether zero_to_fp32 gives the weights of the optimizer."""
+    """Whether zero_to_fp32 gives the weights that the ranks held."""
     if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
         return
-    if not runs.train[0].masters:
-        yield skipped("recovery", asked.stage.key, "the engine showed no fp32 weights to compare with")
+    if runs.engine.stage == 0:
+        yield skipped("recovery", asked.stage.key, "without ZeRO there are no partitions to recover weights from")
         return
-    masters, recovered = runs.train[0].masters, runs.exported.recovered
-    wrong = [name for name, digest in masters.items() if (recovered or {}).get(name) != digest]
-    is_shuffled = is_on(asked.final, *_ROUND_ROBIN)
+    trained, recovered = runs.train[0].trained, runs.exported.recovered
+    wrong = [name for name, digest in trained.items() if digest not in (recovered or {}).get(name, ())]
     offload = asked.optimizer_offload
     is_swapped = offload is not None and offload.value == "nvme" and recovered is None
-    culprit = asked.key(*_ROUND_ROBIN) if is_shuffled and wrong else offload.key if offload and is_swapped else None
     yield checked(
         "recovery",
-        Promise("zero_to_fp32 gives the fp32 weights", culprit or asked.stage.key),
-        f"{len(masters) - len(wrong)} of {len(masters)} tensors",
+        Promise("zero_to_fp32 gives the weights", offload.key if offload and is_swapped else asked.stage.key),
+        f"{len(trained) - len(wrong)} of {len(trained)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
-        kept=f"zero_to_fp32 recovers all {len(masters)} tensors from the checkpoint, bitwise",
-        broken=f"zero_to_fp32 recovers {len(masters) - len(wrong)} of {len(masters)} tensors from the checkpoint"
+        kept=f"zero_to_fp32 recovers all {len(trained)} tensors from the checkpoint, bitwise",
+        broken=f"zero_to_fp32 recovers {len(trained) - len(wrong)} of {len(trained)} tensors from the checkpoint"
         + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
-        help=_IN_ORDER if is_shuffled else _WITHOUT_NVME if is_swapped else "",
+        help=_WITHOUT_NVME if is_swapped else "",
     )

@@ -143,7 +143,8 @@ def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
 def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
     """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
 
-    A parameter that the border between two ranks goes through is kept whole by both of them in stage 2.
+    A parameter that the border between two ranks goes through is kept whole by both of them in stage 2; the first rank
+    and the last have one border in each group of parameters, those between them two.
     """
     assert asked.stage is not None  # noqa: S101 - asked before
     stage = asked.stage.value
@@ -154,7 +155,7 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) 
         return
     most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
     if stage == 2 and in_window:
-        most += max(parameter.elements for parameter in runs.train[0].parameters)
+        most += _at_borders(runs.train[0].parameters, borders=min(2, runs.world_size - 1))
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
     when = "between two micro steps " if in_window else ""
     promised = f"{'at most ' if stage == 2 and in_window else ''}{most:,}"
@@ -170,6 +171,14 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) 
         f"{promised}",
         adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
     )
+
+
+def _at_borders(parameters: list[Parameter], borders: int) -> int:
+    """Elements of the largest parameters that so many borders can go through, in each group."""
+    by_group: dict[int, list[int]] = {}
+    for parameter in parameters:
+        by_group.setdefault(parameter.group, []).append(parameter.elements)
+    return sum(sum(sorted(sizes)[-borders:]) for sizes in by_group.values())
 
 
 def _range(numbers: list[int]) -> str:

@@ -249,6 +249,35 @@ def _change_masters(folder):
     torch.save(saved, path)
 
 
+def _change_low_bits(folder):
+    """A change that rounding to 16 bits hides."""
+    path = _states_file(folder)
+    saved = torch.load(path, weights_only=False)
+    states = saved["optimizer_state_dict"]
+    groups = states.get("single_partition_of_fp32_groups") or states["fp32_flat_groups"]
+    groups[0].data[3:5] *= 1 + 2**-20
+    torch.save(saved, path)
+
+
+def _shuffle_partitions(folder):
+    """Each rank's fp32 weights in the file of another one; of which size it is nobody asks."""
+    paths = sorted(glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*optim_states.pt")))
+    saved = [torch.load(path, weights_only=False) for path in paths]
+    key = "single_partition_of_fp32_groups"
+    groups = [one["optimizer_state_dict"][key] for one in saved]
+    for path, one, of_another in zip(paths, saved, [*groups[1:], groups[0]], strict=True):
+        one["optimizer_state_dict"][key] = of_another
+        torch.save(one, path)
+
+
+def _shuffle_names(folder):
+    """The parameters' names and shapes in another order than the partitions have."""
+    for path in glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*model_states.pt")):
+        saved = torch.load(path, weights_only=False)
+        saved["param_shapes"] = [dict(reversed(shapes.items())) for shapes in saved["param_shapes"]]
+        torch.save(saved, path)
+
+
 def _change_weights(folder, change):
     path = _weights_file(folder)
     weights = torch.load(path, weights_only=True)
@@ -261,6 +290,9 @@ IN_FILES = {
     "truncated states": _truncate,
     "removed states": _remove_states,
     "changed masters": _change_masters,
+    "changed low bits": _change_low_bits,
+    "shuffled partitions": _shuffle_partitions,
+    "shuffled names": _shuffle_names,
     "changed weight": lambda folder: _change_weights(folder, lambda weight: weight + 1),
     "empty weight": lambda folder: _change_weights(folder, lambda weight: weight[:0]),
     "removed weight": lambda folder: _change_weights(folder, lambda _: None),
