@@ -378,12 +378,14 @@ TEXTS = {  # the rule, the text behind the colon, and what comes back where hjso
     "DS004": ("False,\n", "False,"),
     "DS005": ("NaN,\n", "NaN,"),
     "DS005 negative": ("-Infinity\n", "-Infinity"),
+    "DS006": ("1_000\n", "1_000"),
+    "DS011": ("\n  indented: 1\n", "indented: 1"),
 }
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_hjson_reads_a_string(name):
-    """DS004 and DS005: the constant that comes back from the reader of DeepSpeed, with the comma."""
+    """DS004, DS005, DS006 and DS011: the constant that comes back from the reader of DeepSpeed, with the comma."""
     import hjson
 
     written, expected = TEXTS[name]
