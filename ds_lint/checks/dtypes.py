@@ -32,7 +32,8 @@ def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
             ("torch_autocast", "enabled"),
             autocast.value.span,
             "torch_autocast is for parameters that stay in fp32, and "
-            f"`{'--' if by_argument else ''}{mode}` casts all of them: there is nothing left to cast",
+            f"`{'--' if by_argument else ''}{mode}` casts all of them: weights, gradients and their reduction are "
+            f"{mode}, and autocast only chooses the dtype of single operations in the forward pass",
             OVERRIDDEN,
             help=f"Switch {mode} off to train with autocast, or delete `torch_autocast`.",
             label="on",
@@ -52,12 +53,16 @@ def _is_switched_on_by_argument(config: Config, mode: str) -> bool:
 
 @rule("DS415", "narrow-gradient-accumulation", severity="warning", effects=("risk",), keys=("data_types",))
 def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
-    """Gradients that are added up in a dtype which holds less than the one they come in."""
+    """Gradients that are added up in a dtype which holds less than the one they come in.
+
+    At stage 2 they stay in the dtype of the model: ``use_grad_accum_attribute`` in
+    deepspeed/runtime/zero/stage_1_and_2.py is off where gradients are partitioned.
+    """
     path = ("data_types", "grad_accum_dtype")
     member = config.member(*path)
     wanted = named_accumulation_dtype(config)
-    if member is None or not zero_stage(config):
-        return  # dtypes-do-not-mix
+    if member is None or zero_stage(config) not in (1, 3):
+        return  # at stage 0 dtypes-do-not-mix
     dtype = certain_dtype(config)
     loss = _what_is_lost(wanted, dtype)
     if loss:

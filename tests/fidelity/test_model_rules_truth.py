@@ -21,6 +21,7 @@ def answer(program, *arguments):
 
 
 def test_the_trainer_takes_activation_checkpointing_and_nothing_uses_it():
+    """DS353."""
     pytest.importorskip("transformers")
     assert answer("recompute") == {"steps": 2, "ran": [], "partition_activations": True}
 
@@ -30,6 +31,7 @@ def test_the_trainer_takes_activation_checkpointing_and_nothing_uses_it():
     [("float32", 0, "float32"), ("float32", 2, "float32"), ("bfloat16", 0, "bfloat16"), ("bfloat16", 2, "float32")],
 )
 def test_without_a_section_the_model_keeps_its_dtype(dtype, stage, states):
+    """DS451."""
     assert answer("undecided", dtype, str(stage)) == {"weights": [f"torch.{dtype}"], "states": [f"torch.{states}"]}
 
 

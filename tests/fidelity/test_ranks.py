@@ -97,6 +97,7 @@ def test_parameters_below_the_threshold_stay_whole(one, together):
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_states_take_what_is_said_and_little_more(stage):
+    """DS851 and DS852: bytes of all tensors that a rank holds."""
     done = run("states", str(stage))
     answer = first_answer(done)
     facts = Facts(world_size=2)

@@ -51,6 +51,7 @@ def is_read(stack: str, text: str) -> bool:
 
 @pytest.mark.parametrize("stack", READERS)
 def test_broken_texts(stack):
+    """DS006 and the other rules about syntax."""
     wrong = []
     for text in texts(3000):
         findings = linting.lint_bytes(text.encode(), "x", target=INSTALLED, stack=stack).findings

@@ -126,6 +126,7 @@ def of_each_group(claimed: list[Any]) -> list[list[float]]:
 
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_each_step_has_the_rate_of_the_real_scheduler(kind):
+    """DS513 too: `unknown` is one of the warm-up types."""
     random = Random(kind)
     compared = 0
     for _ in range(DRAWS):

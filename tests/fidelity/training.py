@@ -32,6 +32,11 @@ class Run:
     decouples: bool | None = None  # DeepSpeedCPUAdam: whether it is AdamW
     scheduler: str | None = None
     rates: list[float] = field(default_factory=list)  # before each step
+    moved: list[float] = field(default_factory=list)  # how far each step moved the weights; below stage 3
+    dtypes: list[str] = field(
+        default_factory=list
+    )  # of the weights, and of a floating-point input as the model gets it
+    shapes: list[list[int]] = field(default_factory=list)  # of the saved tensors
     saved: list[str] = field(default_factory=list)  # files of the saved model
     checkpoint: list[str] = field(default_factory=list)  # files and folders of the last checkpoint
 
@@ -101,6 +106,7 @@ def _main(job: dict[str, Any], result: Path) -> None:
 def _run(run: Run, job: dict[str, Any]) -> None:
     _patch()
     import torch
+    from safetensors.torch import load_file
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
     class Tokens(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
@@ -114,6 +120,13 @@ def _run(run: Run, job: dict[str, Any]) -> None:
     class Watch(TrainerCallback):
         def on_step_begin(self, *_arguments: Any, **_more: Any) -> None:
             run.rates.append(trainer.model_wrapped.optimizer.param_groups[0]["lr"])
+            self.before = weights(trainer.model)
+
+        def on_step_end(self, *_arguments: Any, **_more: Any) -> None:
+            run.moved.append(float((weights(trainer.model) - self.before).norm()))
+
+    def weights(model: Any) -> Any:
+        return torch.cat([parameter.detach().float().flatten().clone() for parameter in model.parameters()])
 
     out = Path(job["folder"], "out")
     run.at = "arguments"
@@ -144,6 +157,9 @@ def _run(run: Run, job: dict[str, Any]) -> None:
         trainer.train()
     finally:
         _look_at(run, trainer.model_wrapped)
+        run.dtypes = [
+            str(one.dtype) for one in (next(trainer.model.parameters()), trainer._prepare_input(torch.ones(1)))
+        ]
     if job["resume"]:
         run.at = "resume"
         trainer.train(resume_from_checkpoint=True)
@@ -151,6 +167,8 @@ def _run(run: Run, job: dict[str, Any]) -> None:
     trainer.save_model(str(out / "model"))
     run.saved = sorted(path.name for path in (out / "model").iterdir())
     run.checkpoint = sorted(path.name for path in (out / "checkpoint-4").iterdir())
+    for path in (out / "model").glob("*.safetensors"):
+        run.shapes = [list(tensor.shape) for tensor in load_file(path).values()]
 
 
 def _look_at(run: Run, engine: Any) -> None:
@@ -164,12 +182,15 @@ def _look_at(run: Run, engine: Any) -> None:
 
 def _patch() -> None:
     """Ops that would be compiled, and memory that would be pinned."""
+    import deepspeed
     import torch
     import torch._dynamo
 
     from ds_lint.smoke import ops
 
     ops.install(builds=False)
+    accelerator = deepspeed.get_accelerator()
+    accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     torch.Tensor.pin_memory = lambda tensor, device=None: tensor
     torch._dynamo.config.disable = True
 
