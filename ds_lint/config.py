@@ -263,9 +263,6 @@ def _filled_autos(config: Config) -> Iterator[str]:
                 yield path
 
 
-_SCALARS = ("boolean", "integer", "number", "string")  # what stands below a value of these types, nothing reads
-
-
 def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
     """Collect every key that DeepSpeed may look at, sections before what they hold.
 
@@ -287,5 +284,5 @@ def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
             elif (item := key.item()) is not None:
                 for element in value.items:
                     _visit(element, item, visits)
-        elif value.kind == "object" and key.facts.get("type") in _SCALARS:
+        elif value.kind == "object" and key.is_scalar and "unread" not in key.facts:
             _visit(value, key, visits)
