@@ -38,6 +38,7 @@ _TAKES_WORDS = {
     "truthy": "a value that is not empty",
     "falsy": "false",
     "auto": '"auto"',
+    "name": "a name without dots",
     "false": "false",
     "numbers": "an array of numbers, one for each parameter group",
     "pair": "an array of two numbers",
@@ -54,8 +55,15 @@ def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) ->
     ``kind`` and ``value`` are the node's as its reader hands them over (hjson turns ``100.0`` into ``100``).
     """
     if "takes" in facts:
-        return _refused_by_code(facts, node, kind, value)
+        return refused_at_parsing(facts, strict, node, kind, value) or _refused_by_code(facts, node, kind, value)
     if strict:
+        return _refused_by_pydantic(facts, node, kind, value)
+    return None
+
+
+def refused_at_parsing(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
+    """What pydantic takes instead of a value that later code has a say in too; None if it takes the value."""
+    if strict and facts.get("stage", "parse") != "parse":
         return _refused_by_pydantic(facts, node, kind, value)
     return None
 
@@ -96,6 +104,7 @@ _TESTS_OF_WORDS: dict[str, Callable[[Node, str, Scalar], bool]] = {
     "triple": lambda node, kind, _value: (
         kind == "array" and len(node.items) == 3 and _are_numbers(node.items, "numbers")
     ),
+    "name": lambda _node, kind, value: kind == "string" and bool(value) and "." not in str(value),
     "array-of-str": lambda node, kind, _value: kind == "array" and all(item.kind == "string" for item in node.items),
 }
 
@@ -325,6 +334,8 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "zero",
 def kinds_taken(facts: Facts, strict: bool) -> frozenset[str]:
     """The kinds of value that are taken whatever the value: for these nobody needs to call ``refusal``."""
     if "takes" in facts:
+        if strict and facts.get("stage", "parse") != "parse":
+            return frozenset()  # pydantic looks at it first
         words = facts["takes"].split()
         if "any" not in words and any(limit in facts for limit in _LIMITS if limit != "one_of"):
             return frozenset()

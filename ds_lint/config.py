@@ -144,6 +144,19 @@ class Config:
         )
         return breaks_off or text[-1:] in "{[,:" or self.is_last_word(self._last_value)
 
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether the text shows a part of a config: it breaks off, or has an ellipsis where a member could stand.
+
+        No reader takes such a text, so nobody runs it as it stands, and what is missing is no mistake. A text without
+        either is used as it is, however short: the stack refuses it for what it lacks.
+        """
+        text = self.document.text
+        return self.is_cut_off or any(
+            issue.kind == "stray-text" and text[issue.span.start : issue.span.end].strip(", ") in ("...", "\u2026")
+            for issue in self.document.issues
+        )
+
     def is_last_word(self, value: Node | None) -> bool:
         """Whether the text ends before this value, so that its key may have been meant to be longer."""
         return value is not None and value.kind == "missing" and value.span.end >= len(self.document.text.rstrip())
@@ -263,9 +276,6 @@ def _filled_autos(config: Config) -> Iterator[str]:
                 yield path
 
 
-_SCALARS = ("boolean", "integer", "number", "string")  # what stands below a value of these types, nothing reads
-
-
 def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
     """Collect every key that DeepSpeed may look at, sections before what they hold.
 
@@ -287,5 +297,5 @@ def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
             elif (item := key.item()) is not None:
                 for element in value.items:
                     _visit(element, item, visits)
-        elif value.kind == "object" and key.facts.get("type") in _SCALARS:
+        elif value.kind == "object" and key.is_scalar and "unread" not in key.facts:
             _visit(value, key, visits)

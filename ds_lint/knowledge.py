@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 
+_SCALARS = {"boolean", "integer", "number", "string"}
 _REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs", "requires")  # facts that a rule about keys asks for
 
 
@@ -64,6 +65,12 @@ class Key:
     def name(self) -> str:
         """The last element of the path, in the spelling of DeepSpeed's documentation."""
         return self.path[-1]
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a single value is wanted: what stands below an object in its place, nothing reads."""
+        types = self.facts.get("type", ())
+        return not _SCALARS.isdisjoint([types] if isinstance(types, str) else types) and "object" not in types
 
     def child(self, name: str) -> Key | None:
         """The key of this name in this section, also under an alias; None if the target does not know it."""

@@ -58,6 +58,12 @@ def zero_stage(config: Config) -> int | None:
     return int(float(str(int(stage.value) if stage.kind == "boolean" else stage.value)))  # type: ignore[arg-type]
 
 
+def tensor_parallel_size(config: Config) -> float:
+    """The ranks that share a tensor under AutoTP, which is off at 0 and 1."""
+    node = config.node("tensor_parallel", "autotp_size")
+    return (number(node.value) if node is not None else 0) or 0
+
+
 def is_old_offload_unseen(config: Config) -> bool:
     """Whether ``cpu_offload`` is on, without an optimizer in the config, and Accelerate does not see the offload."""
     if "deepspeed" in config.stacks or not is_on(config, *OLD_OFFLOAD):
@@ -98,7 +104,18 @@ def certain_dtype(config: Config) -> str | None:
 def bf16_section(config: Config) -> str:
     """The name under which bf16 is configured: the old name counts only where there is no new one."""
     new = config.node("bf16")
-    return "bf16" if new is not None and new.kind != "null" else "bfloat16"
+    return "bf16" if (new is not None and new.kind != "null") or adds_bf16(config) else "bfloat16"
+
+
+def adds_bf16(config: Config) -> bool:
+    """Whether every stack that may load the config adds a ``bf16`` that it lacks, switched on or off.
+
+    Source: ``set_mixed_precision`` in ``accelerate/utils/dataclasses.py``, which the Trainer runs too.
+    """
+    if "deepspeed" in config.stacks or config.node("bf16") is not None:
+        return False
+    added = config.knowledge.table("accelerate", "inserts").get("bf16")
+    return added is not None and any("only_if" not in source for source in added["sources"])
 
 
 def number(value: Scalar) -> float | None:

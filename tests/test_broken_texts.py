@@ -65,3 +65,18 @@ def test_accelerates_own_config_is_known(section, helps):
     assert finding.code == "DS011"
     assert "this is Accelerate's own config" in finding.message
     assert finding.help == helps
+
+
+@pytest.mark.parametrize("stack", ["deepspeed", "trainer"])
+@pytest.mark.parametrize(
+    "text", ['{"fp16": {"enabled": true}, ...}', '{\n  ...\n  "bf16": {"enabled": true}\n}', '{"optimizer": {\u2026}}']
+)
+def test_an_excerpt_lacks_nothing(text, stack):
+    codes = {finding.code for finding in linting.lint_bytes(text.encode(), "config.json", stack=stack).findings}
+    assert "DS006" in codes
+    assert not codes & {"DS511", "DS601"}
+
+
+def test_a_short_config_is_used_as_it_stands():
+    codes = {finding.code for finding in linting.lint_bytes(b'{"fp16": {"enabled": true}}', "c.json").findings}
+    assert "DS511" in codes

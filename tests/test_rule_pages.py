@@ -47,6 +47,8 @@ FAMILIES = {  # the ranges of the design, by the module of a rule
     "accelerate": range(600, 700),
     "incompatible": range(600, 700),
     "saving": range(700, 800),
+    "compilation": range(800, 900),
+    "experts": range(800, 900),
     "launch": range(800, 900),
     "model": range(300, 500),
     "hardware": range(800, 900),

@@ -16,8 +16,10 @@ FOR_ANY_CONFIG = ("batch", "keys", "saving", "trainer", "values", "zero")
 
 # Those whose rules all name some of these top-level keys.
 FOR_KEYS: dict[str, frozenset[str]] = {
+    "compilation": frozenset({"compile"}),
     "dtypes": frozenset({"communication_data_type", "data_types", "torch_autocast"}),
-    "launch": frozenset({"tensor_parallel"}),
+    "experts": frozenset({"expert_parallel"}),
+    "launch": frozenset({"data_parallel_size", "sequence_parallel_size", "tensor_parallel"}),
     "loss_scale": frozenset({"fp16"}),
     "offload": frozenset({"zero_optimization"}),
     "optimizer": frozenset({"gradient_clipping", "optimizer", "scheduler"}),

@@ -22,7 +22,7 @@ TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gra
 @rule("DS511", "batch-size-missing", severity="error", effects=("rejected",))
 def batch_size_missing(config: Config) -> Iterator[Problem]:
     """Neither of the two keys of which DeepSpeed needs one."""
-    if config.is_cut_off:
+    if config.is_excerpt:
         return
     if _given(config, TRAIN) is None and _given(config, MICRO) is None:
         steps = config.member(STEPS)

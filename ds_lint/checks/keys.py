@@ -8,7 +8,7 @@ from ds_lint.config import AUTO
 from ds_lint.finding import Fix, Related
 from ds_lint.rule import rule
 from ds_lint.spelling import holds_auto
-from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_truthy
+from ds_lint.switches import OLD_OFFLOAD, adds_bf16, is_old_offload_unseen, is_truthy
 from ds_lint.tree import dotted
 
 TYPE_CHECKING = False
@@ -76,7 +76,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS105", "no-effect-key", severity="info", effects=("no-effect",))
+@rule("DS105", "no-effect-key", severity="info", effects=("no-effect", "ignored"))
 def no_effect_key(config: Config) -> Iterator[Problem]:
     """Keys that DeepSpeed accepts and then uses for nothing."""
     for visit in config.remarkable:
@@ -86,7 +86,7 @@ def no_effect_key(config: Config) -> Iterator[Problem]:
             visit.path,
             visit.member.key_span,
             f"`{dotted(visit.path)}` changes nothing: {visit.key.facts['no_effect']}",
-            NO_EFFECT,
+            IGNORED if visit.key.facts.get("unread") else NO_EFFECT,
             help="Delete the key; the run stays the same.",
             label="without effect",
             fix=edits.deletion(config, visit.path, "unsafe" if visit.key.facts.get("deprecated") else "safe"),
@@ -147,6 +147,18 @@ def unread_key(config: Config) -> Iterator[Problem]:
             severity="warning",
             related=[Related(new.key_span, "read instead")],
             fix=edits.deletion(config, ("bfloat16",), _safe_if_alike(config, old.value, new.value)),
+        )
+    elif old is not None and new is None and adds_bf16(config):
+        yield Problem(
+            ("bfloat16",),
+            old.key_span,
+            "nothing reads `bfloat16`: Accelerate adds a `bf16`, which DeepSpeed looks at instead, and switches it on "
+            "only where the arguments of the run ask for bf16",
+            IGNORED,
+            help="Rename it to `bf16`.",
+            label="not read",
+            severity="warning",
+            fix=edits.renaming(config, ("bfloat16",), "bf16", "unsafe"),
         )
 
 

@@ -6,7 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
 from ds_lint.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
 from ds_lint.rule import rule
-from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_on, is_truthy, number, zero_stage
+from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_on, is_truthy, number, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,6 +191,38 @@ def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
             help="Set `stage` to 3, or delete `super_offload`.",
             label="without effect",
             related=beside(config, ZERO, "stage"),
+        )
+
+
+@rule("DS328", "super-offload-without-its-needs", severity="error", effects=("rejected",), keys=(ZERO,))
+def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
+    """SuperOffload with an optimizer other than Adam, with the optimizer on the GPU, or with no cores for it.
+
+    Sources: ``SuperOffloadOptimizer_Stage3.__init__`` takes ``betas``, ``eps`` and ``amsgrad`` of each parameter group,
+    ``SuperOffloadCPUOptimizer`` checks the share of the cores (``deepspeed/runtime/superoffload/``).
+    """
+    path = (ZERO, "offload_optimizer", "super_offload")
+    member = config.member(*path)
+    constructor = optimizer_constructor(config)
+    if member is None or not is_on(config, *path) or zero_stage(config) != 3 or constructor is None:
+        return
+    cores = config.member(ZERO, "offload_optimizer", "cpuadam_cores_perc")
+    lack = None
+    if constructor.name not in ("DeepSpeedCPUAdam", "Adam", "AdamW"):
+        where = "" if _offload(config) is not None else ", which is built where `device` is none"
+        lack = f"drives DeepSpeed's Adam on the CPU, and this is {constructor.name}{where}"
+    elif cores is not None and number_of(cores.value) == 0:
+        lack = "needs cores for the optimizer, and `cpuadam_cores_perc` is 0"
+    if lack:
+        yield Problem(
+            path,
+            member.value.span,
+            f"SuperOffload {lack}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help='Set `device` to "cpu" and the optimizer to Adam or AdamW, leave `cpuadam_cores_perc` out; or delete '
+            "`super_offload`.",
+            label="on",
+            fix=edits.deletion(config, path, "unsafe"),
         )
 
 

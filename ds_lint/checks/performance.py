@@ -44,13 +44,13 @@ def zero_on_one_rank(config: Config) -> Iterator[Problem]:
 def large_communication_buffers(config: Config) -> Iterator[Problem]:
     """Two reduce buckets, which communication that overlaps with the backward pass takes, of a gigabyte and more."""
     member = config.member(ZERO, "overlap_comm")
-    if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) != 2:
+    if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) not in (1, 2):
         return
     node = config.node(ZERO, "reduce_bucket_size")
     bucket = number_of(node) if node is not None else _default(config, "reduce_bucket_size")
     if bucket is None:
         return
-    width = 4 if certain_dtype(config) == "fp32" else 2
+    width = 4 if certain_dtype(config) == "fp32" or _accumulates_in_fp32_at_stage_1(config) else 2
     size = 2 * bucket * width
     if size >= _GB:
         yield Problem(
@@ -62,6 +62,16 @@ def large_communication_buffers(config: Config) -> Iterator[Problem]:
             help="Lower `reduce_bucket_size` if memory is short: 5e7 takes a tenth of the default.",
             label=f"{size / _GB:.1f} GB",
         )
+
+
+def _accumulates_in_fp32_at_stage_1(config: Config) -> bool:
+    """Whether the buckets hold fp32 beside a 16-bit model: stage 1 reduces what was added up.
+
+    Source: ``_gradient_reduction_buffer_dtype`` in ``deepspeed/runtime/zero/stage_1_and_2.py``.
+    """
+    from ds_lint.checks.precision import DTYPE_NAMES
+
+    return zero_stage(config) == 1 and DTYPE_NAMES.get(str(config.value("data_types", "grad_accum_dtype"))) == "fp32"
 
 
 @rule("DS841", "extreme-size", severity="info", effects=("advice",), keys=(ZERO,), default=False)

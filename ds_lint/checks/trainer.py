@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def zero_section_missing(config: Config) -> Iterator[Problem]:
     """No ``zero_optimization``, without which Accelerate does not start."""
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
-    if "deepspeed" in config.stacks or config.node("zero_optimization") is not None or config.is_cut_off:
+    if "deepspeed" in config.stacks or config.node("zero_optimization") is not None or config.is_excerpt:
         return
     from ds_lint import suggest
 

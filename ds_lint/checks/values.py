@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
-from ds_lint.coercion import refusal
+from ds_lint.coercion import refusal, refused_at_parsing
 from ds_lint.config import AUTO
 from ds_lint.finding import LOADERS
 from ds_lint.rule import rule
 from ds_lint.spelling import as_json, holds_auto, is_comment
-from ds_lint.switches import bf16_section, is_truthy, model_dtype
+from ds_lint.switches import bf16_section, is_truthy, model_dtype, tensor_parallel_size
 from ds_lint.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config, Visit
+    from ds_lint.config import Config, Reading, Visit
     from ds_lint.finding import Fix
     from ds_lint.knowledge import Key
     from ds_lint.tree import KeyPath, Member, Node
@@ -32,18 +32,18 @@ def refused_value(config: Config) -> Iterator[Problem]:
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
         outcomes: dict[str, Outcome] = {}
-        wanted = None
+        wanted, stage = None, "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
             if refused and is_used(config, key):
                 wanted = refused
-                stage = key.facts.get("stage", "parse")
+                stage = _stage_of_refusal(visit, key, reading)
                 outcomes.update((stack, rejected(stage)) for stack in _stacks_that_use(key, reading.stacks))
         if wanted and outcomes:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}{_when(key)}",
+                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}{_words_of(stage)}",
                 outcomes,
                 help=_instead(visit, key, wanted),
                 label=f"not {wanted}" if len(wanted) < 40 else "refused",
@@ -189,6 +189,8 @@ def is_used(config: Config, key: Key) -> bool:
     when, unless = key.facts.get("when"), key.facts.get("unless")
     if when == "16-bit":
         return model_dtype(config) != "fp32"
+    if when == "tensor-parallel":
+        return tensor_parallel_size(config) > 1
     if when is not None:
         return is_truthy(config.node(*when.split(".")))
     return unless is None or not is_truthy(config.node(*unless.split(".")))
@@ -252,13 +254,23 @@ def _stacks_that_use(key: Key, stacks: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stack for stack in stacks if stack in only) if only else stacks
 
 
+def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> str:
+    by_pydantic = refused_at_parsing(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
+    stage: str = "parse" if by_pydantic else key.facts.get("stage", "parse")
+    return stage
+
+
 def _when(key: Key) -> str:
+    return _words_of(key.facts.get("stage", "parse"))
+
+
+def _words_of(stage: str) -> str:
     words = {
         "parse": "; DeepSpeed refuses the config",
         "initialize": "; deepspeed.initialize raises",
         "train": "; the first training step raises",
     }
-    return words[key.facts.get("stage", "parse")]
+    return words[stage]
 
 
 def _instead(visit: Visit, key: Key, wanted: str) -> str:

@@ -12,6 +12,9 @@ from ds_lint.constructors import (
 )
 from ds_lint.rule import rule
 from ds_lint.switches import (
+    OLD_OFFLOAD,
+    bf16_section,
+    certain_dtype,
     is_looked_at,
     is_on,
     is_truthy,
@@ -118,9 +121,11 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
 
 @rule("DS305", "legacy-stage-1", severity="error", effects=("rejected",), keys=(ZERO,))
 def legacy_stage_1(config: Config) -> Iterator[Problem]:
-    """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9."""
+    """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9; the optimizer for bf16 does not ask for it."""
     member = config.member(ZERO, "legacy_stage1")
-    if member is not None and is_on(config, ZERO, "legacy_stage1") and zero_stage(config):
+    if member is None or not is_on(config, ZERO, "legacy_stage1") or _may_have_bf16_optimizer(config):
+        return
+    if zero_stage(config):
         yield Problem(
             (ZERO, "legacy_stage1"),
             member.value.span,
@@ -190,10 +195,11 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
     """Master weights, gradients or optimizer states in 16 bit without the ZeRO and the offload that they need."""
     stage = zero_stage(config)
     raises = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
+    bf16 = bf16_section(config)
     for section, name in (
         ("fp16", "fp16_master_weights_and_grads"),
-        ("bf16", "bf16_master_weights_and_grads"),
-        ("bf16", "bf16_optimizer_states"),
+        (bf16, "bf16_master_weights_and_grads"),
+        (bf16, "bf16_optimizer_states"),
     ):
         member = config.member(section, name)
         if member is None or not is_on(config, section, name) or stage is None or not is_looked_at(config, section):
@@ -203,7 +209,7 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
             reason = f"is for ZeRO stage 2, and this is stage {stage}"
         elif not stage:
             reason = "is for ZeRO stages 1 to 3, and this is stage 0"
-        elif name == "bf16_optimizer_states" and not is_on(config, "bf16", "bf16_master_weights_and_grads"):
+        elif name == "bf16_optimizer_states" and not is_on(config, bf16, "bf16_master_weights_and_grads"):
             reason = "needs `bf16_master_weights_and_grads` as well"
         elif name.endswith("master_weights_and_grads") and _needs_cpu_adam(config, section):
             reason, when = "needs the optimizer offloaded to the CPU, with Adam or AdamW", "initialize"
@@ -328,6 +334,23 @@ def _how_to_bring_an_optimizer(config: Config) -> str:
     )
 
 
+def _may_have_bf16_optimizer(config: Config) -> bool:
+    """Whether stage 1 may get the optimizer that keeps bf16 gradients in fp32, and none of ZeRO's.
+
+    Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
+    """
+    if zero_stage(config) != 1 or certain_dtype(config) not in ("bf16", None):
+        return False
+    if config.value(ZERO, "offload_optimizer", "device") == "cpu" or is_on(config, *OLD_OFFLOAD):
+        return False
+    asked = config.value("data_types", "grad_accum_dtype")
+    if asked is None:
+        return config.knowledge.does("bf16-accumulates-in-fp32")
+    from ds_lint.checks.precision import DTYPE_NAMES  # a family that a config with data_types needs anyway
+
+    return DTYPE_NAMES.get(str(asked)) == "fp32"
+
+
 def _is_on_or_absent(config: Config, name: str) -> bool:
     return config.node(ZERO, name) is None or is_on(config, ZERO, name)
 
@@ -338,7 +361,7 @@ def _reduces_with_scatter(config: Config) -> bool:
 
 def _needs_cpu_adam(config: Config, section: str) -> bool:
     """16-bit master weights live on the CPU, in DeepSpeed's Adam, unless bf16 optimizer states stay on the GPU too."""
-    if section == "bf16" and is_on(config, "bf16", "bf16_optimizer_states") and not offloads_optimizer(config):
+    if section != "fp16" and is_on(config, section, "bf16_optimizer_states") and not offloads_optimizer(config):
         return False
     if not names_optimizer(config):
         return not offloads_optimizer(config)  # with offload, it may be DeepSpeedCPUAdam that is passed in

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ds_lint.tree import KeyPath
 
 _ANY_NAME = "*"  # how documentation.json writes a name of the user's own
-_SCALARS = ("boolean", "integer", "number", "string")
 STAGES = (
     "Plain data parallelism: every rank holds everything",
     "Each rank keeps its share of the optimizer states",
@@ -165,7 +164,7 @@ def _value(key: Key, target: Target, *, strict: bool, is_filled: bool) -> Schema
         return {"allOf": [reference("rawBoolean")]}
     offered = [*suggested(key.facts), *auto]
     value = {"anyOf": [*offered, {}]} if offered else {}
-    return _without_keys(value) if key.facts.get("type") in _SCALARS else value
+    return _without_keys(value) if key.is_scalar and "unread" not in key.facts else value
 
 
 def _without_keys(value: Schema) -> Schema:

@@ -114,6 +114,12 @@ SHOWN_BY = {
 
 # What trains, or is refused, on both sides, and where else it is shown, or why it is not.
 NOT_SHOWN_BY_REFUSAL = {
+    "deepcompile-refuses-activations-beside": "a compiler takes a GPU; see init_z3",
+    "deepcompile-refuses-two-offloads": "a compiler takes a GPU; see init_z3",
+    "expert-parallel-folds-with-tensor-parallel": "test_parallelism.py",
+    "expert-parallel-takes-stage-3": "test_parallelism.py",
+    "folding-refuses-stage-3": "test_parallelism.py",
+    "tensor-parallel-sizes-must-agree": "test_parallelism.py",
     "cosine-holds-at-both-ends": "test_schedules_truth.py",
     "nvme-below-stage-3-is-host-memory": "test_engine_truth.py",
     "nvme-states-are-loaded-in-part": "test_engine_truth.py",

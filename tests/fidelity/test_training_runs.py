@@ -122,6 +122,19 @@ def test_a_run_stops_where_the_finding_says(name):
     assert findings(config, arguments or {"seed": 1})[name].stage == stage
 
 
+@pytest.mark.parametrize(("section", "dtype"), [("bf16", "torch.bfloat16"), ("bfloat16", "torch.float32")])
+def test_the_old_name_of_bf16_switches_nothing_on(section, dtype):
+    config = {**STAGE_2, section: {"enabled": True}}
+    arguments = {"bf16": True} if section == "bf16" else {}
+    assert train(config, arguments).dtype == dtype
+    unread = {
+        finding.key
+        for finding in linting.lint_dict(config, target=INSTALLED, stack="trainer").findings
+        if finding.effect == "ignored"
+    }
+    assert unread == ({"bfloat16"} if section == "bfloat16" else set())
+
+
 def test_no_bf16_is_missed_beside_fp16():
     config = {**STAGE_2, "fp16": {"enabled": True}, "bf16": None}
     assert train(config, {"fp16": True}).at == "Trainer"

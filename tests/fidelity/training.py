@@ -28,6 +28,7 @@ class Run:
     at: str | None = None
     error: str | None = None
     optimizer: str | None = None  # the class below ZeRO's
+    dtype: str | None = None  # of the model's parameters, once the engine is built
     decays: list[float] = field(default_factory=list)  # the weight decay of each parameter group
     decouples: bool | None = None  # DeepSpeedCPUAdam: whether it is AdamW
     scheduler: str | None = None
@@ -174,6 +175,7 @@ def _run(run: Run, job: dict[str, Any]) -> None:
 def _look_at(run: Run, engine: Any) -> None:
     if not hasattr(engine, "basic_optimizer"):
         return  # it was not built
+    run.dtype = str(next(engine.module.parameters()).dtype)
     inner = engine.basic_optimizer or engine.optimizer
     run.optimizer, run.scheduler = type(inner).__name__, type(engine.lr_scheduler).__name__
     run.decays = [group.get("weight_decay", 0.0) for group in inner.param_groups]

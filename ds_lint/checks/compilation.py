@@ -1,0 +1,216 @@
+"""Rules about DeepCompile and what else ``engine.compile()`` does with the section ``compile`` (DS81x)."""
+
+from __future__ import annotations
+
+from ds_lint import edits
+from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
+from ds_lint.constructors import offloads_optimizer
+from ds_lint.rule import rule
+from ds_lint.switches import is_on, is_truthy, tensor_parallel_size, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.config import Config
+
+SECTION = "compile"
+ZERO = "zero_optimization"
+_STATES, _PARAMETERS, _ACTIVATIONS = "offload_opt_states", "offload_parameters", "offload_activation"
+
+
+@rule("DS811", "compile-conflict", severity="warning", effects=("risk",), keys=(SECTION,))
+def compile_conflict(config: Config) -> Iterator[Problem]:
+    """Settings that ``engine.compile()`` refuses beside one another; a run that does not call it trains.
+
+    Sources: ``compile`` and ``get_deepspeed_compile_backend`` in ``deepspeed/runtime/engine.py``, ``init_z3`` in
+    ``deepspeed/compile/init_z3.py``.
+    """
+    for name, words, is_so in _CONFLICTS:
+        member = config.member(SECTION, name)
+        if member is not None and is_so(config):
+            yield Problem(
+                (SECTION, name),
+                member.value.span,
+                f"`{SECTION}.{name}` does not go with {words}: engine.compile() raises",
+                RISK,
+                help="Keep one of the two.",
+                label="on",
+            )
+
+
+@rule("DS812", "compile-key-without-effect", severity="warning", effects=("no-effect",), keys=(SECTION,))
+def compile_key_without_effect(config: Config) -> Iterator[Problem]:
+    """DeepCompile where it falls back to torch's compiler, and its settings where it is off.
+
+    Sources: ``get_deepcompile_backend``, ``get_autosp_backend`` and ``get_autotp_backend`` in
+    ``deepspeed/runtime/engine.py``; only ``init_z3`` in ``deepspeed/compile/init_z3.py`` offloads.
+    """
+    for name, words, is_so in _WITHOUT_EFFECT:
+        member = config.member(SECTION, name)
+        if member is not None and is_so(config):
+            yield Problem(
+                (SECTION, name),
+                member.value.span,
+                f"`{SECTION}.{name}` changes nothing: {words}",
+                NO_EFFECT,
+                help="Set what it needs, or delete the key.",
+                label="without effect",
+            )
+
+
+@rule("DS813", "deepcompile-without-managed-accumulation", severity="error", effects=("rejected",), keys=(SECTION,))
+def deepcompile_without_managed_accumulation(config: Config) -> Iterator[Problem]:
+    """DeepCompile with gradient accumulation that is left to the script.
+
+    Source: ``_do_sanity_check`` in ``deepspeed/runtime/engine.py``.
+    """
+    member = config.member("managed_gradient_accumulation")
+    if member is not None and not is_truthy(member.value) and _is_deep(config):
+        yield Problem(
+            ("managed_gradient_accumulation",),
+            member.value.span,
+            "DeepCompile does not go with gradient accumulation that the script manages: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Delete `managed_gradient_accumulation`, or switch `compile.deepcompile` off.",
+            label="off",
+            fix=edits.deletion(config, ("managed_gradient_accumulation",), "unsafe"),
+        )
+
+
+def _is_deep(config: Config) -> bool:
+    return is_on(config, SECTION, "deepcompile")
+
+
+def _sets(config: Config, name: str) -> bool:
+    return is_on(config, SECTION, name)
+
+
+def _passes(config: Config) -> set[str]:
+    node = config.node(SECTION, "passes")
+    return {str(item.value) for item in node.items} if node is not None else set()
+
+
+def _compiles_stage_3(config: Config) -> bool:
+    return _is_deep(config) and zero_stage(config) == 3 and not _passes(config) & {"autosp", "autotp"}
+
+
+def _offloads_both(config: Config) -> bool:
+    """Whether ZeRO offloads parameters and optimizer to the CPU, which switches ``offload_parameters`` on."""
+    return all(config.value(ZERO, name, "device") == "cpu" for name in ("offload_param", "offload_optimizer"))
+
+
+def _offloads_parameters(config: Config) -> bool:
+    return _sets(config, _PARAMETERS) or _offloads_both(config)
+
+
+def _offloads_states_twice(config: Config) -> bool:
+    return (
+        _compiles_stage_3(config)
+        and _sets(config, _STATES)
+        and offloads_optimizer(config)
+        and config.knowledge.does("deepcompile-refuses-two-offloads")
+    )
+
+
+def _offloads_states_and_parameters(config: Config) -> bool:
+    return (
+        _compiles_stage_3(config)
+        and _sets(config, _STATES)
+        and _offloads_parameters(config)
+        and not offloads_optimizer(config)
+        and config.knowledge.does("deepcompile-refuses-two-offloads")
+    )
+
+
+def _offloads_activations_too(config: Config) -> bool:
+    return (
+        _compiles_stage_3(config)
+        and _sets(config, _ACTIVATIONS)
+        and (_sets(config, _STATES) or _offloads_parameters(config))
+        and config.knowledge.does("deepcompile-refuses-activations-beside")
+    )
+
+
+def _compiles_around_experts(config: Config) -> bool:
+    return _sets(config, "autoep_non_moe")
+
+
+def _combines_tensor_parallelism(config: Config) -> bool:
+    passes = _passes(config)
+    return _is_deep(config) and "autotp" in passes and bool(passes & {"autosp", "z1", "z3"})
+
+
+_AROUND = "autoep_non_moe"
+_CONFLICTS: tuple[tuple[str, str, Callable[[Config], bool]], ...] = (
+    (_STATES, "`zero_optimization.offload_optimizer`: both move the same states", _offloads_states_twice),
+    (_STATES, "the offload of parameters: one target is allowed", _offloads_states_and_parameters),
+    (_ACTIVATIONS, "the offload of parameters or states: one target is allowed", _offloads_activations_too),
+    ("passes", "itself: `autotp` stands alone, without `autosp`, `z1` and `z3`", _combines_tensor_parallelism),
+    (_AROUND, "`deepcompile`", lambda config: _compiles_around_experts(config) and _is_deep(config)),
+    (_AROUND, "ZeRO stage 3", lambda config: _compiles_around_experts(config) and zero_stage(config) == 3),
+    (
+        _AROUND,
+        "tensor parallelism",
+        lambda config: _compiles_around_experts(config) and tensor_parallel_size(config) > 1,
+    ),
+    (
+        _AROUND,
+        '`expert_parallel.comm_backend` "deepep"',
+        lambda config: _compiles_around_experts(config) and config.value("expert_parallel", "comm_backend") == "deepep",
+    ),
+    (
+        _AROUND,
+        "offload",
+        lambda config: (
+            _compiles_around_experts(config)
+            and any(
+                config.value(ZERO, name, "device") in ("cpu", "nvme") for name in ("offload_optimizer", "offload_param")
+            )
+        ),
+    ),
+    (
+        _AROUND,
+        "a model without AutoEP: `expert_parallel.enabled` is not true",
+        lambda config: _compiles_around_experts(config) and not is_truthy(config.node("expert_parallel", "enabled")),
+    ),
+)
+
+
+def _only_at_stage_3(name: str) -> tuple[str, str, Callable[[Config], bool]]:
+    return (
+        name,
+        "DeepCompile offloads at ZeRO stage 3 only",
+        lambda config: _is_deep(config) and _sets(config, name) and zero_stage(config) in (1, 2),
+    )
+
+
+def _without_deepcompile(name: str) -> tuple[str, str, Callable[[Config], bool]]:
+    return name, "`compile.deepcompile` is not on", lambda config: _sets(config, name) and not _is_deep(config)
+
+
+_WITHOUT_EFFECT: tuple[tuple[str, str, Callable[[Config], bool]], ...] = (
+    (
+        "deepcompile",
+        "without ZeRO, engine.compile() falls back to torch's compiler",
+        lambda config: _is_deep(config) and zero_stage(config) == 0 and not _passes(config) & {"autosp", "autotp"},
+    ),
+    (
+        "passes",
+        "AutoSP is for ZeRO stages 0 and 1, and engine.compile() falls back to torch's compiler",
+        lambda config: _is_deep(config) and "autosp" in _passes(config) and zero_stage(config) in (2, 3),
+    ),
+    (
+        "passes",
+        "`autotp` needs `tensor_parallel.autotp_size` above 1, and engine.compile() falls back to torch's compiler",
+        lambda config: _is_deep(config) and _passes(config) == {"autotp"} and tensor_parallel_size(config) <= 1,
+    ),
+    ("passes", "`compile.deepcompile` is not on", lambda config: bool(_passes(config)) and not _is_deep(config)),
+    *(
+        entry(name)
+        for name in (_ACTIVATIONS, _STATES, _PARAMETERS)
+        for entry in (_only_at_stage_3, _without_deepcompile)
+    ),
+    _without_deepcompile("free_activation"),
+    _without_deepcompile("symmetric_memory"),
+)
