@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.config import once
-from ds_lint.switches import is_truthy
+from ds_lint.switches import OLD_OFFLOAD, certain_dtype, is_on, is_truthy, named_accumulation_dtype, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +146,21 @@ def offloads_optimizer(config: Config) -> bool:
         device = section.get("device")
         return device is not None and device.value in ("cpu", "nvme")
     return config.value("zero_optimization", "cpu_offload") is True
+
+
+@once
+def may_have_bf16_optimizer(config: Config) -> bool:
+    """Whether stage 1 may get the optimizer that adds bf16 gradients up in fp32, and none of ZeRO's.
+
+    Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
+    """
+    if zero_stage(config) != 1 or certain_dtype(config) not in ("bf16", None):
+        return False
+    if config.value("zero_optimization", "offload_optimizer", "device") == "cpu" or is_on(config, *OLD_OFFLOAD):
+        return False
+    if config.value("data_types", "grad_accum_dtype") is None:
+        return config.knowledge.does("bf16-accumulates-in-fp32")
+    return named_accumulation_dtype(config) == "fp32"
 
 
 def optimizer_types(knowledge: Knowledge) -> list[str]:

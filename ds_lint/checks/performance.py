@@ -6,7 +6,7 @@ from ds_lint.checks.problem import ADVICE, NO_EFFECT, Problem
 from ds_lint.constructors import offloads_optimizer
 from ds_lint.memory import gibibytes
 from ds_lint.rule import rule
-from ds_lint.switches import certain_dtype, is_on, is_truthy, number_of, zero_stage
+from ds_lint.switches import certain_dtype, is_on, is_truthy, named_accumulation_dtype, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def _accumulates_in_fp32_at_stage_1(config: Config) -> bool:
 
     Source: ``_gradient_reduction_buffer_dtype`` in ``deepspeed/runtime/zero/stage_1_and_2.py``.
     """
-    from ds_lint.checks.precision import DTYPE_NAMES
-
-    return zero_stage(config) == 1 and DTYPE_NAMES.get(str(config.value("data_types", "grad_accum_dtype"))) == "fp32"
+    return zero_stage(config) == 1 and named_accumulation_dtype(config) == "fp32"
 
 
 @rule("DS841", "extreme-size", severity="info", effects=("advice",), keys=(ZERO,), default=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ds_lint import edits
 from ds_lint.checks.problem import RISK, Problem, beside, rejected, said_at
 from ds_lint.config import AUTO
+from ds_lint.constructors import may_have_bf16_optimizer
 from ds_lint.rule import rule
-from ds_lint.switches import adapter_argument, certain_dtype, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.switches import adapter_argument, is_on, is_truthy, set_argument, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         return
     if not config.knowledge.does("partitions-are-linked-in-model-order") or is_on(config, ZERO, "parameter_alignment"):
         return
-    if stage == 1 and _may_accumulate_apart(config):
+    if may_have_bf16_optimizer(config):  # it keeps the order of the model
         return
     loads = is_on(config, "checkpoint", "load_universal")
     knows_universal = config.knowledge.find(("checkpoint", "load_universal")) is not None
@@ -325,18 +326,3 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         related=beside(config, ZERO, "stage"),
         fix=edits.deletion(config, path, "unsafe"),
     )
-
-
-def _may_accumulate_apart(config: Config) -> bool:
-    """Whether stage 1 in bf16 may add gradients up in fp32, with another optimizer, which keeps the order of the model.
-
-    Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
-    """
-    wanted = config.node("data_types", "grad_accum_dtype")
-    if wanted is None:
-        return False
-    from ds_lint.checks.precision import DTYPE_NAMES  # here, because few configs need it
-    from ds_lint.constructors import offloads_optimizer
-
-    in_fp32 = wanted.kind == "string" and DTYPE_NAMES.get(str(wanted.value)) == "fp32"
-    return in_fp32 and certain_dtype(config) != "fp16" and not offloads_optimizer(config)

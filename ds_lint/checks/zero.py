@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, beside, rejected
 from ds_lint.constructors import (
+    may_have_bf16_optimizer,
     names_optimizer,
     offloads_optimizer,
     optimizer_constructor,
@@ -12,14 +13,11 @@ from ds_lint.constructors import (
 )
 from ds_lint.rule import rule
 from ds_lint.switches import (
-    OLD_OFFLOAD,
     bf16_section,
-    certain_dtype,
     is_looked_at,
     is_on,
     is_truthy,
     model_dtype,
-    named_accumulation_dtype,
     number,
     number_of,
     zero_stage,
@@ -83,7 +81,7 @@ def odd_allgather_bucket(config: Config) -> Iterator[Problem]:
     size = number_of(member.value) if member is not None else None
     if member is None or size is None or size % 2 != 1 or zero_stage(config) not in (1, 2):
         return
-    if config.node("data_types") is None:  # with a wider gradient accumulation, stage 1 may have another optimizer
+    if not may_have_bf16_optimizer(config):
         yield Problem(
             (ZERO, "allgather_bucket_size"),
             member.value.span,
@@ -105,7 +103,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
     if stage not in (1, 2):
         reason, when = f"is for stages 1 and 2, and this is stage {stage}", "parse"
     else:
-        reason = _what_needs_the_norm(config, stage)
+        reason = _what_needs_the_norm(config)
     if reason:
         raises = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
         yield Problem(
@@ -123,7 +121,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
 def legacy_stage_1(config: Config) -> Iterator[Problem]:
     """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9; the optimizer for bf16 does not ask for it."""
     member = config.member(ZERO, "legacy_stage1")
-    if member is None or not is_on(config, ZERO, "legacy_stage1") or _may_have_bf16_optimizer(config):
+    if member is None or not is_on(config, ZERO, "legacy_stage1") or may_have_bf16_optimizer(config):
         return
     if zero_stage(config):
         yield Problem(
@@ -334,23 +332,6 @@ def _how_to_bring_an_optimizer(config: Config) -> str:
     )
 
 
-def _may_have_bf16_optimizer(config: Config) -> bool:
-    """Whether stage 1 may get the optimizer that keeps bf16 gradients in fp32, and none of ZeRO's.
-
-    Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
-    """
-    if zero_stage(config) != 1 or certain_dtype(config) not in ("bf16", None):
-        return False
-    if config.value(ZERO, "offload_optimizer", "device") == "cpu" or is_on(config, *OLD_OFFLOAD):
-        return False
-    asked = config.value("data_types", "grad_accum_dtype")
-    if asked is None:
-        return config.knowledge.does("bf16-accumulates-in-fp32")
-    from ds_lint.checks.precision import DTYPE_NAMES  # a family that a config with data_types needs anyway
-
-    return DTYPE_NAMES.get(str(asked)) == "fp32"
-
-
 def _is_on_or_absent(config: Config, name: str) -> bool:
     return config.node(ZERO, name) is None or is_on(config, ZERO, name)
 
@@ -369,14 +350,13 @@ def _needs_cpu_adam(config: Config, section: str) -> bool:
     return constructor is not None and constructor.name != "DeepSpeedCPUAdam"
 
 
-def _what_needs_the_norm(config: Config, stage: int) -> str | None:
+def _what_needs_the_norm(config: Config) -> str | None:
     """What asks for the norm at stages 1 and 2.
 
     Sources: ``DeepSpeedZeroOptimizer.__init__`` in ``deepspeed/runtime/zero/stage_1_and_2.py``, and
     ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
     """
-    adds_in_fp32 = model_dtype(config) == "bf16" and named_accumulation_dtype(config) == "fp32"
-    if stage == 1 and adds_in_fp32 and not offloads_optimizer(config):
+    if model_dtype(config) == "bf16" and may_have_bf16_optimizer(config):
         return "does not go with a bf16 model at stage 1 whose gradients are added up in fp32"
     clipping = config.node("gradient_clipping")
     if clipping is None or (number(clipping.value) or 0) > 0:
