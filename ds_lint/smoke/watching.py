@@ -116,9 +116,9 @@ class Watch:
         evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
         evidence.fingerprint = probes.fingerprint(engine)
         live = whole.live(engine)
-        trained = whole.trained(engine, live)
+        saved, trained = whole.saved(engine, live), whole.trained(engine, live)
         if evidence.rank == 0:
-            evidence.live, evidence.trained = _digests(live), _digests(trained)
+            evidence.live, evidence.trained = _digests(saved), _digests(trained)
 
     def measure(self, engine: Any) -> None:
         """What the engine says of itself, and what this rank holds."""

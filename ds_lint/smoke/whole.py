@@ -28,6 +28,13 @@ def live(engine: Any) -> dict[str, torch.Tensor]:
     return {name: _live(parameter, engine.device) for name, parameter in engine.module.named_parameters()}
 
 
+def saved(engine: Any, live: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights as they are saved; those that ZeRO++ quantizes on the way lose digits, as only DeepSpeed does it."""
+    if not getattr(engine, "zero_quantized_weights", bool)():
+        return live
+    return {name: _gathered(parameter) for name, parameter in engine.module.named_parameters()}
+
+
 def trained(engine: Any, live: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What a checkpoint has to bring back: the fp32 weights, or the live ones where those are not in memory."""
     masters = dict(_masters(engine))
@@ -43,16 +50,22 @@ def _is_same(master: torch.Tensor | None, weight: torch.Tensor) -> bool:
 
 
 def _live(parameter: Any, device: Any) -> torch.Tensor:
-    import deepspeed
-
     if not hasattr(parameter, "ds_tensor"):
         return parameter.data.clone()
     own, group = parameter.ds_tensor.data, parameter.ds_process_group
     ranks = torch.distributed.get_world_size(group)
-    # NVMe has what is not in memory; MiCS shares parameters with fewer ranks than its group has.
-    if probes.backed(own) == own.numel() == -(-parameter.ds_numel // ranks):
+    # NVMe has what is not in memory, MiCS shares parameters with fewer ranks than its group has, and ZeRO++ quantizes.
+    is_quantized = hasattr(parameter.ds_tensor, "ds_quant_scale")
+    if not is_quantized and probes.backed(own) == own.numel() == -(-parameter.ds_numel // ranks):
         whole = torch.cat(_of_all_ranks(own, group, device))
         return whole[: parameter.ds_numel].reshape(parameter.ds_shape)
+    return _gathered(parameter)
+
+
+def _gathered(parameter: Any) -> torch.Tensor:
+    """A parameter as DeepSpeed gathers it."""
+    import deepspeed
+
     with deepspeed.zero.GatheredParameters([parameter]):
         return parameter.data.clone()
 

@@ -91,7 +91,7 @@ def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks)
     assert (verdict.status, broken(verdict)) == ("fail", checks)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize(
     ("name", "config", "checks"),
     [
@@ -111,9 +111,16 @@ def test_a_checkpoint_with_other_weights_fails_on_any_number_of_ranks(prove, mut
     assert (verdict.status, broken(verdict)) == ("fail", checks)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5])
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp32"])
-@pytest.mark.parametrize("stage", [1, 2])
+FIRST = {(1, "fp32", 3), (2, "bf16", 2), (2, "fp16", 3), (2, "bf16", 5)}  # the others take half a minute
+IN_TURN = [
+    pytest.param(stage, precision, ranks, marks=() if (stage, precision, ranks) in FIRST else pytest.mark.long)
+    for stage in (1, 2)
+    for precision in ("bf16", "fp16", "fp32")
+    for ranks in (2, 3, 5)
+]
+
+
+@pytest.mark.parametrize(("stage", "precision", "ranks"), IN_TURN)
 def test_gradients_in_turn_are_no_reason_to_fail(prove, stage, precision, ranks):
     """What a function of DeepSpeed says of these weights is wrong, and the checkpoint is right."""
     zero = {"zero_optimization": {"stage": stage, "round_robin_gradients": True}}
@@ -121,6 +128,12 @@ def test_gradients_in_turn_are_no_reason_to_fail(prove, stage, precision, ranks)
         {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}), wish=Wish(ranks=ranks)
     )
     assert broken(verdict) == set()
+
+
+def test_a_config_that_loads_universal_checkpoints_resumes_from_its_own(prove):
+    verdict = prove({**ROUND_ROBIN, "checkpoint": {"load_universal": True}})
+    assert broken(verdict) == set()
+    assert "checkpoint.load_universal" in {one.key for one in verdict.adaptations}
 
 
 @pytest.mark.parametrize("config", [STAGE_1, STAGE_2, STAGE_3, FP16, OFFLOADED, SCHEDULED], ids=str)
