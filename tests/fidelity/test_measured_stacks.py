@@ -28,7 +28,12 @@ PLAIN = {"learning_rate": 1.0, "lr_scheduler_type": "constant", "save_strategy":
 
 
 def config(stage: Any, **rest: Any) -> dict[str, Any]:
-    return {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": stage}, **rest}
+    return {
+        "train_micro_batch_size_per_gpu": "auto",
+        "zero_optimization": {"stage": stage},
+        "zero_allow_untested_optimizer": True,
+        **rest,
+    }
 
 
 def effects(given: dict[str, Any], arguments: dict[str, Any] | None = None, stack: str = "trainer") -> dict[str, str]:
@@ -67,7 +72,7 @@ def test_a_parameter_that_the_optimizer_leaves_out_is_its_default():
 
 def test_accumulation_that_the_config_leaves_out_trains_the_same():
     """DS615: only what DeepSpeed counts is another; the weights move as far in every step."""
-    arguments = {**PLAIN, "gradient_accumulation_steps": 2}
+    arguments = {**PLAIN, "gradient_accumulation_steps": 2, "max_grad_norm": 0}
     without = config(2, optimizer=SGD, gradient_clipping=0)
     written = without | {"gradient_accumulation_steps": "auto"}
     assert train(without, arguments).moved == pytest.approx(train(written, arguments).moved, rel=1e-4)
@@ -87,7 +92,11 @@ def test_inputs_of_a_run_in_bf16_arrive_in_another_dtype():
 
 def test_a_stage_in_quotes_saves_tensors_without_elements():
     """DS202."""
-    gathered = {"stage": "3", "stage3_gather_16bit_weights_on_model_save": True}
+    gathered = {
+        "stage": "3",
+        "stage3_param_persistence_threshold": 0,
+        "stage3_gather_16bit_weights_on_model_save": True,
+    }
     quoted = {**config(3, gradient_clipping=1.0), "zero_optimization": gathered}
     number = {**quoted, "zero_optimization": {**gathered, "stage": 3}}
     shapes = train(quoted, {**PLAIN, "max_grad_norm": 1.0}).shapes
@@ -99,7 +108,7 @@ def test_a_stage_in_quotes_saves_tensors_without_elements():
 
 def test_fp16_at_stage_0_divides_gradients_under_the_trainer():
     """DS411: with a loss scale of 64 a step is a 64th as long."""
-    arguments = {**PLAIN, "fp16": True}
+    arguments = {**PLAIN, "fp16": True, "max_grad_norm": 0}
     fp16 = {"enabled": True, "loss_scale": 64}
     stage_0, stage_1 = (config(stage, optimizer=SGD, gradient_clipping=0, fp16=fp16) for stage in (0, 1))
     assert train(stage_1, arguments).moved[0] / train(stage_0, arguments).moved[0] == pytest.approx(64, rel=0.1)
@@ -125,7 +134,7 @@ def test_a_quantised_model_is_not_built_in_parts():
     from transformers import PreTrainedModel
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
-    alive = HfTrainerDeepSpeedConfig(config(3))
+    alive = HfTrainerDeepSpeedConfig(config(3, train_micro_batch_size_per_gpu=1))
     parts = [
         [type(context).__name__ for context in PreTrainedModel.get_init_context(torch.float32, quantised, None, None)]
         for quantised in (True, False)
@@ -137,7 +146,10 @@ def test_a_quantised_model_is_not_built_in_parts():
 # --------------------------------------------------------------------------------------------------------- Accelerate
 
 OF_ACCELERATE = {
-    "DS202": (config("3"), {"at": None, "sizes": {0}}),
+    "DS202": (
+        {**config(3), "zero_optimization": {"stage": "3", "stage3_param_persistence_threshold": 0}},
+        {"at": None, "sizes": {0}},
+    ),
     "DS203": (config(2, dump_state="auto"), {"at": "prepare", "error": "not found in kwargs"}),
     "DS301": ({**config(2), "zero_optimization": True}, {"at": "plugin", "error": "AttributeError"}),
     "DS327": (
@@ -170,5 +182,4 @@ def test_what_a_script_with_accelerate_gets(code, accelerated):
         assert expected["error"] in found["error"]
     if "sizes" in expected:
         assert set(found["sizes"]) == expected["sizes"]
-    said = effects(given, stack="accelerate")
-    assert code in said if code in OF_ACCELERATE and code.startswith("DS") else True
+    assert code.startswith("DS") == (code in effects(given, stack="accelerate"))

@@ -124,7 +124,11 @@ def _run(run: Run, job: dict[str, Any]) -> None:
             self.before = weights(trainer.model)
 
         def on_step_end(self, *_arguments: Any, **_more: Any) -> None:
-            run.moved.append(float((weights(trainer.model) - self.before).norm()))
+            if stage_of(trainer.model_wrapped) < 3:  # there each parameter is whole
+                run.moved.append(float((weights(trainer.model) - self.before).norm()))
+
+    def stage_of(engine: Any) -> int:
+        return int(engine.zero_optimization_stage())
 
     def weights(model: Any) -> Any:
         return torch.cat([parameter.detach().float().flatten().clone() for parameter in model.parameters()])

@@ -24,7 +24,7 @@ from ds_lint.smoke import ops
 def train(config: dict[str, Any], found: dict[str, Any]) -> None:
     found["at"] = "plugin"
     plugin = accelerate.DeepSpeedPlugin(hf_ds_config=config)
-    accelerator = accelerate.Accelerator(deepspeed_plugin=plugin, cpu=True)
+    accelerator = accelerate.Accelerator(deepspeed_plugin=plugin)
     found["at"] = "prepare"
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Linear(16, 16))
