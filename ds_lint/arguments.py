@@ -69,8 +69,10 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, wrong in (("warmup_steps", _wrong_steps(config)), ("warmup_ratio", _wrong_share(config))):
         if wrong:
             yield (name,), f"{name} is {wrong}"
+    yield from _counts(config)
     if not strangers:
         yield from _strategies(config)
+        yield from _intervals(config)
 
 
 def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -108,8 +110,64 @@ def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
             ("load_best_model_at_end", evaluation, "save_strategy"),
             f"load_best_model_at_end needs {evaluation} and save_strategy to agree, and finds {evaluates} and {saves}",
         )
-    if _word(config, "lr_scheduler_type") == "reduce_lr_on_plateau" and evaluates == "no":
-        yield ("lr_scheduler_type", evaluation), f"reduce_lr_on_plateau needs an evaluation, and {evaluation} is no"
+    schedule = _word(config, "lr_scheduler_type")
+    needs_evaluation = ["reduce_lr_on_plateau"]
+    if config.knowledge.stack_does("greedy-schedules-need-an-evaluation"):
+        needs_evaluation.append("greedy")
+    if schedule in needs_evaluation and evaluates == "no":
+        yield ("lr_scheduler_type", evaluation), f"{schedule} needs an evaluation, and {evaluation} is no"
+
+
+def _counts(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Numbers that need another value, or another argument beside them."""
+    empties = argument(config, "torch_empty_cache_steps")
+    if empties is not None and empties.value is not None and not (isinstance(empties.value, int) and empties.value > 0):
+        yield ("torch_empty_cache_steps",), f"torch_empty_cache_steps is {empties.value}, and takes 1 or more"
+    ahead, workers = argument(config, "dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
+    if ahead is not None and ahead.value is not None and workers == 0:
+        names = ("dataloader_prefetch_factor", "dataloader_num_workers")
+        yield names, "dataloader_prefetch_factor needs processes that load data, and dataloader_num_workers is 0"
+
+
+def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    """After how many steps to log, evaluate and save: no 0, no fraction above 1, and saving where an evaluation was."""
+    evaluation = _evaluation_strategy(config)
+    logs, evaluates, saves = (
+        _word(config, name) == "steps" for name in ("logging_strategy", evaluation, "save_strategy")
+    )
+    logging, saving = _number(config, "logging_steps"), _number(config, "save_steps")
+    if logging is None or saving is None or (evaluates and argument(config, "eval_steps") is None):
+        return
+    evaluating = _number(config, "eval_steps") or logging
+    if evaluates and evaluating <= 0:
+        yield ("eval_steps", "logging_steps"), f"{evaluation} is steps, and eval_steps and logging_steps are 0"
+        return
+    if logs and logging == 0:
+        yield ("logging_steps",), "logging_steps is 0"
+    for name, is_used, steps in (
+        ("logging_steps", logs, logging),
+        ("eval_steps", evaluates, evaluating),
+        ("save_steps", saves, saving),
+    ):
+        if is_used and steps > 1 and steps != int(steps):
+            yield (name,), f"{name} is {steps}, no whole number"
+            return
+    if _is_on(config, "load_best_model_at_end") and evaluates and saves and not _is_multiple(saving, evaluating):
+        names = ("load_best_model_at_end", "save_steps", "eval_steps")
+        yield (
+            names,
+            f"load_best_model_at_end needs save_steps to be a multiple of eval_steps, {evaluating:g}: {saving:g}",
+        )
+
+
+def _is_multiple(saving: float, evaluating: float) -> bool:
+    """Whether every save is after an evaluation; below 1 both are shares of the run."""
+    if saving % evaluating == 0:
+        return True
+    return saving < 1 and evaluating < 1 and saving * _SHARES % (evaluating * _SHARES) == 0
+
+
+_SHARES = 1_000_000  # as TrainingArguments multiplies them
 
 
 def _evaluation_strategy(config: Config) -> str:

@@ -302,3 +302,148 @@ def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
             label="not seen by Accelerate",
             fix=edits.offloading_anew(config, OLD_OFFLOAD, "offload_optimizer"),
         )
+
+
+@rule("DS360", "partial-offload-without-adam", severity="error", effects=("rejected",), keys=(ZERO,))
+def partial_offload_without_adam(config: Config) -> Iterator[Problem]:
+    """``offload_optimizer.ratio`` below 1 with another optimizer than DeepSpeed's Adam for the CPU.
+
+    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__`` asserts its very class, which the one of ZenFlow is not.
+    """
+    path = (ZERO, "offload_optimizer", "ratio")
+    member = config.member(*path)
+    ratio = number(member.value.value) if member else None
+    kind = config.value("optimizer", "type")
+    if member is None or ratio is None or not 0 <= ratio < 1 or zero_stage(config) != 3 or _offload(config) is None:
+        return
+    if not isinstance(kind, str) or _is_cpu_adam(config, kind):
+        return
+    named = f"{kind} with ZenFlow" if config.section(ZERO, "zenflow") is not None else kind
+    yield Problem(
+        path,
+        member.value.span,
+        f"only DeepSpeed's own Adam keeps a part of its states on the GPU, and the optimizer is {named}: "
+        "deepspeed.initialize raises",
+        rejected("initialize"),
+        help="Write 1.0, or set `optimizer.type` to AdamW without `torch_adam`.",
+        label="needs AdamW",
+        related=beside(config, "optimizer", "type"),
+        fix=edits.replacement(config, path, "1.0", "unsafe"),
+    )
+
+
+def _is_cpu_adam(config: Config, kind: str) -> bool:
+    """Whether DeepSpeed builds its Adam for the CPU, and not that of torch or of ZenFlow."""
+    is_torch = is_truthy(config.node("optimizer", "params", "torch_adam"))
+    return kind.lower() in ("adam", "adamw") and not is_torch and config.section(ZERO, "zenflow") is None
+
+
+# Of each parameter group Adam swaps in the master weights, its two moments and the gradients.
+_BUFFERS_OF_ADAM = 4
+
+
+@rule("DS361", "too-few-swap-buffers", severity="error", effects=("risk",), keys=(ZERO,))
+def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
+    """Fewer buffers than the optimizer states that are swapped in from NVMe at once.
+
+    Sources: ``swap_in_optimizer_state`` in ``deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py`` and
+    ``pipelined_optimizer_swapper.py``. Partitions below 1 MB stay in memory, so a tiny model runs.
+    """
+    section = config.section(ZERO, "offload_optimizer")
+    if section is None or zero_stage(config) != 3 or config.value(*DEVICE) != "nvme":
+        return
+    if str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
+        return
+    pipelines = [name for name in ("pipeline_read", "pipeline_write") if is_on(config, *DEVICE[:-1], name)]
+    member, known = section.member("buffer_count"), config.knowledge.find((*DEVICE[:-1], "buffer_count"))
+    count = number(member.value.value) if member else known.facts.get("default") if known else None
+    needed = _BUFFERS_OF_ADAM * (2 if pipelines else 1)
+    if not isinstance(count, (int, float)) or count >= needed:
+        return
+    place = member or section.member(pipelines[0] if pipelines else "device")
+    if place is None:
+        return
+    if count >= _BUFFERS_OF_ADAM:
+        what = (
+            f"with `{pipelines[0]}` Adam needs {needed} buffers at once, and `buffer_count` is {count:g}: the first "
+            "step raises once a rank has more than one sub-group of parameters"
+        )
+    else:
+        what = f"Adam needs {needed} buffers at once, and `buffer_count` is {count:g}: the first steps raise"
+    yield Problem(
+        (*DEVICE[:-1], "buffer_count"),
+        place.value.span,
+        what,
+        RISK,
+        help=f'Write "buffer_count": {needed} or more.',
+        label=f"below {needed}",
+        fix=edits.setting(config, (*DEVICE[:-1], "buffer_count"), needed, "unsafe"),
+    )
+
+
+@rule("DS365", "zenflow-settings-conflict", severity="error", effects=("rejected",), keys=(ZERO,))
+def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
+    """Settings of ZenFlow that DeepSpeed refuses together, whatever the stage.
+
+    Sources: ``configure_zenflow`` in ``deepspeed/runtime/zenflow/engine.py``; ``ZenFlowZeroOptimizer.__init__`` and
+    ``_initialize_zenflow_stage3_epilogue``.
+    """
+    section = config.section(ZERO, "zenflow")
+    conflict = _conflict_of_zenflow(config) if section is not None else None
+    if section is None or conflict is None:
+        return
+    key, what, way_out = conflict
+    member = section.member(key) or config.member(ZERO, "zenflow")
+    if member is not None:
+        yield Problem(
+            (ZERO, "zenflow", key),
+            member.value.span if member.key == key else member.key_span,
+            f"{what}: deepspeed.initialize raises",
+            rejected("initialize"),
+            help=way_out,
+            label="conflict",
+        )
+
+
+def _conflict_of_zenflow(config: Config) -> tuple[str, str, str] | None:
+    """The key in question, what is wrong, and what to write instead; values that pydantic refuses come before."""
+    strategy = config.value(ZERO, "zenflow", "select_strategy") or "auto"
+    select, update = (config.node(ZERO, "zenflow", name) for name in ("select_interval", "update_interval"))
+    selects = number(select.value) if select is not None else None
+    if strategy == "auto":
+        if selects is not None:
+            return (
+                "select_interval",
+                f'`select_interval` is {selects:g}, and `select_strategy` "auto" chooses the interval itself',
+                'Delete `select_interval`, or set `select_strategy` to "step" or "epoch".',
+            )
+    elif strategy in ("step", "epoch"):
+        if select is None or select.value == "auto":
+            return (
+                "select_interval",
+                f'`select_strategy` "{strategy}" needs a number for `select_interval`, which is "auto"',
+                "Write the interval as a number.",
+            )
+        updates = number(update.value) if update is not None else None  # "auto" by default
+        if strategy == "step" and selects and updates is not None and selects < updates:
+            return (
+                "select_interval",
+                f"`select_interval` is {selects:g}, below the `update_interval` of {updates:g}",
+                f"Write {updates:g} or more, or a smaller `update_interval`.",
+            )
+    if is_on(config, ZERO, "zenflow", "offload") and _lacks_overlap_of_zenflow(config):
+        return (
+            "offload",
+            "`zenflow.offload` needs `overlap_comm`, which is off",
+            'Set "overlap_comm": true in `zero_optimization`, or delete `offload`.',
+        )
+    return None
+
+
+def _lacks_overlap_of_zenflow(config: Config) -> bool:
+    """Whether communication does not overlap: off by default below stage 3; older releases have no ZenFlow there."""
+    stage = zero_stage(config)
+    if stage in (1, 2):
+        return not is_on(config, ZERO, "overlap_comm")
+    is_off = config.node(ZERO, "overlap_comm") is not None and not is_on(config, ZERO, "overlap_comm")
+    return stage == 3 and is_off and config.knowledge.does("zenflow-runs-at-stage-3")

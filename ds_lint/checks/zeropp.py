@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint import edits
 from ds_lint.checks.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
 from ds_lint.finding import Related
 from ds_lint.rule import rule
@@ -109,6 +110,32 @@ def hpz_race(config: Config) -> Iterator[Problem]:
             RISK,
             help=f"Upgrade to DeepSpeed {config.knowledge.ended('secondary-partitions-race')}, or delete `{HPZ}`.",
             label="a race",
+        )
+
+
+@rule("DS362", "quantized-gradients-without-reduce-scatter", severity="error", effects=("rejected",), keys=(ZERO,))
+def quantized_gradients_without_reduce_scatter(config: Config) -> Iterator[Problem]:
+    """Quantized gradients at stage 3, which go through reduce-scatter, with that switched off.
+
+    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__``, which takes Muon with quantized gradients in no case.
+    """
+    member = config.member(ZERO, "zero_quantized_gradients")
+    scatter = config.member(ZERO, "reduce_scatter")
+    if member is None or scatter is None or zero_stage(config) != 3:
+        return
+    if is_on(config, ZERO, "zero_quantized_gradients") and not is_on(config, ZERO, "reduce_scatter"):
+        is_muon = str(config.value("optimizer", "type")).lower() == "muon"
+        yield Problem(
+            (ZERO, "zero_quantized_gradients"),
+            member.value.span,
+            "quantized gradients at stage 3 need reduce-scatter, which is switched off: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Delete `zero_quantized_gradients`."
+            if is_muon
+            else 'Set "reduce_scatter": true, or delete `zero_quantized_gradients`.',
+            label="needs reduce-scatter",
+            related=[Related(scatter.value.span, "off")],
+            fix=edits.deletion(config, (ZERO, "zero_quantized_gradients"), "unsafe"),
         )
 
 

@@ -92,6 +92,19 @@ SHOWN_BY = {
         "initialize",
         "train" if knowledge().find(("zero_optimization", "zenflow")) else "parse",
     ),
+    "zenflow-runs-at-stage-3": (
+        {
+            "zero_optimization": {
+                "stage": 3,
+                "offload_optimizer": {"device": "cpu"},
+                "overlap_comm": False,
+                "zenflow": {"offload": True},
+            },
+            "optimizer": ADAMW,
+        },
+        "initialize",
+        None if knowledge().find(("zero_optimization", "zenflow")) else "parse",
+    ),
     "partial-offload-is-checked": (
         {
             "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}},

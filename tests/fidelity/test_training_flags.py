@@ -96,11 +96,31 @@ REFUSED = [
     {"eval_strategy": False},
     {"save_strategy": False},
     {"logging_strategy": True},
+    {"logging_steps": 0},
+    {"logging_steps": 1.5},
+    {"save_steps": 2.5},
+    {"eval_strategy": "steps", "eval_steps": 1.5},
+    {"eval_strategy": "steps", "logging_strategy": "no", "logging_steps": 0},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 200},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 0.3},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 0.3, "save_steps": 0.4},
+    {"torch_empty_cache_steps": 0},
+    {"torch_empty_cache_steps": 1.5},
+    {"dataloader_prefetch_factor": 2},
+    {"lr_scheduler_type": "greedy"},
 ]
 TAKEN = [
     {"load_best_model_at_end": True, "eval_strategy": "steps", "save_strategy": "steps"},
     {"load_best_model_at_end": True, "save_strategy": "best"},
     {"lr_scheduler_type": "reduce_lr_on_plateau", "eval_strategy": "epoch"},
+    {"logging_strategy": "no", "logging_steps": 0},
+    {"logging_steps": 0.3, "save_steps": 2.0},
+    {"save_strategy": "epoch", "save_steps": 2.5},
+    {"eval_strategy": "steps", "eval_steps": 0, "logging_steps": 5},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 250},
+    {"load_best_model_at_end": True, "eval_strategy": "steps", "eval_steps": 0.1, "save_steps": 0.3},
+    {"torch_empty_cache_steps": 1},
+    {"dataloader_prefetch_factor": 2, "dataloader_num_workers": 1},
 ]
 
 
