@@ -158,13 +158,13 @@ def _value(key: Key, target: Target, *, strict: bool, is_filled: bool) -> Schema
     if taken is not None:
         value = asserted([*taken, *auto])
         return _without_keys(value) if key.facts.get("takes") == "truthy" else value
-    if key.is_section:
+    if key.is_section or "unread" in key.facts:
         return {}
     if key.facts.get("type") == "boolean" and not auto:
         return {"allOf": [reference("rawBoolean")]}
     offered = [*suggested(key.facts), *auto]
     value = {"anyOf": [*offered, {}]} if offered else {}
-    return _without_keys(value) if key.is_scalar and "unread" not in key.facts else value
+    return _without_keys(value) if key.is_scalar else value
 
 
 def _without_keys(value: Schema) -> Schema:
