@@ -2,7 +2,9 @@
 
 Lower bounds: what is not known counts as nothing, activations and buffers do not count at all. The bytes of each number
 are those of https://arxiv.org/abs/1910.02054 (section 3.1): weights and gradients in 16 bit, and for Adam a 32-bit copy
-of the weights with two states.
+of the weights with two states. With offload, gradients lie on the host in 32 bit (``initialize_optimizer_states`` in
+deepspeed/runtime/zero/stage3.py and stage_1_and_2.py), at stage 3 also in 16 bit (``grad_partitions_flat_buffer``).
+``beside`` is what page-locked memory takes more than it holds, and an allowance for each process.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
     from ds_lint.config import Config
 
 GIB = 2**30
+_ZERO = "zero_optimization"
 WEIGHT = GRADIENT = 2  # bytes
 _COPY = 4  # of a weight, in 32 bit
 _ADAM = 8  # two states in 32 bit
 _TRAINERS_ADAM = ("adamw_hf", "adamw_torch", "adamw_torch_fused")  # of transformers.training_args.OptimizerNames
+_PROCESS = 4 * GIB  # Python, torch, CUDA and its libraries in the memory of the host: an allowance for each rank
 _SMALLER_STATES = (  # what makes the states smaller than this module assumes
     ("fp16", "fp16_master_weights_and_grads"),
     ("bf16", "bf16_master_weights_and_grads"),
@@ -28,14 +32,21 @@ _SMALLER_STATES = (  # what makes the states smaller than this module assumes
 
 
 class States:
-    """Bytes of one GPU and of one node's host memory, by what they hold; ``host`` is None if the nodes are unknown."""
+    """Bytes of one GPU and of one node's host memory, by what they hold; ``host`` is None if the nodes are unknown.
 
-    __slots__ = ("gpu", "host", "parameters")
+    ``host`` is the least. ``beside`` is what page-locked buffers and the processes are likely to take more; 0 where
+    that is not known.
+    """
 
-    def __init__(self, parameters: int, gpu: dict[str, float], host: dict[str, float] | None) -> None:
+    __slots__ = ("beside", "gpu", "host", "parameters")
+
+    def __init__(
+        self, parameters: int, gpu: dict[str, float], host: dict[str, float] | None, beside: float = 0.0
+    ) -> None:
         self.parameters = parameters
         self.gpu = gpu
         self.host = host
+        self.beside = beside
 
 
 @once
@@ -54,7 +65,9 @@ def model_states(config: Config) -> States | None:
         # Some releases partition what bf16 needs without ZeRO too (deepspeed/runtime/bf16_optimizer.py).
         "optimizer": _shared(config, optimizer * (1 - moved), partitioned=stage >= 1 or model_dtype(config) == "bf16"),
     }
-    return States(count, gpu, _host(config, stage, optimizer * moved, count * WEIGHT))
+    gradients = count * _host_gradients(config, stage) * moved
+    host = _host(config, stage, optimizer * moved, gradients, count * WEIGHT)
+    return States(count, gpu, host, _beside(config, model.sizes(), stage) if host else 0.0)
 
 
 def gibibytes(size: float) -> str:
@@ -74,17 +87,85 @@ def _shared(config: Config, size: float, *, partitioned: bool) -> float:
     return size / config.world_size if config.world_size else 0.0
 
 
-def _host(config: Config, stage: int, optimizer: float, weights: float) -> dict[str, float] | None:
+def _nodes(config: Config) -> int | None:
+    return 1 if config.world_size == 1 else config.facts.nodes
+
+
+def _host(config: Config, stage: int, optimizer: float, gradients: float, weights: float) -> dict[str, float] | None:
     """What each node holds: an even share of what is offloaded to the CPU."""
-    nodes = 1 if config.world_size == 1 else config.facts.nodes
+    nodes = _nodes(config)
     if not nodes:
         return None
     is_on_disk = stage == 3 and _device(config, "offload_optimizer") == "nvme"  # below stage 3, nvme means the CPU
     are_weights_here = stage == 3 and _device(config, "offload_param") == "cpu"
     return {
         "optimizer": 0.0 if is_on_disk else optimizer / nodes,
+        "gradients": 0.0 if is_on_disk else gradients / nodes,
         "weights": weights / nodes if are_weights_here else 0.0,
     }
+
+
+def _host_gradients(config: Config, stage: int) -> int:
+    """The bytes of each gradient of an offloaded optimizer: in 32 bit, and at stage 3 once more as it is reduced."""
+    reduced = GRADIENT if model_dtype(config) != "fp32" else _COPY
+    return _COPY + (reduced if stage == 3 else 0)
+
+
+def _beside(config: Config, sizes: list[int], stage: int) -> float:
+    """What a node holds beside the states at the end of deepspeed.initialize: processes, and page-locked buffers.
+
+    ``CachingHostAllocator`` of torch rounds each up to a power of two and keeps what is given back, and a buffer is
+    made in ordinary memory before it is copied.
+    """
+    ranks, nodes = config.world_size, _nodes(config)
+    if not sizes or not ranks or not nodes:
+        return 0.0
+    shares = [-(-size // ranks) for size in sizes]
+    width = WEIGHT if model_dtype(config) != "fp32" else _COPY
+    more = 0.0
+    if stage in (1, 2) and _is_pinned(config, "offload_optimizer"):
+        more += _rounding(sum(shares) * _COPY)  # of the gradients, which every release pins
+    if stage == 3 and _is_pinned(config, "offload_optimizer"):
+        whole = sum(shares)
+        more += sum(_rounding(group * _COPY) for group in _sub_groups(config, shares))
+        more += _rounding(whole * width) + whole * width  # grad_partitions_flat_buffer, and what it is copied from
+    if stage == 3 and _device(config, "offload_param") == "cpu":
+        more += _rounding(sum(shares) * width)  # _create_param_groups_fp16_flat_cpu_memory, whatever pin_memory says
+        if _is_pinned(config, "offload_param"):  # what each partition lay in before (partition_parameters.py)
+            more += sum(_block(share * width) for share in shares)
+    return (more + _PROCESS) * (ranks / nodes)
+
+
+def _sub_groups(config: Config, shares: list[int]) -> list[int]:
+    """How many numbers there are in each group that is stepped at once (``_create_fp16_sub_groups`` in stage3.py)."""
+    known = config.knowledge.find((_ZERO, "sub_group_size"))
+    node = config.node(_ZERO, "sub_group_size")
+    most = number_of(node) if node is not None else (known.facts.get("default") if known is not None else None)
+    groups, group = [], 0
+    for share in shares:
+        group += share
+        if most is not None and group >= most:
+            groups.append(group)
+            group = 0
+    return [*groups, group] if group else groups
+
+
+def _is_pinned(config: Config, section: str) -> bool:
+    """Whether what a section offloads to the CPU is page-locked, which newer releases do unasked."""
+    if _device(config, section) != "cpu":
+        return False
+    known = config.knowledge.find((_ZERO, section, "pin_memory"))
+    given = config.value(_ZERO, section, "pin_memory")
+    return given is True or (given is None and known is not None and known.facts.get("default") is True)
+
+
+def _block(size: int) -> int:
+    """The block that torch takes for so many bytes of page-locked memory."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+def _rounding(size: int) -> int:
+    return _block(size) - size
 
 
 def _offloaded_share(config: Config, stage: int) -> float:

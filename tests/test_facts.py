@@ -53,6 +53,6 @@ def test_a_machine_without_a_size_to_hold_against_it_is_told(tmp_path, model, ma
     folder = f"{MODELS}/{model}"
     if model == "config_alone":
         folder = str(tmp_path)
-        (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_size": 4096}', encoding="utf-8")
+        (tmp_path / "config.json").write_text('{"model_type": "own", "hidden_size": 4096}', encoding="utf-8")
     facts = gather(Sources(world_size=1, model=folder if model else None, **machine))
     assert facts.missing("deepspeed") == missing

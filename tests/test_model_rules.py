@@ -203,7 +203,8 @@ def test_what_a_gpu_holds(config, facts, expected):
     ("device", "facts", "expected"),
     [
         ("cpu", {"nodes": 1}, ["DS851"]),
-        ("cpu", {"nodes": 2, "world_size": 16}, []),
+        ("cpu", {"nodes": 2, "world_size": 16}, ["DS851"]),  # with page-locked buffers and eight processes
+        ("cpu", {"nodes": 4, "world_size": 16}, []),
         ("cpu", {"world_size": 1}, ["DS851"]),
         ("cpu", {"world_size": 8}, []),
         ("nvme", {"nodes": 1}, []),
@@ -221,7 +222,7 @@ def test_what_a_node_holds(device, facts, expected):
     [("--bf16", ["DS851"]), ("--bf16 --optim adamw_torch", ["DS851"]), ("--bf16 --optim adafactor", [])],
 )
 def test_the_optimizer_of_the_trainer_counts_where_it_is_known(flags, expected):
-    facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=64 * GIB, nodes=1)
+    facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=80 * GIB, nodes=1)
     facts.training = training.read(flags)
     config = {"bf16": {"enabled": "auto"}, **zero(3, offload_optimizer={"device": "cpu"})}
     assert codes(config, facts, stack="trainer") == expected

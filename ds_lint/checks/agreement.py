@@ -198,6 +198,17 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
                 help="Write the number, or delete the key to get DeepSpeed's default.",
                 label="no hidden size",
             )
+    section = config.member("zero_optimization")
+    if prepared is not None and prepared.is_tripped_by_model and model is not None and section is not None:
+        yield Problem(
+            ("zero_optimization",),
+            section.key_span,
+            f"transformers {config.knowledge.target['transformers']} reads the hidden size of the model, also "
+            f'where nothing is "auto", and a {model.model_type} has no `hidden_size`: trainer.train() raises',
+            {_TRAINER: rejected("initialize")},
+            help="Upgrade transformers.",
+            label="no hidden size",
+        )
 
 
 @rule("DS617", "precision-section-missing", severity="info", effects=("risk",))

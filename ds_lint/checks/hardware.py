@@ -43,17 +43,25 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     if states is None or states.host is None or memory is None or stage is None:
         return
     needed = sum(states.host.values())
-    if needed <= memory:
+    likely = needed + states.beside if needed else 0
+    if likely <= memory:
         return
+    about = f", about {gibibytes(likely)} with page-locked buffers and processes," if states.beside else ","
     yield Problem(
         (ZERO,),
         stage.value.span,
         f"offloading the states of {billions(states.parameters)} parameters to the CPU takes at least "
-        f"{gibibytes(needed)} on each node ({_parts(states.host)}), and it has {gibibytes(memory)}: if all of the "
-        "model is trained, the system kills the run",
+        f"{gibibytes(needed)} on each node ({_parts(states.host)}){about} and its host memory is {gibibytes(memory)}: "
+        + (
+            "if all of the model is trained, the system kills the run"
+            if needed > memory
+            else "if all of the model is trained, the system may kill the run"
+        ),
         RISK,
-        help="Use more nodes, or offload to NVMe at stage 3; LoRA and the like train less of the model.",
-        label=f"{gibibytes(needed)} of {gibibytes(memory)}",
+        help="Use more nodes, or offload to NVMe at stage 3; LoRA and the like train less of the model."
+        if needed > memory
+        else 'Write "pin_memory": false, use more nodes, or offload to NVMe at stage 3.',
+        label=f"{gibibytes(needed if needed > memory else likely)} of {gibibytes(memory)}",
     )
 
 

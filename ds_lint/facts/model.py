@@ -12,6 +12,7 @@ import re
 
 from ds_lint.facts import UnreadableFact
 from ds_lint.facts.safetensors import NotFetched, headers
+from ds_lint.facts.shapes import count, in_order, kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 class Model:
     """One model, as the files that lie on this machine describe it.
 
-    ``parameters`` are the tensors of its checkpoint, None where no weights lie beside the config.
+    ``parameters`` are the tensors of its checkpoint, None where no weights lie beside the config; ``parameter_count``
+    is known also where the config tells it (``ds_lint/facts/shapes.py``).
     """
 
     __slots__ = ("config", "origin", "parameter_count", "parameters", "path")
@@ -51,6 +53,12 @@ class Model:
         self.parameters = parameters
         self.parameter_count = None if self.quantization else parameter_count  # quantised weights are packed
         self.origin = origin or path
+
+    def sizes(self) -> list[int]:
+        """How many numbers each parameter has, in their order as far as it is known; none where it is not."""
+        if self.parameters is not None:
+            return [parameter.count for parameter in self.parameters]
+        return [kind.size for kind in in_order(kinds(self.config) or [])]
 
     @property
     def model_type(self) -> str | None:
@@ -170,8 +178,8 @@ def _in_folder(folder: str, origin: str) -> Model:
     if not os.path.isfile(path):
         raise UnreadableFact(_no_config(folder))
     config = _object(path)
-    parameters, count = _weights(folder, config)
-    return Model(folder, config, parameters=parameters, parameter_count=count, origin=origin)
+    parameters, counted = _weights(folder, config)
+    return Model(folder, config, parameters=parameters, parameter_count=counted or count(config), origin=origin)
 
 
 def _no_config(folder: str) -> str:

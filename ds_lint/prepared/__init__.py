@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ds_lint.tree import KeyPath
 
 
+NO_HIDDEN_SIZE = "the config of the model has no `hidden_size`"
+
+
 class Setting:
     """What became of a key that the stack touched: its value, and what the library did with which expression."""
 
@@ -81,6 +84,11 @@ class Prepared:
         self.refusals: list[Refusal] = []
         self.unsized: dict[KeyPath, str] = {}  # keys that need a hidden size, and the library that does not find it
         self.left: list[KeyPath] = []  # an "auto" that Accelerate meets and that nobody has filled
+
+    @property
+    def is_tripped_by_model(self) -> bool:
+        """Whether the Trainer asks the model for a hidden size that it does not have, and raises."""
+        return any(NO_HIDDEN_SIZE in refusal.message for refusal in self.refusals)
 
     @property
     def is_refused(self) -> bool:

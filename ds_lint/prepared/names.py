@@ -46,6 +46,9 @@ class Names:
             "model.config.hidden_size": lambda: self._hidden_size(_PLACES[:1]) or UNKNOWN,
             "is_zero3()": lambda: self._value("zero_optimization", "stage") == 3,
             "isinstance(optimizer, DummyOptim)": lambda: "optimizer" in values if self._is_trainer else UNKNOWN,
+            "isinstance(scheduler, DummyScheduler)": lambda: (
+                self._has_dummy_scheduler() if self._is_trainer else UNKNOWN
+            ),
             "inference": lambda: False,
             "batch_size_per_device": self._micro_batch_size,
             # The Trainer counts accumulation steps itself, and starts no parallelism of Accelerate's unless told to.
@@ -69,6 +72,20 @@ class Names:
     def has_no_hidden_size(self) -> bool:
         """Whether the library at work finds no size in the config of the model that is known."""
         return self._config.facts.model is not None and self._hidden_size(self._places()) is None
+
+    def has_no_own_hidden_size(self) -> bool:
+        """Whether ``model.config.hidden_size`` of the model that is known raises."""
+        return self._config.facts.model is not None and self._hidden_size(_PLACES[:1]) is None
+
+    def _has_dummy_scheduler(self) -> bool:
+        """Whether the Trainer hands over a scheduler of Accelerate's (``deepspeed_optim_sched``).
+
+        It does so for a scheduler of the config, and in newer releases for an optimizer of the config, with a function
+        that makes the Trainer's own scheduler.
+        """
+        if "scheduler" in self._values:
+            return True
+        return "optimizer" in self._values and self._config.knowledge.stack_does("own-schedules-are-made-late")
 
     def _argument(self, name: str) -> Any:
         argument = self._config.argument(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.config import AUTO
 from ds_lint.facts.training import UNKNOWN
-from ds_lint.prepared import Mismatch, Prepared, Refusal, Setting
+from ds_lint.prepared import NO_HIDDEN_SIZE, Mismatch, Prepared, Refusal, Setting
 from ds_lint.prepared.expressions import evaluate
 from ds_lint.prepared.names import Names
 
@@ -42,6 +42,8 @@ class Stages:
         try:
             if (library, stage) == ("accelerate", "prepare"):
                 self._multiply()
+            if (library, stage) == ("transformers", "training"):
+                self._read_hidden_size()
             self._demand(library, stage)
             self._insert(library, stage)
             self._refuse(library, stage)
@@ -56,6 +58,11 @@ class Stages:
         size = self.values.get("train_micro_batch_size_per_gpu")
         if size is None and self._knowledge.stack_does("micro-batch-size-is-multiplied-unasked"):
             raise TypeError("unsupported operand type(s) for *: 'NoneType' and 'int'")
+
+    def _read_hidden_size(self) -> None:
+        """The size of the model, which older releases read whatever the config says."""
+        if self._knowledge.stack_does("hidden-size-is-read-unasked") and self._names.has_no_own_hidden_size():
+            raise AttributeError(NO_HIDDEN_SIZE)
 
     @property
     def are_matched_anew(self) -> bool:
@@ -117,13 +124,17 @@ class Stages:
 
     def _fill_auto(self, path: KeyPath, source: Facts, library: str) -> None:
         holds = self._hold(source.get("only_if", ()))
-        if holds is False:
-            return
         value = evaluate(source["from"], self._names.value) if holds else UNKNOWN
-        if value is UNKNOWN and "hidden_size" in source["from"] and self._names.has_no_hidden_size():
+        if value is UNKNOWN and self._needs_hidden_size(source, library) and self._names.has_no_hidden_size():
             self.prepared.unsized.setdefault(path, library)
-        elif value != AUTO:  # Accelerate's own "auto", which a later stage fills
+        elif holds is not False and value != AUTO:  # Accelerate's own "auto", which a later stage fills
             self._set(path, Setting(value, library, "filled", source["from"]))
+
+    def _needs_hidden_size(self, source: Facts, library: str) -> bool:
+        """Whether a library raises over this key where it finds no hidden size, also where it does not fill it."""
+        if "hidden_size" not in source["from"]:
+            return False
+        return library == "transformers" or bool(self._hold(source.get("only_if", ())))
 
     def _match(self, path: KeyPath, written: Any, source: Facts) -> None:
         if "matched_if" in source and not self._holds(source["matched_if"]):

@@ -112,6 +112,41 @@ def test_states_take_what_is_said_and_little_more(stage):
     assert said <= answer["bytes"] < 2 * said
 
 
+@pytest.mark.parametrize(
+    ("stage", "pin_memory", "sub_group_size"),
+    [(3, True, 20_000), (3, False, 20_000), (3, True, 10**9), (2, True, 10**9)],
+)
+def test_the_host_holds_what_is_said(stage, pin_memory, sub_group_size):
+    answer = first_answer(run("host", str(stage), json.dumps(pin_memory), str(sub_group_size), ranks=1))
+    facts = Facts(world_size=1)
+    parameters = [Parameter(str(place), (size,), "BF16") for place, size in enumerate(answer["sizes"])]
+    facts.model = Model("", {}, parameters=parameters, parameter_count=sum(answer["sizes"]))
+    offload = {"device": "cpu", "pin_memory": pin_memory}
+    zero = {"stage": stage, "offload_optimizer": offload, "sub_group_size": sub_group_size}
+    config = {
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+        "bf16": {"enabled": True},
+        "zero_optimization": zero | ({"offload_param": offload} if stage == 3 else {}),
+    }
+    states = model_states(as_config(config, facts))
+    assert states.host == answer["held"]
+    buffers = states.beside - 4 * 2**30  # beside the process
+    if stage == 3:
+        assert buffers == sum(taken(*one) for one in answer["pinned"])
+    else:
+        assert 0 < buffers <= sum(taken(*one) for one in answer["pinned"])
+
+
+def taken(maker: str, size: int) -> int:
+    """What a pinned buffer takes beyond what is counted as held: torch rounds it up to a power of two."""
+    block = 1
+    while block < size:
+        block *= 2
+    if maker == "_partition_param":  # moved into one flat buffer; torch keeps the block
+        return block
+    return block - size + (size if maker == "_setup_for_real_optimizer" else 0)  # which is still there as it is copied
+
+
 def as_config(config, facts):
     from ds_lint.config import Config
     from ds_lint.source import json as json_source

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -28,6 +29,8 @@ from ds_lint.smoke import ops
 HIDDEN_SIZE = 64
 STEPS = 100
 FIELDS = {"per_device_train_batch_size": 1}
+# Whether the release looks at the config again for another batch size: Trainer._update_auto_batch_size.
+LOOKS_AGAIN = "auto_find_batch_size" in signature(HfTrainerDeepSpeedConfig.trainer_config_process).parameters
 OUTSIDE = ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_USE_DEEPSPEED")  # where older releases leave word
 
 
@@ -64,7 +67,7 @@ def prepare(
         trainer.trainer_config_process(arguments)
         plugin = DeepSpeedPlugin(hf_ds_config=trainer)
         plugin.set_mixed_precision(_mixed_precision(arguments))
-        if arguments.auto_find_batch_size:
+        if arguments.auto_find_batch_size and LOOKS_AGAIN:
             trainer = HfTrainerDeepSpeedConfig(plugin.hf_ds_config.config)  # Trainer._update_auto_batch_size
             plugin.hf_ds_config, plugin.deepspeed_config = trainer, trainer.config
             trainer.trainer_config_process(arguments, auto_find_batch_size=True)

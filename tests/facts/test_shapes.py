@@ -1,0 +1,91 @@
+"""How many parameters a model has by its config.json alone: the counts that were published with the weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from ds_lint.facts.shapes import count, in_order, kinds
+
+LLAMA_3_8B = {
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+QWEN2_7B = {
+    "model_type": "qwen2",
+    "vocab_size": 152064,
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+}
+MIXTRAL_8X7B = {"model_type": "mixtral", "vocab_size": 32000, "num_local_experts": 8, "num_key_value_heads": 8}
+GLM4_9B = {
+    "model_type": "chatglm",
+    "architectures": ["ChatGLMModel"],
+    "hidden_size": 4096,
+    "num_layers": 40,
+    "padded_vocab_size": 151552,
+    "ffn_hidden_size": 13696,
+    "num_attention_heads": 32,
+    "kv_channels": 128,
+    "multi_query_attention": True,
+    "multi_query_group_num": 2,
+    "add_bias_linear": False,
+    "add_qkv_bias": True,
+}
+CHATGLM3_6B = GLM4_9B | {"num_layers": 28, "padded_vocab_size": 65024}
+
+
+@pytest.mark.parametrize(
+    ("config", "published"),
+    [
+        (LLAMA_3_8B, 8_030_261_248),
+        (QWEN2_7B, 7_615_616_512),
+        (MIXTRAL_8X7B, 46_702_792_704),
+        (GLM4_9B, 9_399_951_360),
+        (CHATGLM3_6B, 6_243_584_000),
+        ({"model_type": "gpt2"}, 124_439_808),
+    ],
+    ids=["llama", "qwen2", "mixtral", "glm4", "chatglm3", "gpt2"],
+)
+def test_the_count_is_that_of_the_published_weights(config, published):
+    assert count(config) == published
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"model_type": "own"},
+        {"model_type": ["llama"]},
+        GLM4_9B | {"add_bias_linear": True},
+        {name: value for name, value in GLM4_9B.items() if name != "padded_vocab_size"},
+        LLAMA_3_8B | {"hidden_size": None},
+    ],
+    ids=["nothing", "own", "no word", "another layer", "a size is missing", "null"],
+)
+def test_what_is_not_described_is_not_counted(config):
+    assert count(config) is None
+
+
+def test_a_class_with_another_head_has_at_least_the_trunk():
+    classifier = LLAMA_3_8B | {"architectures": ["LlamaForSequenceClassification"]}
+    assert count(classifier) == count(LLAMA_3_8B) - 128256 * 4096
+
+
+def test_of_several_modalities_the_text_is_counted():
+    both = {"model_type": "own", "text_config": LLAMA_3_8B, "vision_config": {"hidden_size": 1024}}
+    assert count(both) == count(LLAMA_3_8B)
+
+
+def test_parameters_come_layer_by_layer():
+    names = [kind.name.rpartition("layers.#.")[2] for kind in in_order(kinds(LLAMA_3_8B))]
+    assert len(names) == 291
+    assert names[0] == "model.embed_tokens.weight"
+    assert names[1:10] == names[10:19]

@@ -1,0 +1,77 @@
+"""``schemas/shapes.json`` gives the parameters that the classes of transformers have, at sizes it was not made with."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+import torch
+import transformers
+from installed import INSTALLED
+from transformers import CONFIG_MAPPING
+
+from ds_lint import stores
+from ds_lint.facts.shapes import count, kinds
+
+pytestmark = [
+    pytest.mark.fidelity,
+    pytest.mark.skipif(
+        INSTALLED.transformers != stores.read("shapes")["transformers"],
+        reason="the shapes are those of another release",
+    ),
+]
+
+MODELS = stores.read("shapes")["models"]
+FOLDERS = [
+    path
+    for path in sorted((Path(__file__).parents[1] / "models").glob("*/config.json"))
+    if json.loads(path.read_text())["model_type"] in MODELS and path.parent.name != "tiny"  # which is refused
+]
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
+
+
+def built(model_type: str, config: dict) -> Counter:
+    """The sizes of the parameters of the real model, on the device that allocates nothing."""
+    with torch.device("meta"):
+        made = CONFIG_MAPPING[model_type](**{name: value for name, value in config.items() if name != "model_type"})
+        model = getattr(transformers, MODELS[model_type]["class"])(made)
+    return Counter(tuple(parameter.shape) for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("model_type", sorted(MODELS))
+def test_other_sizes(model_type):
+    dice = random.Random(model_type)
+    keys = MODELS[model_type]["keys"]
+    config: dict = {"model_type": model_type}
+    for key in keys:
+        if key in LAYERS:
+            config[key] = dice.choice([5, 6, 7])
+        elif "vocab_size" in key and "type" not in key:
+            config[key] = dice.choice([1009 * 256, 1013 * 256])  # above every index of padding
+        elif any(word in key for word in ("intermediate", "ffn", "inner", "d_ff")):
+            config[key] = dice.choice([160, 352])
+        elif key in ("tie_word_embeddings", "attention_bias", "mlp_bias"):
+            config[key] = dice.random() < 0.5
+        elif "missing" not in keys[key]:
+            config[key] = getattr(CONFIG_MAPPING[model_type](), key)
+    found = Counter()
+    for kind in kinds(config):
+        found[kind.shape] += kind.times
+    assert +found == built(model_type, config)
+
+
+@pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.parent.name)
+def test_configs_as_they_are_saved(path):
+    config = json.loads(path.read_text())
+    config.pop("quantization_config", None)
+    trunk = config | {"architectures": None}
+    assert count(trunk) == sum(shape_size * times for shape_size, times in sizes(config["model_type"], trunk))
+
+
+def sizes(model_type: str, config: dict) -> list[tuple[int, int]]:
+    return [(torch.Size(shape).numel(), times) for shape, times in built(model_type, config).items()]

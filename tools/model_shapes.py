@@ -1,0 +1,528 @@
+"""Write ``schemas/shapes.json``: the shape of every parameter of a model, in terms of the keys of its ``config.json``.
+
+    python -m tools.model_shapes llama mixtral t5        # these model types, beside those that the file has
+    python -m tools.model_shapes                         # all that the file has, again
+
+Run it in an environment that has torch and transformers. For each model type the class that generates text is built
+many times on the meta device, which allocates nothing, each time with other sizes. A number that is a product of keys
+in every one of these models, or a sum of two such products, is written as that. What is found has to give the shapes
+of further models that were not looked at before; a model type for which it does not is left out, with a message.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import random
+import re
+import sys
+import warnings
+from collections import Counter
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+STORE = Path(__file__).parent.parent / "schemas" / "shapes.json"
+SEED = 20261122
+PROBES, TRIALS = 9, 4  # models to find the expressions with, and models to hold them against
+MOST_SWITCHES = 4
+CASES = 6  # models to find out what stands in for a key that is left out
+
+_LAYERS = re.compile(r"(num_.*layers|n_layers?|.*_layers|depth|n_enc|num_layers_.*)$")
+_NO_SIZE = re.compile(r"(.*_token_id|.*_index|chunk_size_feed_forward|pretraining_tp|num_labels|.*_idx)$")
+_SPECIAL = ("transformers_version", "architectures", "model_type", "dtype", "torch_dtype", "_name_or_path")
+_NO_STRUCTURE = re.compile(  # decides nothing about parameters, whatever it says
+    r"(.*_act|.*activation.*|rope_.*|.*_token_id|id2label|label2id|problem_type|.*_init.*|_.*|dtype|.*_dropout|"
+    r".*attn_implementation|quantization_config|auto_map|scale_attn.*|.*_cache|output_.*|return_dict|tokenizer_class|"
+    r"torch_dtype|transformers_version|architectures|model_type|layer_norm_epsilon|use_bfloat16|task_specific_params|"
+    r"sliding_window|max_window_layers|n_group|topk_group|topk_method|num_experts_per_tok|dense_act_fn|"
+    r"summary_.*|is_decoder|reorder_and_upcast_attn|experts_implementation)$"
+)
+
+Signature = Counter[tuple[str, tuple[int, ...]]]  # how often a name without its indices has a shape
+
+
+class NotDescribed(Exception):  # noqa: N818 - an answer, not an accident
+    """Why a model type is left out."""
+
+
+class Probe(NamedTuple):
+    """A model that was built: the numbers of its config, its switches, and its parameters."""
+
+    numbers: dict[str, int]
+    parameters: dict[str, list[tuple[int, ...]]]  # the shapes by name without indices, in their order
+
+
+class Family:
+    """One model type of transformers, and the class that is built for it."""
+
+    def __init__(self, model_type: str) -> None:
+        import transformers
+        from transformers.models.auto import modeling_auto as auto
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+        tables = (
+            auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+            auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+            auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        )
+        name = next((table[model_type] for table in tables if model_type in table), None)
+        if name is None or model_type not in CONFIG_MAPPING_NAMES:
+            raise NotDescribed("no class of it generates text")
+        self.name = name if isinstance(name, str) else name[0]
+        self.config_class = getattr(transformers, CONFIG_MAPPING_NAMES[model_type])
+        self.model_class = getattr(transformers, self.name)
+
+    def build(self, given: dict[str, Any]) -> tuple[Any, dict[str, list[tuple[int, ...]]]]:
+        """A config with these keys, and the shapes of its model's parameters."""
+        import torch
+
+        with torch.device("meta"):
+            config = self.config_class(**given)
+            model = self.model_class(config)
+        shapes: dict[str, list[tuple[int, ...]]] = {}
+        for name, parameter in model.named_parameters():
+            shapes.setdefault(re.sub(r"(?<=\.)\d+(?=\.|$)", "#", name), []).append(tuple(parameter.shape))
+        return config, shapes
+
+    def try_build(self, given: dict[str, Any]) -> dict[str, list[tuple[int, ...]]] | None:
+        """The shapes, or None where the class refuses such a config."""
+        try:
+            return self.build(given)[1]
+        except Exception:  # noqa: BLE001 - whatever a class raises over sizes that do not go together
+            return None
+
+
+def describe(model_type: str) -> dict[str, Any]:
+    """What the store says of a model type."""
+    family = Family(model_type)
+    dice = random.Random(SEED)  # noqa: S311 - sizes to try
+    start, keys = _start(family)
+    base = family.try_build(start)
+    if base is None:
+        raise NotDescribed("its smallest config builds no model")
+    sizes = _sizes(family, start, keys, base)
+    switches = _switches(family, start, keys, base)
+    fixed = _fixed(family, start, keys, {*sizes, *switches})
+    combinations = [
+        dict(zip(switches, values, strict=True)) for values in itertools.product((False, True), repeat=len(switches))
+    ]
+    built: dict[int, list[Probe]] = {}
+    for _ in range(PROBES + TRIALS):
+        numbers = _varied(family, start, sizes, dice, combinations)
+        for place, combination in enumerate(combinations):
+            shapes = family.try_build({**start, **numbers, **combination})
+            if shapes is not None:
+                built.setdefault(place, []).append(Probe({**_numbers(start, sizes), **numbers}, shapes))
+    if len(built.get(0, ())) < PROBES:
+        raise NotDescribed("too few sizes go together")
+    tables = {place: _table(probes[:PROBES]) for place, probes in built.items() if len(probes) >= PROBES}
+    facts: dict[str, Any] = {
+        "class": family.name,
+        "prefix": getattr(family.model_class, "base_model_prefix", ""),
+        "parameters": _joined(tables, combinations),
+        "keys": {},
+        "fixed": fixed,
+    }
+    used = _used(facts["parameters"], [*sizes, *switches])
+    facts["keys"] = {key: _otherwise(family, start, sizes, key, facts, dice) for key in used}
+    for place, probes in built.items():
+        for probe in probes:
+            if place in tables and _signature(probe.parameters) != evaluated(
+                facts, {**probe.numbers, **combinations[place]}
+            ):
+                raise NotDescribed("what was found does not give the shapes of other models")
+    return facts
+
+
+def evaluated(facts: dict[str, Any], values: dict[str, Any]) -> Signature:
+    """The shapes that the store gives for these values of keys."""
+    found: Signature = Counter()
+    for entry in facts["parameters"]:
+        if all(values[key] == value for key, value in entry.get("if", {}).items()):
+            shape = tuple(_number(size, values) for size in entry["shape"])
+            found[(entry["name"], shape)] += _number(entry.get("times", 1), values)
+    return +found
+
+
+def _number(expression: str | int, values: dict[str, Any]) -> int:
+    return expression if isinstance(expression, int) else int(eval(expression, {"__builtins__": {}}, values))  # noqa: S307
+
+
+def _signature(parameters: dict[str, list[tuple[int, ...]]]) -> Signature:
+    return Counter((name, shape) for name, shapes in parameters.items() for shape in shapes)
+
+
+# ---------------------------------------------------------------------------------------------------------- configs
+
+
+def _start(family: Family) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A config with few layers, as keys to give to the class; and every key with what it is then."""
+    keys = family.config_class().to_dict()
+    start: dict[str, Any] = {}
+    for name, value in keys.items():
+        if isinstance(value, int) and not isinstance(value, bool) and _LAYERS.match(name) and value > 4:
+            start[name] = 4
+    if family.try_build(start) is None:
+        start = {}
+    keys = family.config_class(**start).to_dict()
+    spelled_out = {  # what a class works out of other keys is not to follow them
+        name: value
+        for name, value in keys.items()
+        if _is_number(value) and name not in _SPECIAL and not _NO_SIZE.match(name)
+    }
+    if family.try_build({**spelled_out, **start}) is not None:
+        start = {**spelled_out, **start}
+    return start, keys
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _sizes(family: Family, start: dict[str, Any], keys: dict[str, Any], base: Any) -> dict[str, int]:
+    """The keys with a number that shapes depend on, with what they are to begin with.
+
+    A key that decides which parameters there are is none of them, unless it counts layers.
+    """
+    found = {}
+    for name, value in keys.items():
+        if name in _SPECIAL or _NO_SIZE.match(name) or not (_is_number(value) or value is None):
+            continue
+        if value is None and not _may_be_number(family, name):
+            continue
+        for other in (2 * value, value + 1, 3 * value, value + 2, value // 2) if value else (1, 2, 64):
+            shapes = family.try_build({**start, name: other})
+            if shapes is not None and shapes != base:
+                if set(shapes) != set(base):
+                    continue
+                found[name] = value or other
+                if not value:
+                    start[name] = other
+                    base = shapes
+                break
+            if shapes is not None and value:
+                break
+    return found
+
+
+def _may_be_number(family: Family, name: str) -> bool:
+    for one in family.config_class.__mro__:
+        annotation = str(inspect.get_annotations(one).get(name, ""))
+        if annotation:
+            return "int" in annotation
+    return False
+
+
+def _switches(family: Family, start: dict[str, Any], keys: dict[str, Any], base: Any) -> list[str]:
+    """The keys that are true or false and decide which parameters there are."""
+    base = family.try_build(start)
+    found = []
+    for name, value in keys.items():
+        if isinstance(value, bool) and name not in _SPECIAL:
+            shapes = family.try_build({**start, name: not value})
+            if shapes is not None and shapes != base:
+                found.append(name)
+    found.sort(key=lambda name: (name != "tie_word_embeddings", "bias" not in name))
+    return found[:MOST_SWITCHES]
+
+
+def _fixed(family: Family, start: dict[str, Any], keys: dict[str, Any], varied: set[str]) -> dict[str, Any]:
+    """The other keys that may decide about parameters: what is described holds for these values only."""
+    base = family.try_build(start)
+    source = Path(sys.modules[family.model_class.__module__].__file__ or "").read_text(encoding="utf-8")
+    found = {}
+    for name, value in keys.items():
+        if name in varied or _NO_STRUCTURE.match(name) or isinstance(value, float):
+            continue
+        if not re.search(rf"\b{name}\b", source):
+            continue
+        if isinstance(value, bool) or _is_number(value):
+            others = (not value,) if isinstance(value, bool) else (value + 1, value * 2, 0)
+            tried = [family.try_build({**start, name: other}) for other in others]
+            if all(shapes == base for shapes in tried if shapes is not None) and any(tried):
+                continue
+        if isinstance(value, list) and value and _is_neutral_list(family, start, name, value, base):
+            continue
+        if value is None and not _may_be_number(family, name):
+            continue
+        found[name] = value
+    asked = re.findall(r"getattr\((?:self\.)?config, \"(\w+)\"", source)  # what a class has only if config.json has it
+    found.update({name: None for name in asked if name not in keys and not _NO_STRUCTURE.match(name)})
+    return found
+
+
+def _is_neutral_list(family: Family, start: dict[str, Any], name: str, value: list[Any], base: Any) -> bool:
+    """Whether it makes no difference which of its words such a list has for which layer."""
+    words = {str(one) for one in value} | {"full_attention", "sliding_attention"}
+    tried = [family.try_build({**start, name: [word] * len(value)}) for word in sorted(words)]
+    return all(shapes == base for shapes in tried if shapes is not None) and sum(s is not None for s in tried) >= 2
+
+
+def _numbers(start: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
+    return {name: start.get(name, value) for name, value in sizes.items()}
+
+
+def _varied(
+    family: Family,
+    start: dict[str, Any],
+    sizes: dict[str, int],
+    dice: random.Random,
+    combinations: Sequence[dict[str, bool]],
+) -> dict[str, int]:
+    """Other numbers for the keys that shapes depend on, which go together."""
+    for attempt in range(400):
+        rate = 0.7 if attempt < 150 else 0.35
+        numbers = {}
+        for name, value in _numbers(start, sizes).items():
+            factors = (1, 2, 3) if not _LAYERS.match(name) else (1, 2)
+            numbers[name] = value * dice.choice(factors) if dice.random() < rate else value
+            if dice.random() < 0.4 and (
+                "vocab" in name or "intermediate" in name or "position" in name or "ffn" in name
+            ):
+                numbers[name] += dice.choice((16, 48, 80))
+            if dice.random() < 0.3 and _LAYERS.match(name):
+                numbers[name] += dice.choice((1, 2))
+            if "dense" in name:
+                numbers[name] = value + dice.choice((0, 0, -1, 1)) if value > 1 else value
+            if dice.random() < 0.2 and "head" in name and value % 2 == 0:
+                numbers[name] = value // 2
+        if not _divides_evenly(numbers):
+            continue
+        if family.try_build({**start, **numbers, **combinations[0]}) is not None:
+            return numbers
+    raise NotDescribed("other sizes build no model")
+
+
+def _divides_evenly(numbers: dict[str, int]) -> bool:
+    """Whether the width can be shared out to the heads: some classes round, and no model that is trained has that."""
+    widths = [value for name, value in numbers.items() if name in ("hidden_size", "n_embd", "d_model", "dim")]
+    heads = [value for name, value in numbers.items() if "heads" in name or name in ("n_head", "num_key_value_groups")]
+    queries, keys = numbers.get("num_attention_heads"), numbers.get("num_key_value_heads")
+    if queries and keys and queries % keys:
+        return False
+    return all(width % count == 0 for width in widths for count in heads)
+
+
+# ------------------------------------------------------------------------------------------------------- expressions
+
+
+def _monomials(probes: Sequence[Probe]) -> dict[tuple[int, ...], str]:
+    """Products and quotients of keys, by their values in each of the models; the shortest of those that are alike."""
+    names = [name for name in probes[0].numbers if len({probe.numbers[name] for probe in probes}) > 1]
+    columns = {name: tuple(probe.numbers[name] for probe in probes) for name in names}
+    found: dict[tuple[int, ...], str] = {}
+
+    def add(values: tuple[int, ...], text: str) -> None:
+        found.setdefault(values, text)
+
+    for name, column in columns.items():
+        add(column, name)
+    pairs = list(itertools.combinations_with_replacement(names, 2))
+    for one, two in pairs:
+        add(tuple(map(prod, zip(columns[one], columns[two], strict=True))), f"{one} * {two}")
+    for one, two in itertools.permutations(names, 2):
+        if all(a % b == 0 for a, b in zip(columns[one], columns[two], strict=True)):
+            add(tuple(a // b for a, b in zip(columns[one], columns[two], strict=True)), f"{one} // {two}")
+    for one, two in pairs:
+        for three in names:
+            product = tuple(map(prod, zip(columns[one], columns[two], strict=True)))
+            if three not in (one, two) and all(a % b == 0 for a, b in zip(product, columns[three], strict=True)):
+                add(tuple(a // b for a, b in zip(product, columns[three], strict=True)), f"{one} * {two} // {three}")
+    plain = list(found.items())
+    for values, text in plain:
+        for factor in (2, 3, 4, 6, 8):
+            add(tuple(factor * value for value in values), f"{factor} * {text}")
+    for values, text in plain:
+        for divisor in (2, 4, 8):
+            if all(value % divisor == 0 for value in values):
+                add(tuple(value // divisor for value in values), f"{text} // {divisor}")
+    return found
+
+
+def _expression(wanted: tuple[int, ...], terms: dict[tuple[int, ...], str]) -> str | int | None:
+    """A number of each model as an expression of its config: one product, two, or one and a constant."""
+    if len(set(wanted)) == 1:
+        return wanted[0]
+    if wanted in terms:
+        return terms[wanted]
+    for values, text in terms.items():
+        differences = {a - b for a, b in zip(wanted, values, strict=True)}
+        if len(differences) == 1 and abs(next(iter(differences))) <= 64:
+            (constant,) = differences
+            return f"{text} {'+' if constant > 0 else '-'} {abs(constant)}"
+    for values, text in terms.items():
+        rest = tuple(a - b for a, b in zip(wanted, values, strict=True))
+        if rest in terms:
+            return f"{text} + {terms[rest]}"
+        negative = tuple(-one for one in rest)
+        if negative in terms and "//" not in terms[negative]:
+            return f"{text} - {terms[negative]}"
+    for values, text in terms.items():  # three terms, as in Mamba's projections
+        for more, other in itertools.islice(terms.items(), 400):
+            rest = tuple(a - b - c for a, b, c in zip(wanted, values, more, strict=True))
+            if rest in terms:
+                return f"{text} + {other} + {terms[rest]}"
+        if "*" in text and text.count("*") > 1:
+            break
+    return None
+
+
+def _table(probes: Sequence[Probe]) -> list[dict[str, Any]]:
+    """Every kind of parameter with its shape and how often there is one."""
+    names = list(probes[0].parameters)
+    if any(set(probe.parameters) != set(names) for probe in probes):
+        raise NotDescribed("its parameters have other names with other sizes")
+    terms = _monomials(probes)
+    table = []
+    for name in names:
+        kinds = [list(dict.fromkeys(probe.parameters[name])) for probe in probes]
+        if any(len(kind) > 1 for kind in kinds):
+            raise NotDescribed(f"{name} has a shape of its own in some layers")
+        shapes = [kind[0] for kind in kinds]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise NotDescribed(f"{name} has more dimensions with other sizes")
+        sizes = [_expression(tuple(column), terms) for column in zip(*shapes, strict=True)] if shapes[0] else []
+        times = _expression(tuple(len(probe.parameters[name]) for probe in probes), terms)
+        if None in sizes or times is None:
+            raise NotDescribed(f"{name} {shapes[0]} x {times} follows from no keys")
+        table.append({"name": name, "shape": sizes} | ({} if times == 1 else {"times": times}))
+    return table
+
+
+def _joined(tables: dict[int, list[dict[str, Any]]], combinations: Sequence[dict[str, bool]]) -> list[dict[str, Any]]:
+    """The tables of all combinations of switches as one, in which an entry says on which switches it depends."""
+    entries: dict[str, tuple[dict[str, Any], set[int]]] = {}
+    for place, table in tables.items():
+        for entry in table:
+            entries.setdefault(json.dumps(entry), (entry, set()))[1].add(place)
+    joined = []
+    for entry, places in entries.values():
+        condition = {
+            switch: value
+            for switch in (combinations[0] if combinations else ())
+            for value in (False, True)
+            if all(combinations[place][switch] is value for place in places)
+            and any(combinations[place][switch] is not value for place in tables)
+        }
+        meant = {
+            place
+            for place in tables
+            if all(combinations[place][switch] is value for switch, value in condition.items())
+        }
+        if meant == places:
+            joined.append(entry | ({"if": condition} if condition else {}))
+        else:  # one switch decides for another
+            joined += [entry | {"if": combinations[place]} for place in sorted(places)]
+    return joined
+
+
+def _used(parameters: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[str]:
+    text = " ".join(str([entry["shape"], entry.get("times"), entry.get("if")]) for entry in parameters)
+    return [key for key in keys if re.search(rf"\b{key}\b", text)]
+
+
+def _otherwise(
+    family: Family, start: dict[str, Any], sizes: dict[str, int], key: str, facts: dict[str, Any], dice: random.Random
+) -> dict[str, Any]:
+    """What a key is where config.json leaves it out, and where it says null."""
+    found = {}
+    switches = {
+        name: value for name, value in family.config_class(**start).to_dict().items() if isinstance(value, bool)
+    }
+    for case in ("missing", "null"):
+        seen: list[tuple[dict[str, Any], Signature]] = []
+        for _ in range(CASES):
+            numbers = _plain_numbers(family, start, sizes, key, dice)
+            given = {**start, **numbers}
+            given.pop(key, None)
+            if case == "null":
+                given[key] = None
+            shapes = family.try_build(given)
+            if shapes is None:
+                break
+            seen.append(({**_numbers(start, sizes), **numbers, **switches}, _signature(shapes)))
+        if len(seen) == CASES and (answer := next(_standing_in(facts, key, seen, family), None)) is not None:
+            found[case] = answer
+    return found
+
+
+def _plain_numbers(
+    family: Family, start: dict[str, Any], sizes: dict[str, int], key: str, dice: random.Random
+) -> dict[str, int]:
+    """Other numbers that build a model where a key is left out."""
+    for _ in range(100):
+        numbers = {name: value * dice.choice((1, 2)) for name, value in _numbers(start, sizes).items() if name != key}
+        given = {**start, **numbers}
+        given.pop(key, None)
+        if family.try_build(given) is not None:
+            return numbers
+    return {name: value for name, value in _numbers(start, sizes).items() if name != key}
+
+
+def _standing_in(
+    facts: dict[str, Any], key: str, seen: Sequence[tuple[dict[str, Any], Signature]], family: Family
+) -> Iterator[Any]:
+    """The values that give the shapes that were seen: a constant, another key, or a quotient of two."""
+    default = family.config_class().to_dict().get(key)
+    others = [name for name, value in seen[0][0].items() if _is_number(value) and name != key]
+    candidates: list[Any] = [default] if default is not None else []
+    candidates += others + [f"{factor} * {name}" for name in others for factor in (2, 4)]
+    candidates += [f"{one} // {two}" for one, two in itertools.permutations(others, 2)]
+    for candidate in candidates:
+        try:
+            if all(
+                evaluated(facts, {**values, key: _constant(candidate, values)}) == shapes for values, shapes in seen
+            ):
+                yield candidate
+        except (ZeroDivisionError, KeyError, NameError):  # noqa: PERF203 - some candidates are none
+            continue
+
+
+def _constant(candidate: Any, values: dict[str, Any]) -> Any:
+    return candidate if isinstance(candidate, bool) else _number(candidate, values)
+
+
+# ---------------------------------------------------------------------------------------------------------- command
+
+
+def main(names: Sequence[str]) -> int:
+    """Describe these model types, or those of the store; 1 if one of them cannot be."""
+    import transformers
+
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}, "remote_code": {}}
+    left_out = 0
+    for name in names or list(store["models"]):
+        try:
+            store["models"][name] = describe(name)
+        except NotDescribed as reason:
+            left_out += 1
+            store["models"].pop(name, None)
+            sys.stderr.write(f"{name}: left out, {reason}\n")
+        else:
+            sys.stderr.write(f"{name}: {len(store['models'][name]['parameters'])} kinds of parameters\n")
+        _write(
+            {
+                "transformers": transformers.__version__,
+                "models": dict(sorted(store["models"].items())),
+                "remote_code": store["remote_code"],
+            }
+        )
+    return 1 if left_out else 0
+
+
+def _write(store: dict[str, Any]) -> None:
+    """The store with one line for each kind of parameter and each key."""
+    text = json.dumps(store, indent=1)
+    text = re.sub(r"\n {5,}(?=\S)|\n {4}(?=[\]}])", " ", text)
+    STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
