@@ -34,7 +34,7 @@ REQUIRED = {
 }
 ON_GPU_ONLY = {"capturable", "fused"}
 NEEDS_ANOTHER = {"nesterov"}  # nesterov-without-momentum
-# What the words of the overlay do not tell apart: lengths of arrays, one for each parameter group, ends of ranges.
+# What the words of the overlay do not tell apart: other lengths of arrays, one for each group, ends of ranges.
 EXCEPTIONS = {
     ("step_sizes", "array"), ("betas", "array"), ("eps", "array"), ("min_lr", "array"), ("lr", "array"),
     ("base_lr", "array"), ("max_lr", "array"), ("base_momentum", "array"), ("max_momentum", "array"),
