@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from installed import INSTALLED
+from installed import INSTALLED, measured_with_the_newest
 from ranks import run
 
 from ds_lint import linting
 from ds_lint.facts import Facts
 
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 OUTDATED = "'numactl'|modified inplace|No module named 'deepspeed.checkpoint.ds_to_universal'"
 ROUND_ROBIN, IN_ORDER = "true", "false"
