@@ -128,12 +128,14 @@ def test_of_two_members_the_last_is_taken(tmp_path):
     assert "overridden" in {finding.effect for finding in report.findings if finding.code == "DS003"}
 
 
-def test_a_quantised_model_is_not_built_in_parts():
-    """DS352: the contexts in which `from_pretrained` builds a model at stage 3."""
+def test_a_quantised_model_is_not_built_in_parts(monkeypatch):
+    """DS352: the contexts in which `from_pretrained` builds a model at stage 3; `Init` itself would start ranks."""
+    import deepspeed
     import torch
     from transformers import PreTrainedModel
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
+    monkeypatch.setattr(deepspeed.zero, "Init", type("Init", (), {"__init__": lambda self, **_: None}))
     alive = HfTrainerDeepSpeedConfig(config(3, train_micro_batch_size_per_gpu=1))
     parts = [
         [type(context).__name__ for context in PreTrainedModel.get_init_context(torch.float32, quantised, None, None)]
