@@ -30,6 +30,7 @@ JUDGED = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=1
 THE_MODEL = (
     "Not able to determine model policy",  # AutoTP
     "unexpected keyword argument 'progressive_layer_drop'",
+    "per_head_muon is enabled but no attention",
     "Muon only supports 2D parameters",  # torch.optim.Muon, which DeepSpeed takes below 0.17.6
 )
 

@@ -8,7 +8,7 @@ else with it than the page says, and then so must ds-lint. Where the library dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import is_judged, lacks_optimizer
+from agreement import is_judged
 from installed import INSTALLED, knowledge
 from oracle import Job, Oracle
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ds_lint.pages import Example
 
 pytestmark = pytest.mark.fidelity
-
-PASSED = "DeepSpeedCPUAdam"  # which goes with offload too
 
 
 @dataclass(slots=True)
@@ -89,15 +87,11 @@ WITH_IGNORED = [
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
-    """All examples, run at once: a process each, two at a time. The script passes an optimizer where one is missing."""
+    """All examples, run at once: a process each, two at a time."""
     found: dict[str, Case] = {}
     jobs = [Job(one.data, world_size=one.facts.world_size or 1, as_file=True) for one in EXAMPLES.values()]
     with Oracle() as oracle:
         verdicts = oracle.run(jobs)
-        alone = [place for place, verdict in enumerate(verdicts) if lacks_optimizer(verdict)]
-        passed = [replace(jobs[place], passed_optimizer=PASSED) for place in alone]
-        for place, verdict in zip(alone, oracle.run(passed), strict=True):
-            verdicts[place] = verdict
     for (name, example), verdict in zip(EXAMPLES.items(), verdicts, strict=True):
         found[name] = Case(example, with_deepspeed(judge(example).findings), verdict)
     return found
