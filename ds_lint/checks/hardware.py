@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.config import Config
 
 ZERO = "zero_optimization"
+_ROOM = 0.95  # of the memory of a host that an estimate may fill: no buffer of the checkpoint or the data is in it
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save")
 
 
@@ -44,7 +45,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         return
     needed = sum(states.host.values())
     likely = needed + states.beside if needed else 0
-    if likely <= memory:
+    if needed <= memory and likely <= _ROOM * memory:
         return
     about = f", about {gibibytes(likely)} with page-locked buffers and processes," if states.beside else ","
     yield Problem(

@@ -130,7 +130,7 @@ def test_the_host_holds_what_is_said(stage, pin_memory, sub_group_size):
     }
     states = model_states(as_config(config, facts))
     assert states.host == answer["held"]
-    buffers = states.beside - 4 * 2**30  # beside the process
+    buffers = states.beside - 2 * 2**30  # beside the process
     if stage == 3:
         assert buffers == sum(taken(*one) for one in answer["pinned"])
     else:
