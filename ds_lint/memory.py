@@ -23,7 +23,9 @@ WEIGHT = GRADIENT = 2  # bytes
 _COPY = 4  # of a weight, in 32 bit
 _ADAM = 8  # two states in 32 bit
 _TRAINERS_ADAM = ("adamw_hf", "adamw_torch", "adamw_torch_fused")  # of transformers.training_args.OptimizerNames
-_PROCESS = 2 * GIB  # of the host's memory, with torch and CUDA at work: https://github.com/pytorch/pytorch/issues/113326
+_PROCESS = (
+    2 * GIB
+)  # of the host's memory, with torch and CUDA at work: https://github.com/pytorch/pytorch/issues/113326
 _SMALLER_STATES = (  # what makes the states smaller than this module assumes
     ("fp16", "fp16_master_weights_and_grads"),
     ("bf16", "bf16_master_weights_and_grads"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Problem, rejected
+from ds_lint.checks.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.checks.values import nearest, shown
 from ds_lint.coercion import refusal
 from ds_lint.config import AUTO
@@ -228,23 +228,34 @@ def optimizer_without_type(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS528", "scheduler-without-type", severity="error", effects=("risk",), keys=("scheduler",))
+@rule("DS528", "scheduler-without-type", severity="error", effects=("rejected", "risk"), keys=("scheduler",))
 def scheduler_without_type(config: Config) -> Iterator[Problem]:
-    """A ``scheduler`` section that names none, for which the Trainer leaves the schedule to DeepSpeed.
+    """A ``scheduler`` section that names none, where the Trainer and Accelerate leave the schedule to DeepSpeed.
 
     Sources: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``, ``_get_learning_rate`` in
-    ``transformers/trainer.py``, which asks the schedule for every log.
+    ``transformers/trainer.py``, ``DummyScheduler`` in ``accelerate/utils/deepspeed.py``.
     """
     section, named = config.member("scheduler"), config.node("scheduler", "type")
-    if section is None or section.value.kind != "object" or config.stack != "trainer":
+    if section is None or section.value.kind != "object" or "deepspeed" in config.stacks:
         return
-    if named is None or named.kind == "null":
-        yield Problem(
-            ("scheduler",),
-            section.key_span,
-            "beside a `scheduler` in the config the Trainer builds none, and this one has no `type`, so that there is "
-            "none: the learning rate stays as it is, and the first log of the training raises an AttributeError",
-            RISK,
-            help="Add the `type`, or delete `scheduler` to get the schedule of lr_scheduler_type.",
-            label="no `type`",
-        )
+    if named is not None and named.kind != "null":
+        return
+    outcomes: dict[str, Outcome] = {}
+    consequences = []
+    if "trainer" in config.stacks:
+        is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
+        outcomes["trainer"] = rejected("train") if is_asked else RISK
+        when = "the first step" if is_asked else "the first log of the training"
+        consequences.append(f"beside it the Trainer builds none, and {when} raises an AttributeError")
+    if "accelerate" in config.stacks:
+        outcomes["accelerate"] = rejected("train")
+        consequences.append("the first `step()` of Accelerate's DummyScheduler raises an AttributeError")
+    yield Problem(
+        ("scheduler",),
+        section.key_span,
+        f"`scheduler` has no `type`, so that DeepSpeed builds none: {'; '.join(consequences)}",
+        outcomes,
+        help="Add the `type`, or delete `scheduler` to get the schedule of "
+        + ("lr_scheduler_type." if "trainer" in config.stacks else "the script."),
+        label="no `type`",
+    )

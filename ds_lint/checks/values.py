@@ -38,17 +38,39 @@ def refused_value(config: Config) -> Iterator[Problem]:
             if refused and is_used(config, key):
                 wanted = refused
                 stage = _stage_of_refusal(visit, key, reading)
-                outcomes.update((stack, rejected(stage)) for stack in _stacks_that_use(key, reading.stacks))
+                for stack in _stacks_that_use(key, reading.stacks):
+                    is_before = stage == "parse" and key.is_section and _looks_inside(config, stack, visit.path)
+                    outcomes[stack] = rejected("initialize" if is_before else stage)
         if wanted and outcomes:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}{_words_of(stage)}",
+                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}"
+                + _consequence(stage, outcomes),
                 outcomes,
                 help=_instead(visit, key, wanted),
                 label=f"not {wanted}" if len(wanted) < 40 else "refused",
                 fix=_mended(config, visit, key, wanted),
             )
+
+
+def _looks_inside(config: Config, stack: str, path: KeyPath) -> bool:
+    """Whether the Trainer or Accelerate looks up a key of this section before DeepSpeed parses the config.
+
+    Source: ``find_config_node`` in ``accelerate/utils/deepspeed.py``. When it prepares, Accelerate only walks through
+    what is there.
+    """
+    inside = f"{dotted(path)}."
+    if stack == "trainer":
+        fills = config.knowledge.trainer["fills"]
+        return any(name.startswith(inside) and "trainer" in fills[name]["by"] for name in fills)
+    if stack == "deepspeed":
+        return False
+    fills = config.knowledge.table("accelerate", "fills")
+    return any(
+        name.startswith(inside) and any(source["at"] != "prepare" for source in fills[name]["sources"])
+        for name in fills
+    )
 
 
 @rule("DS202", "stage-as-string", severity="error", effects=("wrong-result", "no-effect"), keys=("zero_optimization",))
@@ -262,6 +284,12 @@ def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> str:
 
 def _when(key: Key) -> str:
     return _words_of(key.facts.get("stage", "parse"))
+
+
+def _consequence(stage: str, outcomes: dict[str, Outcome]) -> str:
+    if all(one.stage == stage for one in outcomes.values()) or "deepspeed" in outcomes:
+        return _words_of(stage)
+    return f"; {' or '.join(LOADERS[stack] for stack in outcomes)} raises before DeepSpeed sees it"
 
 
 def _words_of(stage: str) -> str:

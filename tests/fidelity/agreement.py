@@ -34,6 +34,7 @@ THE_MODEL = (
     "Muon only supports 2D parameters",  # torch.optim.Muon, which DeepSpeed takes below 0.17.6
 )
 
+NOT_CHECKED = "TrainingArguments do not check the types of their fields, and what uses them raises in its own way"
 # Disagreements that are known and stay, each with its reason: (part of the real error, why ds-lint does not say it).
 KNOWN = (
     (
@@ -41,6 +42,13 @@ KNOWN = (
         "a list of learning rates must be as long as there are parameter groups, and the groups are the script's",
     ),
     ("Failed to import lower precision safe module", "whether a class can be imported depends on what is installed"),
+    ("'float' object cannot be interpreted as an integer", NOT_CHECKED),
+    ("'<=' not supported between instances of 'float' and 'str'", NOT_CHECKED),
+    ("Tried to step 2 times", "a schedule of one step ends there; how many steps a run takes is the script's"),
+    (
+        "Boolean alpha only supported",
+        "`weight_decay: true`: a fact has one stage, and what else is no number raises earlier",
+    ),
 )
 
 
