@@ -148,7 +148,7 @@ class Config:
     def is_excerpt(self) -> bool:
         """Whether the text shows a part of a config: it breaks off, or has an ellipsis where a member could stand.
 
-        No reader takes such a text, so nobody runs it as it stands, and what is missing is no mistake. A text without
+        No reader takes such a text, so it never runs as it stands, and what is missing is no mistake. A text without
         either is used as it is, however short: the stack refuses it for what it lacks.
         """
         text = self.document.text

@@ -88,7 +88,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
     if is_on(config, "checkpoint", "load_universal"):
-        why = "the run resumes from a checkpoint of its own, which nobody has converted"
+        why = "the run resumes from its own checkpoint, which is not converted"
         changes.set(config, ("checkpoint", "load_universal"), False, why)
     if mode == CPU and is_on(config, "fp16", "enabled"):
         changes.adaptations.append(Adaptation("fp16.enabled", True, True, "a CPU computes in fp16 here, which is slow"))

@@ -260,7 +260,7 @@ def _change_low_bits(folder):
 
 
 def _shuffle_partitions(folder):
-    """Each rank's fp32 weights in the file of another one; of which size it is nobody asks."""
+    """Each rank's fp32 weights in the file of another one, whatever their size."""
     paths = sorted(glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*optim_states.pt")))
     saved = [torch.load(path, weights_only=False) for path in paths]
     key = "single_partition_of_fp32_groups"
