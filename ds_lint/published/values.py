@@ -104,6 +104,7 @@ _SHAPES_OF_WORDS: dict[str, Alternatives] = {
     "falsy": [reference("empty")],
     "false": [{"const": False}],
     "auto": [AUTO],
+    "above-one": [{"type": "number", "exclusiveMinimum": 1}],
     "numeric-str": [reference("numberText")],
     "numbers": [reference("numbers")],
     "pair": [reference("pair")],

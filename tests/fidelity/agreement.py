@@ -31,6 +31,7 @@ THE_MODEL = (
     "Not able to determine model policy",  # AutoTP
     "unexpected keyword argument 'progressive_layer_drop'",
     "per_head_muon is enabled but no attention",
+    "KeyError: 2",  # a module_depth that the model does not have
     "Muon only supports 2D parameters",  # torch.optim.Muon, which DeepSpeed takes below 0.17.6
 )
 

@@ -75,3 +75,33 @@ def test_configs_as_they_are_saved(path):
 
 def sizes(model_type: str, config: dict) -> list[tuple[int, int]]:
     return [(torch.Size(shape).numel(), times) for shape, times in built(model_type, config).items()]
+
+
+@pytest.mark.parametrize(("layers", "groups", "inner"), [(40, 2, 13696), (28, 2, 13696), (3, 4, 416)])
+def test_the_remote_code_of_chatglm_has_the_parameters_of_its_port(layers, groups, inner):
+    """GLM-4 with ``modeling_chatglm.py`` was converted tensor by tensor into transformers' own class."""
+    remote = {
+        "model_type": "chatglm",
+        "hidden_size": 4096,
+        "num_layers": layers,
+        "padded_vocab_size": 151552,
+        "ffn_hidden_size": inner,
+        "num_attention_heads": 32,
+        "kv_channels": 128,
+        "multi_query_attention": True,
+        "multi_query_group_num": groups,
+        "add_bias_linear": False,
+        "add_qkv_bias": True,
+    }
+    port = {
+        "hidden_size": 4096,
+        "num_hidden_layers": layers,
+        "vocab_size": 151552,
+        "intermediate_size": inner,
+        "num_attention_heads": 32,
+        "head_dim": 128,
+        "num_key_value_heads": groups,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    }
+    assert count(remote) == sum(shape_size * times for shape_size, times in sizes("glm", port))
