@@ -342,7 +342,7 @@ def test_zero_without_an_optimizer(oracle, stage, stops):
     """DS302, where the script passes none either."""
     given = config(stage)
     del given["optimizer"]
-    verdict = oracle.verdict(given)
+    verdict = oracle.verdict(given, passed_optimizer=None)
     assert verdict.rejected_at == stops, verdict.error
 
 
