@@ -127,8 +127,8 @@ SHOWN_BY = {
 
 # What trains, or is refused, on both sides, and where else it is shown, or why it is not.
 NOT_SHOWN_BY_REFUSAL = {
-    "deepcompile-refuses-activations-beside": "a compiler takes a GPU; see init_z3",
-    "deepcompile-refuses-two-offloads": "a compiler takes a GPU; see init_z3",
+    "deepcompile-refuses-activations-beside": "test_compiling.py",
+    "deepcompile-refuses-two-offloads": "test_compiling.py",
     "expert-parallel-folds-with-tensor-parallel": "test_parallelism.py",
     "expert-parallel-takes-stage-3": "test_parallelism.py",
     "folding-refuses-stage-3": "test_parallelism.py",

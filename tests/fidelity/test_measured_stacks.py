@@ -70,6 +70,7 @@ def test_a_parameter_that_the_optimizer_leaves_out_is_its_default():
     assert effects(given, arguments)["DS614"] == "wrong-result"
 
 
+@pytest.mark.long
 def test_accumulation_that_the_config_leaves_out_trains_the_same():
     """DS615: only what DeepSpeed counts is another; the weights move as far in every step."""
     arguments = {**PLAIN, "gradient_accumulation_steps": 2, "max_grad_norm": 0}
@@ -91,21 +92,19 @@ def test_inputs_of_a_run_in_bf16_arrive_in_another_dtype():
 
 
 def test_a_stage_in_quotes_saves_tensors_without_elements():
-    """DS202."""
+    """DS202: all but the norms of 32 elements, which are below the threshold and stay whole."""
     gathered = {
         "stage": "3",
-        "stage3_param_persistence_threshold": 0,
+        "stage3_param_persistence_threshold": 100,
         "stage3_gather_16bit_weights_on_model_save": True,
     }
     quoted = {**config(3, gradient_clipping=1.0), "zero_optimization": gathered}
-    number = {**quoted, "zero_optimization": {**gathered, "stage": 3}}
     shapes = train(quoted, {**PLAIN, "max_grad_norm": 1.0}).shapes
-    assert shapes
-    assert all(shape == [0] for shape in shapes)
-    assert all(0 not in shape for shape in train(number, {**PLAIN, "max_grad_norm": 1.0}).shapes)
+    assert sorted(shapes) == [[0]] * 9 + [[32]] * 3
     assert effects(quoted)["DS202"] == "wrong-result"
 
 
+@pytest.mark.long
 def test_fp16_at_stage_0_divides_gradients_under_the_trainer():
     """DS411: with a loss scale of 64 a step is a 64th as long."""
     arguments = {**PLAIN, "fp16": True, "max_grad_norm": 0}

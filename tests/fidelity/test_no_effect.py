@@ -8,6 +8,8 @@ comparison can fail is shown by the same keys where they do have an effect.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +67,7 @@ class Pair(NamedTuple):
     rule: str
     given: dict[str, Any]
     plain: dict[str, Any]
+    model: str = ""  # of the program
 
 
 def at(
@@ -81,6 +84,16 @@ def at(
     }
 
 
+def tensor_parallel(**settings: Any) -> dict[str, Any]:
+    return config(tensor_parallel=settings)
+
+
+def experts(**settings: Any) -> dict[str, Any]:
+    return config(expert_parallel={"enabled": True, "autoep_size": 2, **settings})
+
+
+LAYERS = {"layer_specs": [{"patterns": [".*down_proj.weight$"], "partition_type": "row"}]}
+SHARED = {"shared_experts_pattern": "shared", "shared_experts_gate_pattern": "gate"}
 SAME = {
     **at((1, 2), "DS105", {"allgather_partitions": False}),
     **at((3,), "DS105", {"cpu_offload_use_pin_memory": True, "offload_optimizer": {**CPU, "pin_memory": False}},
@@ -112,11 +125,23 @@ SAME = {
     "DS107 auto": Pair("DS107", config(2, zero={"_overlap_comm": "auto"}), config(2)),
     "DS204 bf16": Pair("DS204", config(2, bf16={"enabled": "auto"}), config(2)),
     "DS204 stage": Pair("DS204", config("auto"), config(0)),
+    # parallelism of tensors and experts
+    **{f"DS805 {name}": Pair("DS805", tensor_parallel(**{name: value}), config(), "llama")
+       for name, value in {"tp": {"tp_size": 2}, "preset_model": "llama", "partition_config": LAYERS,
+                           "vocab_parallel_lm_head": True, "tp_overlap_comm": True}.items()},
+    "DS805 beside 1": Pair("DS805", tensor_parallel(autotp_size=1, tp={"tp_size": 2}), config(), "llama"),
+    "DS806": Pair("DS806", tensor_parallel(autotp_size=2, preset_model="llama3"), tensor_parallel(autotp_size=2),
+                  "llama"),
+    **{f"DS810 {name}": Pair("DS810", experts(**{name: 9}), experts(), "mixtral")
+       for name in ("comm_num_sm", "comm_qp_margin", "comm_max_tokens_per_rank")},
+    **{f"DS810 {name}": Pair("DS810", experts(has_shared_experts=False, **{name: path}),
+                             experts(has_shared_experts=False), "mixtral") for name, path in SHARED.items()},
+    "DS810 top_k_attr": Pair("DS810", experts(top_k=1, top_k_attr="num_local_experts"), experts(top_k=1), "mixtral"),
     "DS203 strict": Pair("DS203", config(2, zero={"round_robin_gradients": "auto"}), config(2)),
 }  # fmt: skip
 
 # The same keys where they count: the imprint is another one.
-DIFFERENT = {
+DIFFERENT: dict[str, tuple[Any, ...]] = {  # and the model
     "DS312 at stage 3": (config(3, zero={"offload_param": {**CPU, **PINNED}}), config(3)),
     "DS313 with a device": (config(3, zero={"offload_optimizer": {**CPU, **PINNED}}), config(3)),
     "DS314 at stage 1": (config(1, zero={"elastic_checkpoint": True}), config(1)),
@@ -124,30 +149,53 @@ DIFFERENT = {
     "DS340 at stage 2": (config(2, zero={"round_robin_gradients": True}), config(2)),
     "DS301 is not stage 2": ({**config(**TWICE), "zero_optimization": True}, config(2, **TWICE)),
     "DS204 is not bf16": (config(2, bf16={"enabled": "auto"}), config(2, **BF16)),
+    "DS805 switched on": (tensor_parallel(autotp_size=2), config(), "llama"),
+    "DS806 a preset": (tensor_parallel(autotp_size=2, preset_model="llama"), tensor_parallel(autotp_size=2), "llama"),
+    "DS810 top_k left out": (experts(top_k_attr="num_local_experts"), experts(), "mixtral"),
 }
 
 
+# Stages at which a key does as little as at another one.
+BROAD = {
+    *("DS105 allgather_partitions at 1", "DS105 at the top, 0", "DS105 at the top, 3"),
+    *("DS312 offload_param at 0", "DS312 offload_param at 1"),
+    *(name for name in SAME if name.startswith("DS321") and not name.endswith("at 2")),
+    *(name for name in SAME if name.startswith("DS340") and name.endswith("at 0")),
+    *("DS313 offload_optimizer at 3", "DS315 SGD", "DS323 offload_optimizer at 1", "DS202 1", "DS202 2"),
+}
+TRAINED = [pytest.param(name, marks=pytest.mark.long if name in BROAD else ()) for name in SAME]
+
+
 @pytest.fixture(scope="module")
-def imprints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What each config leaves, by its text; every config is trained once."""
-    pairs = [*((pair.given, pair.plain) for pair in SAME.values()), *DIFFERENT.values()]
-    configs = {json.dumps(one): one for pair in pairs for one in pair}
-    return dict(zip(configs, left([*configs.values()], tmp_path_factory.mktemp("imprint"), RANKS), strict=True))
+def imprints(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """What a config leaves on each rank, with a model; all configs of a model are trained at once."""
+
+    @cache
+    def of(model: str, broad: bool) -> dict[str, Any]:
+        pairs: list[Any] = [pair[1:] for name, pair in SAME.items() if (name in BROAD) == broad]
+        pairs += [] if broad else DIFFERENT.values()
+        concerned = [pair[:2] for pair in pairs if (pair[2:] or ("",)) == (model,)]
+        configs = {json.dumps(one): one for pair in concerned for one in pair}
+        folder = tmp_path_factory.mktemp("imprint")
+        return dict(zip(configs, left([*configs.values()], folder, RANKS, model), strict=True))
+
+    return lambda given, model="", broad=False: of(model, broad)[json.dumps(given)]
 
 
-def left(configs: list[dict[str, Any]], folder: Path, ranks: int) -> list[Any]:
+def left(configs: list[dict[str, Any]], folder: Path, ranks: int, model: str = "") -> list[Any]:
     """What each config leaves on each of the ranks, all run by one program."""
     file = folder / "configs.json"
     file.write_text(json.dumps(configs), encoding="utf-8")
-    done = run("imprint", str(ranks), str(file), ranks=1, timeout=580)
+    done = run("imprint", str(ranks), str(file), *([model] if model else []), ranks=1, timeout=580)
     assert done.is_complete, done.errors
     answer: list[Any] = done.answers[0]  # type: ignore[assignment]
     return answer
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", TRAINED)
 def test_with_the_key_the_run_is_the_same(name, imprints):
-    given, plain = (imprints[json.dumps(one)] for one in SAME[name][1:])
+    _, one, other, model = SAME[name]
+    given, plain = (imprints(config, model, name in BROAD) for config in (one, other))
     assert None not in given
     assert all("error" not in rank for rank in plain), plain
     for one, other in zip(given, plain, strict=True):
@@ -156,7 +204,7 @@ def test_with_the_key_the_run_is_the_same(name, imprints):
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_rule_says_so(name):
-    rule, given, _ = SAME[name]
+    rule, given, *_ = SAME[name]
     document = linting.as_text(given)
     facts = Facts(world_size=RANKS)
     report = linting.lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
@@ -165,11 +213,13 @@ def test_the_rule_says_so(name):
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_where_the_key_counts_it_is_another(name, imprints):
-    one, other = (imprints[json.dumps(one)] for one in DIFFERENT[name])
+    first, second, *model = DIFFERENT[name]
+    one, other = imprints(first, *model), imprints(second, *model)
     assert all(rank is not None and "error" not in rank for rank in (*one, *other))
     assert one != other
 
 
+@pytest.mark.long
 def test_a_group_of_all_ranks_gathers_as_without_it(tmp_path):
     """DS319 and DS321: groups of two of four ranks gather for themselves in the backward pass; one of all does not.
 

@@ -159,10 +159,28 @@ def test_a_mesh_that_leaves_ranks_over(sizes, errors):
     assert said == ({"rejected"} if any(errors) else set())
 
 
-def test_ranks_that_a_group_does_not_divide_count_as_a_fraction(oracle):
-    judged = config(sequence_parallel_size=3)
-    assert oracle.verdict(judged, level="parse", world_size=8).facts["train_batch_size"] == 8 / 3
-    assert {finding.effect for finding in findings(judged) if finding.code == "DS807"} == {"risk"}
+def sequence_groups(engine: Any) -> dict[str, Any]:
+    """What the groups of sequence parallelism say that a script with Ulysses sets up."""
+    from deepspeed.runtime.sequence_parallel import parallel_state_sp
+
+    try:
+        parallel_state_sp.initialize_sequence_parallel(sequence_parallel_size=engine.config["sequence_parallel_size"])
+    except RuntimeError as error:
+        return {"groups": str(error)}
+    return {"groups": None}
+
+
+@pytest.mark.parametrize(("size", "ranks"), [(3, "2.67"), (2, None)])
+def test_ranks_that_a_group_does_not_divide_count_as_a_fraction(oracle, size, ranks):
+    judged = config(sequence_parallel_size=size)
+    written = judged | {"train_batch_size": 3, "gradient_accumulation_steps": 1}
+    assert f"3 != 1 * 1 * {8 / size}" in str(oracle.verdict(written, level="parse", world_size=8).error)
+    verdict = oracle.verdict(judged, level="initialize", world_size=8, look=sequence_groups)
+    assert verdict.error is None
+    assert ("divisible" in (verdict.facts["groups"] or "")) == (ranks is not None)
+    said = [finding for finding in findings(judged) if finding.code == "DS807"]
+    assert [finding.effect for finding in said] == (["risk"] if ranks else [])
+    assert all(f"{ranks} ranks" in finding.message for finding in said)
 
 
 # --------------------------------------------------------------------------------------------------------- SuperOffload

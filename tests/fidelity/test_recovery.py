@@ -65,13 +65,18 @@ def test_the_files_of_a_checkpoint(stage, round_robin, ranks, tmp_path):
     assert not wrong(found) & {"partitions", "zero_to_fp32"}
     is_universal_wrong = {"ds_to_universal", "ds_to_universal of states"} <= wrong(found)
     assert is_universal_wrong == (wrong(found) != set()) == bool(says(stage, round_robin, ranks))
+    if (stage, round_robin, ranks) == (2, ROUND_ROBIN, 3):  # what was converted on three ranks, loaded on two
+        loaded = answer("universal", stage, round_robin, tmp_path, ranks=2)
+        assert loaded is not None
+        assert wrong(loaded) != set()
+        assert says(stage, round_robin, 2, checkpoint={"load_universal": True}) == ["warning"]
 
 
 @pytest.mark.parametrize(
     ("stage", "round_robin", "ranks"),
     [
         (2, ROUND_ROBIN, 2),
-        (1, ROUND_ROBIN, 3),
+        pytest.param(1, ROUND_ROBIN, 3, marks=pytest.mark.long),
         pytest.param(2, IN_ORDER, 2, marks=pytest.mark.long),
         pytest.param(1, ROUND_ROBIN, 1, marks=pytest.mark.long),
     ],
@@ -83,19 +88,13 @@ def test_the_functions_that_take_a_parameter(stage, round_robin, ranks, tmp_path
     assert wrong(found) == (titles if says(stage, round_robin, ranks) else set())
 
 
-@pytest.mark.parametrize(("stage", "round_robin"), [(2, ROUND_ROBIN), (2, IN_ORDER)])
+@pytest.mark.parametrize(
+    ("stage", "round_robin"), [(2, ROUND_ROBIN), pytest.param(2, IN_ORDER, marks=pytest.mark.long)]
+)
 def test_the_gradients_of_a_parameter(stage, round_robin, tmp_path):
     """Those of another size raise on one rank, and the other one waits."""
     found = answer("gradients", stage, round_robin, tmp_path)
     assert (found is None or wrong(found) != set()) == bool(says(stage, round_robin, 2))
-
-
-@pytest.mark.parametrize(("stage", "saved", "loaded"), [(2, IN_ORDER, ROUND_ROBIN)])
-def test_loading_a_universal_checkpoint(stage, saved, loaded, tmp_path):
-    assert answer("checkpoint", stage, saved, tmp_path) is not None
-    found = answer("universal", stage, loaded, tmp_path, ranks=3)
-    assert found is not None
-    assert (wrong(found) != set()) == (says(stage, loaded, 3, checkpoint={"load_universal": True}) == ["warning"])
 
 
 @pytest.mark.long

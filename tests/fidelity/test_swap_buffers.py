@@ -10,7 +10,10 @@ import pytest
 pytest.importorskip("deepspeed")
 
 import oracle
-from installed import measured_with_the_newest
+from installed import INSTALLED, measured_with_the_newest
+
+from ds_lint import linting
+from ds_lint.facts import Facts
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -45,6 +48,9 @@ def running():
     ],
 )
 def test_buffers_of_adam(running, count, pipeline, runs):
-    verdict = running.verdict(config(count, **({pipeline: True} if pipeline else {})), steps=3)
+    given = config(count, **({pipeline: True} if pipeline else {}))
+    verdict = running.verdict(given, steps=3)
     assert (verdict.rejected_at is None) == runs, verdict.error
     assert runs or "swap_tensor" in verdict.facts["where"]
+    found = linting.lint_dict(given, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
+    assert runs == ("DS361" not in {finding.code for finding in found})

@@ -1,4 +1,6 @@
-"""What configs leave behind on several ranks: ``imprint.py RANKS FILE``, a JSON list of configs.
+"""What configs leave behind on several ranks: ``imprint.py RANKS FILE [MODEL]``, a JSON list of configs.
+
+``MODEL`` is a small ``llama`` or ``mixtral``; without it, some layers.
 
 For each config a group of ranks is forked, which trains some steps and reads off, without asking DeepSpeed: hashes of
 every tensor that a rank holds, the collectives that it called, how much memory it had pinned, and the files that it
@@ -15,6 +17,8 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +29,11 @@ import deepspeed.runtime.zero.stage3
 import deepspeed.runtime.zero.stage_1_and_2
 import torch
 import torch._dynamo
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from ds_lint.smoke import ops
 
+Loss = Callable[[Any, int, int], torch.Tensor]  # of an engine, a step and a rank
 STEPS, HIDDEN = 2, 64
 COLLECTIVES = (
     "all_reduce",
@@ -114,20 +120,40 @@ def contents(path: Path) -> list[str]:
     return sorted(found)
 
 
+def layers() -> tuple[torch.nn.Module, Loss]:
+    def loss_of(engine: Any, step: int, rank: int) -> torch.Tensor:
+        data = torch.randn(2, HIDDEN, generator=torch.Generator().manual_seed(100 * step + rank))
+        return engine(data.to(next(engine.module.parameters()).dtype)).float().pow(2).mean()
+
+    model = torch.nn.Sequential(
+        torch.nn.Linear(HIDDEN, HIDDEN), torch.nn.Tanh(), torch.nn.Linear(HIDDEN, HIDDEN, bias=False)
+    )
+    return model, loss_of
+
+
+def tokens(kind: str, **sizes: int) -> tuple[torch.nn.Module, Loss]:
+    """A model of transformers; all ranks get the same tokens, as tensor parallelism demands."""
+
+    def loss_of(engine: Any, step: int, rank: int) -> torch.Tensor:
+        given = torch.randint(0, HIDDEN, (2, 8), generator=torch.Generator().manual_seed(step))
+        return engine(input_ids=given, labels=given).loss
+
+    width = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = AutoConfig.for_model(kind, vocab_size=HIDDEN, **width, num_key_value_heads=2, **sizes)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager").float(), loss_of
+
+
 def train(config: dict[str, Any], rank: int, folder: str) -> dict[str, Any]:
     called: list[list[Any]] = []
     pinned: list[int] = []
     watch(called, pinned)
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(HIDDEN, HIDDEN), torch.nn.Tanh(), torch.nn.Linear(HIDDEN, HIDDEN, bias=False)
-    )
+    model, loss_of = MODEL()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
     losses: list[float] = []
     between = 0
     for step in range(STEPS * engine.gradient_accumulation_steps()):
-        data = torch.randn(2, HIDDEN, generator=torch.Generator().manual_seed(100 * step + rank))
-        loss = engine(data.to(next(engine.module.parameters()).dtype)).float().pow(2).mean()
+        loss = loss_of(engine, step, rank)
         losses.append(loss.item())
         between = sum(part.numel() for part in parts(engine))
         engine.backward(loss)
@@ -184,6 +210,16 @@ if __name__ == "__main__":
     torch.set_num_threads(1)  # a forked OpenMP pool hangs
     torch._dynamo.config.disable = True
     deepspeed.get_accelerator().is_fp16_supported = deepspeed.get_accelerator().is_bf16_supported = lambda: True
+    models = {
+        "llama": partial(tokens, "llama"),
+        "mixtral": partial(tokens, "mixtral", num_local_experts=4, num_experts_per_tok=1),
+    }
+    MODEL = models[sys.argv[3]] if sys.argv[3:] else layers
+    if sys.argv[3:]:
+        from deepspeed.module_inject.auto_ep_presets import base
+
+        # AutoEP 0.19.8 raises a TypeError at the registry in which transformers 5 records router logits.
+        base._install_instance_transformers_output_recorders = lambda *_arguments, **_more: True
     configs = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
     found = [imprints(config, int(sys.argv[1])) for config in configs]
     print()
