@@ -1,7 +1,7 @@
 """What the table of raises claims: the sites are those of the installed libraries, and an example raises at its site.
 
 The example is a config that the real DeepSpeed trains (``oracle.py``), or training arguments that the real
-TrainingArguments take (``trainer.py``). The exception has to come from the site, told by its place or, where pydantic
+TrainingArguments take (``trainer.py``), or the real Trainer. The exception has to come from the site, told by its place or, where pydantic
 wraps it, by its words; and ds-lint has to name a rule of the row, with the stage at which the run stopped.
 """
 
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 pytest.importorskip("deepspeed")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
+import torch
 from installed import INSTALLED
 from oracle import Job, Oracle
 from trainer import prepare
@@ -93,12 +94,26 @@ def test_training_arguments_raise_there_and_the_rule_says_so(name):
     row = SHOWN[name]
     with pytest.raises(ValueError) as caught:
         prepare(row.shown["config"], row.shown["arguments"])
+        begin(row.shown["arguments"])
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
     place = f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"
     assert comes_from(row, place, str(caught.value)), f"{place}: {caught.value}"
     facts = Facts(world_size=1)
     facts.training = training.of_object(row.shown["arguments"])
     assert "initialize" in stages(row, judged(row, facts, "trainer"))
+
+
+def begin(arguments: dict[str, Any]) -> None:
+    """The real Trainer up to its optimizer and schedule; what it refuses there it refuses with DeepSpeed too.
+
+    ``test_training_runs.py`` trains with DeepSpeed.
+    """
+    trainer = transformers.Trainer(
+        torch.nn.Linear(1, 1),
+        transformers.TrainingArguments("out", use_cpu=True, report_to="none", **arguments),
+        eval_dataset=[0],
+    )
+    trainer.create_optimizer_and_scheduler(num_training_steps=100)
 
 
 def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
