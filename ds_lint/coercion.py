@@ -47,6 +47,7 @@ _TAKES_WORDS = {
     "eta-pair": "an array of a number between 0 and 1 and one above 1",
     "null-pair": "an array of two numbers, of which the first may be null",
     "triple": "an array of three numbers",
+    "shape": "an array of sizes of 1 or more, or -1, of which one may be an array of sizes",
 }
 
 
@@ -106,6 +107,7 @@ _TESTS_OF_WORDS: dict[str, Callable[[Node, str, Scalar], bool]] = {
     "triple": lambda node, kind, _value: (
         kind == "array" and len(node.items) == 3 and _are_numbers(node.items, "numbers")
     ),
+    "shape": lambda node, kind, _value: kind == "array" and _is_shape(node.items),
     "name": lambda _node, kind, value: kind == "string" and bool(value) and "." not in str(value),
     "array-of-str": lambda node, kind, _value: kind == "array" and all(item.kind == "string" for item in node.items),
 }
@@ -128,6 +130,25 @@ def _are_etas(items: list[Node]) -> bool:
 def _are_numbers_behind_null(items: list[Node]) -> bool:
     """Two numbers, as ``Adafactor`` of torch wants its ``eps``."""
     return len(items) == _PAIR and _are_numbers(items[items[0].kind == "null" :], "numbers")
+
+
+def _is_shape(items: list[Node]) -> bool:
+    """The shape of a weight as AutoTP wants it, where the dimension that is cut may consist of parts.
+
+    Source: ``TPLayerSpec._validate_shape_format`` in ``deepspeed/module_inject/autotp_config.py``.
+    """
+    parts = [item for item in items if item.kind == "array"]
+    sizes = [item for item in items if item.kind != "array"]
+    return (
+        bool(items)
+        and len(parts) <= 1
+        and all(bool(part.items) and _are_sizes(part.items) for part in parts)
+        and _are_sizes([item for item in sizes if item.value != -1])
+    )
+
+
+def _are_sizes(items: list[Node]) -> bool:
+    return all(item.kind in ("integer", "boolean") and int(item.value or 0) > 0 for item in items)
 
 
 def _is_truthy(node: Node, value: Scalar) -> bool:

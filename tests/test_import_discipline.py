@@ -45,6 +45,7 @@ LAYERS = (
     (
         "config", "constructors", "switches", "coercion", "spelling", "suggest", "knowledge", "rule", "finding",
         "resources", "stacks", "stores", "edits", "editing", "layout", "facts", "memory", "models", "arguments",
+        "trainer_arguments",
         "prepared", "suppression", "_built",
     ),
     ("source",),

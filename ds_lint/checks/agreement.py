@@ -54,16 +54,18 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
 
 @rule("DS611", "training-arguments-refused", severity="error", effects=("rejected",))
 def training_arguments_refused(config: Config) -> Iterator[Problem]:
-    """Training arguments that TrainingArguments does not take, whatever the config says."""
+    """Training arguments that TrainingArguments does not take, or the Trainer behind it."""
     if _prepared(config) is None:
         return
     from ds_lint.arguments import refusals
+    from ds_lint.trainer_arguments import trainer_refusals
 
-    for names, message in refusals(config):
+    found = [("TrainingArguments refuses", *refusal) for refusal in refusals(config)]
+    for who, names, message in found or [("the Trainer refuses", *refusal) for refusal in trainer_refusals(config)]:
         yield Problem(
             None,
             config.opening,
-            f"TrainingArguments refuses the training arguments: {message}",
+            f"{who} the training arguments: {message}",
             {_TRAINER: rejected("initialize")},
             help=f"Change {' or '.join(names)} in the training arguments.",
             label="training arguments refused",

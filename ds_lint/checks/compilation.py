@@ -6,7 +6,7 @@ from ds_lint import edits
 from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
 from ds_lint.constructors import offloads_optimizer
 from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, tensor_parallel_size, zero_stage
+from ds_lint.switches import is_on, is_truthy, number, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,6 +136,17 @@ def _compiles_around_experts(config: Config) -> bool:
     return _sets(config, "autoep_non_moe")
 
 
+def _parallelizes_sequences(config: Config) -> bool:
+    """Whether ``deepspeed.initialize`` makes a mesh in which ranks share a sequence."""
+    size = number(config.value("sequence_parallel_size")) or 0
+    return size > 1 and config.node("data_parallel_size") is not None
+
+
+def _overlaps_tensor_parallelism(config: Config) -> bool:
+    is_overlapped = is_on(config, "tensor_parallel", "tp_overlap_comm")
+    return _is_deep(config) and _passes(config) == {"autotp"} and tensor_parallel_size(config) > 1 and is_overlapped
+
+
 def _combines_tensor_parallelism(config: Config) -> bool:
     passes = _passes(config)
     return _is_deep(config) and "autotp" in passes and bool(passes & {"autosp", "z1", "z3"})
@@ -147,12 +158,18 @@ _CONFLICTS: tuple[tuple[str, str, Callable[[Config], bool]], ...] = (
     (_STATES, "the offload of parameters: one target is allowed", _offloads_states_and_parameters),
     (_ACTIVATIONS, "the offload of parameters or states: one target is allowed", _offloads_activations_too),
     ("passes", "itself: `autotp` stands alone, without `autosp`, `z1` and `z3`", _combines_tensor_parallelism),
+    ("passes", "`tensor_parallel.tp_overlap_comm`", _overlaps_tensor_parallelism),
     (_AROUND, "`deepcompile`", lambda config: _compiles_around_experts(config) and _is_deep(config)),
     (_AROUND, "ZeRO stage 3", lambda config: _compiles_around_experts(config) and zero_stage(config) == 3),
     (
         _AROUND,
         "tensor parallelism",
         lambda config: _compiles_around_experts(config) and tensor_parallel_size(config) > 1,
+    ),
+    (
+        _AROUND,
+        "sequence parallelism",
+        lambda config: _compiles_around_experts(config) and _parallelizes_sequences(config),
     ),
     (
         _AROUND,

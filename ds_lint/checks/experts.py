@@ -140,6 +140,12 @@ _OF_THE_SECTION: tuple[Conflict, ...] = (
         "Delete `combine_impl`, or set `tensor_parallel.autotp_size` to 1.",
     ),
     (
+        (SECTION, "combine_impl"),
+        'with "fused_weighted_sum" does not go with `score_apply` "pre"',
+        lambda config: _says("combine_impl", "fused_weighted_sum")(config) and _says("score_apply", "pre")(config),
+        'Delete `combine_impl`, or set `score_apply` to "post".',
+    ),
+    (
         (SECTION, "row_weighting_impl"),
         'with `row_weighting_impl` "fused" needs `comm_backend` "deepep"',
         lambda config: _says("row_weighting_impl", "fused")(config) and not _says("comm_backend", "deepep")(config),

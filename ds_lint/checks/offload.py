@@ -342,21 +342,33 @@ def _is_cpu_adam(config: Config, kind: str) -> bool:
 _BUFFERS_OF_ADAM = 4
 
 
-@rule("DS361", "too-few-swap-buffers", severity="error", effects=("risk",), keys=(ZERO,))
+@rule("DS361", "too-few-swap-buffers", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
 def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
     """Fewer buffers than the optimizer states that are swapped in from NVMe at once.
 
     Sources: ``swap_in_optimizer_state`` in ``deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py`` and
-    ``pipelined_optimizer_swapper.py``. Partitions below 1 MB stay in memory, so a tiny model runs.
+    ``pipelined_optimizer_swapper.py``. Partitions below 1 MB stay in memory, so a tiny model runs. With no buffer at
+    all ``SwapBufferManager.__init__`` in ``deepspeed/runtime/swap_tensor/utils.py`` raises IndexError.
     """
     section = config.section(ZERO, "offload_optimizer")
     if section is None or zero_stage(config) != 3 or config.value(*DEVICE) != "nvme":
         return
-    if str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
-        return
     pipelines = [name for name in ("pipeline_read", "pipeline_write") if is_on(config, *DEVICE[:-1], name)]
     member, known = section.member("buffer_count"), config.knowledge.find((*DEVICE[:-1], "buffer_count"))
     count = number(member.value.value) if member else known.facts.get("default") if known else None
+    if member is not None and count == 0:
+        yield Problem(
+            (*DEVICE[:-1], "buffer_count"),
+            member.value.span,
+            "states are swapped in from NVMe through buffers, and `buffer_count` is 0: deepspeed.initialize raises",
+            rejected("initialize"),
+            help="Write 4 or more for Adam, 8 or more with a pipeline.",
+            label="no buffer",
+            fix=edits.deletion(config, (*DEVICE[:-1], "buffer_count"), "unsafe"),
+        )
+        return
+    if str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
+        return
     needed = _BUFFERS_OF_ADAM * (2 if pipelines else 1)
     if not isinstance(count, (int, float)) or count >= needed:
         return
@@ -383,12 +395,24 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
 
 @rule("DS365", "zenflow-settings-conflict", severity="error", effects=("rejected",), keys=(ZERO,))
 def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
-    """Settings of ZenFlow that DeepSpeed refuses together, whatever the stage.
+    """Settings that ZenFlow does not run with.
 
     Sources: ``configure_zenflow`` in ``deepspeed/runtime/zenflow/engine.py``; ``ZenFlowZeroOptimizer.__init__`` and
-    ``_initialize_zenflow_stage3_epilogue``.
+    ``_initialize_zenflow_stage3_epilogue``; ``ZenFlowZeroOptimizer.average_tensor``, which calls
+    ``gradient_reduction_w_predivide`` with an argument too few.
     """
     section = config.section(ZERO, "zenflow")
+    scatter = config.member(ZERO, "reduce_scatter")
+    if section is not None and scatter is not None and zero_stage(config) in (1, 2) and not is_truthy(scatter.value):
+        yield Problem(
+            (ZERO, "reduce_scatter"),
+            scatter.value.span,
+            "ZenFlow reduces gradients with reduce-scatter, which is switched off: the first backward pass raises",
+            rejected("train"),
+            help="Delete `reduce_scatter`, which is on by default.",
+            label="off",
+            fix=edits.deletion(config, (ZERO, "reduce_scatter"), "unsafe"),
+        )
     conflict = _conflict_of_zenflow(config) if section is not None else None
     if section is None or conflict is None:
         return

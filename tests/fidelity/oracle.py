@@ -58,6 +58,7 @@ MACHINE = {
     "package": r"[Pp]lease install|make sure it is installed|No module named 'cupy'",
     "cpu": r"mixed dtype \(CPU\)|Invalid device string: '0'",  # the latter: older AutoTP, on device 0
     "memory": r"can't allocate memory|Cannot allocate memory",
+    "ranks": r"Data inconsistency within the TP group",  # those that are not there have no data
 }
 
 

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 ADAMW: dict[str, Any] = {"type": "AdamW", "params": {"lr": 1e-3}}
 EXPERTS = {"enabled": True, "autoep_size": 4}
+EXPERTS_OF_TWO = {"enabled": True, "autoep_size": 2}
 TENSORS = {"autotp_size": 2, "preset_model": "llama"}
 DEEPEP = {**EXPERTS, "comm_backend": "deepep", "comm_max_tokens_per_rank": 64}
 
@@ -110,22 +111,21 @@ def test_what_is_refused(oracle, name):
 
 
 @pytest.mark.parametrize(
-    ("zero", "words"),
+    ("settings", "words"),
     [
-        ({"stage": 2}, None),
-        ({"stage": 3}, None),
-        ({"stage": 3, "zero_quantized_gradients": True}, "zero_quantized_gradients"),
-        ({"stage": 3, "zero_hpz_partition_size": 2}, "hpZeRO"),
+        ({"zero_optimization": {"stage": 2}}, None),
+        ({"zero_optimization": {"stage": 3}}, None),
+        ({"zero_optimization": {"stage": 3, "zero_quantized_gradients": True}}, "zero_quantized_gradients"),
+        ({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}, "hpZeRO"),
+        ({"expert_parallel": {**EXPERTS_OF_TWO, "combine_impl": "fused_weighted_sum", "score_apply": "pre"}}, "pre"),
     ],
 )
-def test_a_model_with_experts(zero, words):
-    settings = {"zero_optimization": zero}
+def test_a_model_with_experts(settings, words):
     done = run("experts", json.dumps(settings))
     assert done.is_complete, "\n".join(done.errors)
     errors = {answer["error"] for answer in done.answers}
     assert errors == {None} if words is None else all(words in str(error) for error in errors)
-    experts = {"enabled": True, "autoep_size": 2}
-    said = {finding.code for finding in findings(config(expert_parallel=experts, **settings), ranks=2)}
+    said = {finding.code for finding in findings(config(**{"expert_parallel": EXPERTS_OF_TWO, **settings}), ranks=2)}
     assert ("DS809" in said) == (words is not None)
 
 

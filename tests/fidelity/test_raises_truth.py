@@ -1,8 +1,9 @@
 """What the table of raises claims: the sites are those of the installed libraries, and an example raises at its site.
 
 The example is a config that the real DeepSpeed trains (``oracle.py``), or training arguments that the real
-TrainingArguments take (``trainer.py``). The exception has to come from the site, told by its place or, where pydantic
-wraps it, by its words; and ds-lint has to name a rule of the row, with the stage at which the run stopped.
+TrainingArguments take (``trainer.py``), or the real Trainer. The exception has to come from the site, told by its place
+or, where pydantic wraps it, by its words; and ds-lint has to name a rule of the row, with the stage at which the run
+stopped. What only ``engine.compile()`` refuses, which a script need not call, is a risk.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
+import torch
+import transformers
 from installed import INSTALLED
 from oracle import Job, Oracle
 from trainer import prepare
@@ -29,7 +32,7 @@ from tools.raises.__main__ import installed
 from tools.raises.table import LIBRARIES, Row
 
 if TYPE_CHECKING:
-    from oracle import Verdict
+    from oracle import Level, Verdict
 
     from ds_lint.finding import Finding
     from tools.raises.sites import Site
@@ -67,7 +70,13 @@ def verdicts() -> dict[str, Verdict]:
     """All examples that are trained, at once."""
     with Oracle() as oracle:
         jobs = [
-            Job(shown["config"], "train", shown.get("ranks", 1), isinstance(shown["config"], str))
+            Job(
+                shown["config"],
+                level(row),
+                shown.get("ranks", 1),
+                isinstance(shown["config"], str),
+                look=compiled if "compiled" in shown else None,
+            )
             for row in TRAINED.values()
             if (shown := row.shown)
         ]
@@ -83,8 +92,11 @@ def test_a_config_raises_there_and_the_rule_says_so(name, verdicts):
     assert verdict.rejected_at is not None
     place = verdict.facts["where"]
     assert comes_from(row, place, str(verdict.error)), f"{place}: {verdict.error}"
-    findings = judged(row, Facts(world_size=row.shown.get("ranks", 1)), "deepspeed")
-    assert verdict.rejected_at in stages(row, findings), findings
+    findings = judged_for_ranks(row)
+    if "compiled" in row.shown:
+        assert "risk" in {one.effect for one in findings if one.code in row.rules}
+    else:
+        assert verdict.rejected_at in stages(row, findings), findings
 
 
 @is_of_the_table
@@ -92,13 +104,27 @@ def test_a_config_raises_there_and_the_rule_says_so(name, verdicts):
 def test_training_arguments_raise_there_and_the_rule_says_so(name):
     row = SHOWN[name]
     with pytest.raises(ValueError) as caught:
-        prepare(row.shown["config"], row.shown["arguments"])
+        begin(row.shown["config"], row.shown["arguments"])
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
     place = f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}"
     assert comes_from(row, place, str(caught.value)), f"{place}: {caught.value}"
     facts = Facts(world_size=1)
     facts.training = training.of_object(row.shown["arguments"])
     assert "initialize" in stages(row, judged(row, facts, "trainer"))
+
+
+def begin(config: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """What the Trainer does with both before DeepSpeed starts, and its own optimizer and schedule without DeepSpeed.
+
+    ``test_training_runs.py`` has one that trains with DeepSpeed.
+    """
+    prepare(config, arguments)
+    trainer = transformers.Trainer(
+        torch.nn.Linear(1, 1),
+        transformers.TrainingArguments("out", use_cpu=True, report_to="none", **arguments),
+        eval_dataset=[0],
+    )
+    trainer.create_optimizer_and_scheduler(num_training_steps=100)
 
 
 def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
@@ -108,6 +134,21 @@ def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
             linting.read(config.encode(), "config.json"), target=INSTALLED, stack=stack, facts=facts
         ).findings
     return linting.lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
+
+
+def judged_for_ranks(row: Row) -> list[Finding]:
+    return judged(row, Facts(world_size=row.shown.get("ranks", 1) if row.shown else 1), "deepspeed")
+
+
+def level(row: Row) -> Level:
+    """How far the example has to go: not beyond the stage that ds-lint names, or ``engine.compile()``."""
+    named = stages(row, judged_for_ranks(row))
+    return "train" if "train" in named else "parse" if named == {"parse"} else "initialize"
+
+
+def compiled(engine: Any) -> dict[str, Any]:
+    engine.compile()
+    return {}
 
 
 def stages(row: Row, findings: list[Finding]) -> set[str | None]:

@@ -81,6 +81,13 @@ def test_what_the_trainer_refuses(name):
 AS_SAID = {  # config, arguments, where it stops, a part of the error, the stage that the finding names
     "adagrad-at-zero": (STAGE_2, {"optim": "adagrad"}, "train", "index out of range", "train"),
     "schedule-of-wrapped-optimizer": (STAGE_2, {"lr_scheduler_type": "polynomial"}, "train", "defaults", "initialize"),
+    "training-arguments-refused": (
+        {**STAGE_2, "optimizer": ADAMW},
+        {"lr_scheduler_type": "cosine_with_min_lr"},
+        "train",
+        "min_lr_rate should be set",
+        "initialize",
+    ),
     "optimizer-without-type": (
         {**STAGE_2, "optimizer": {"params": {"lr": "auto"}}},
         {},

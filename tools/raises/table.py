@@ -4,7 +4,7 @@ The table lies beside this file, a JSON file for each library. A row repeats wha
 that it is found again while lines move, and adds one of three:
 
 * ``rules``: the codes of the rules that report it, and ``shown``, a config (and ``ranks``, or training ``arguments``)
-  that raises there; where no small config does, ``because`` says what it takes.
+  that raises there, if ``compiled`` in ``engine.compile()``; where no small config does, ``because`` says why.
 * ``reason``, a word of ``REASONS``, and ``because``, a sentence.
 * ``open``: a config reaches it, and no rule says so yet.
 """
