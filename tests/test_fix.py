@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from generate import configs
 from handwriting import HANDS, written
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ds_lint import linting
@@ -119,6 +121,8 @@ CASES = given(
 
 def text_of(seed, hand):
     (config,) = configs(seed, 1, linting.knowledge())
+    # In Hjson NaN and Infinity are texts that swallow the rest of the line, brackets too: not-a-number stays in the way.
+    assume(not {"NaN", "Infinity"} & set(re.findall(r"\w+", json.dumps(config))))
     return written(config, HANDS[hand], random.Random(seed))
 
 

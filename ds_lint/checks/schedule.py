@@ -246,14 +246,14 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
         is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
         outcomes["trainer"] = rejected("train") if is_asked else RISK
         when = "the first step" if is_asked else "the first log of the training"
-        consequences.append(f"beside it the Trainer builds none, and {when} raises an AttributeError")
+        consequences.append(f"beside this section the Trainer builds none either, and {when} raises an AttributeError")
     if "accelerate" in config.stacks:
         outcomes["accelerate"] = rejected("train")
         consequences.append("the first `step()` of Accelerate's DummyScheduler raises an AttributeError")
     yield Problem(
         ("scheduler",),
         section.key_span,
-        f"`scheduler` has no `type`, so that DeepSpeed builds none: {'; '.join(consequences)}",
+        f"`scheduler` has no `type`, and DeepSpeed builds no scheduler: {'; '.join(consequences)}",
         outcomes,
         help="Add the `type`, or delete `scheduler` to get the schedule of "
         + ("lr_scheduler_type." if "trainer" in config.stacks else "the script."),
