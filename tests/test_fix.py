@@ -121,7 +121,7 @@ CASES = given(
 
 def text_of(seed, hand):
     (config,) = configs(seed, 1, linting.knowledge())
-    # In Hjson NaN and Infinity are texts that swallow the rest of the line, brackets too: not-a-number stays in the way.
+    # In Hjson NaN and Infinity are texts that swallow the rest of the line, brackets too, and DS005 stays.
     assume(not {"NaN", "Infinity"} & set(re.findall(r"\w+", json.dumps(config))))
     return written(config, HANDS[hand], random.Random(seed))
 
