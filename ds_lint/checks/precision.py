@@ -15,6 +15,7 @@ from ds_lint.switches import (
     is_truthy,
     model_dtype,
     named_accumulation_dtype,
+    set_argument,
     zero_stage,
 )
 
@@ -35,11 +36,15 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
         assert one is not None and other is not None  # noqa: S101, PT018 - both are on
         if not all(config.is_written((section, "enabled")) for section in ("fp16", bf16)):
             return  # the training arguments switch one on, and it is they that are refused: mixed_precision_conflict
+        is_asked = any(set_argument(config, name) for name in ("fp16", "bf16"))  # then Accelerate refuses before
+        outcomes = {
+            stack: rejected("initialize" if stack == "trainer" and is_asked else "parse") for stack in config.stacks
+        }
         yield Problem(
             (bf16, "enabled"),
             other.value.span,
             "fp16 and bf16 are both switched on, and DeepSpeed refuses the two together",
-            rejected("parse"),
+            outcomes,
             help="Switch one of them off: bf16 on Ampere and newer GPUs, fp16 on older ones.",
             label="bf16 is on",
             related=[Related(one.value.span, "and fp16 is on")],

@@ -35,12 +35,12 @@ def refused_value(config: Config) -> Iterator[Problem]:
         wanted, stage = None, "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
-            if refused and is_used(config, key):
-                wanted = refused
-                stage = _stage_of_refusal(visit, key, reading)
-                for stack in _stacks_that_use(key, reading.stacks):
-                    is_before = stage == "parse" and key.is_section and _looks_inside(config, stack, visit.path)
-                    outcomes[stack] = rejected("initialize" if is_before else stage)
+            for stack in _stacks_that_use(key, reading.stacks) if refused else ():
+                is_looked_into = key.is_section and _looks_inside(config, stack, visit.path)
+                if is_looked_into or is_used(config, key):
+                    wanted = refused
+                    stage = _stage_of_refusal(visit, key, reading)
+                    outcomes[stack] = rejected("initialize" if is_looked_into else stage)
         if wanted and outcomes:
             yield Problem(
                 visit.path,

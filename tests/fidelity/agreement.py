@@ -189,9 +189,14 @@ def is_judged(verdict: Verdict) -> bool:
 
 
 def _is_unknown(path: str) -> bool:
-    """Whether a key that nothing read is unknown, and no comment: known keys may wait for a feature that is off."""
+    """Whether a key that nothing read is unknown, and no comment: known keys may wait for a feature that is off.
+
+    Not the keys of an object that stands for a single value, of which DeepSpeed asks only whether it is there.
+    """
     parts = tuple(path.split("."))
-    return knowledge().find(parts) is None and not is_comment(parts[-1])
+    section = knowledge().find(parts[:-1])
+    is_in_section = section is not None and section.is_section
+    return is_in_section and knowledge().find(parts) is None and not is_comment(parts[-1])
 
 
 def _short(finding: Finding) -> str:
