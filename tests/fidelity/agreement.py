@@ -43,6 +43,11 @@ KNOWN = (
         "a list of learning rates must be as long as there are parameter groups, and the groups are the script's",
     ),
     ("Failed to import lower precision safe module", "whether a class can be imported depends on what is installed"),
+    ("Exceeds the limit (4300 digits)", "a loss scale that Python does not print, and only some settings log it"),
+    (
+        "initialize AssertionError: Check batch related parameters",
+        "the oracle parses the config once before deepspeed.initialize makes groups of ranks of it, and parses it again",
+    ),
     ("'float' object cannot be interpreted as an integer", NOT_CHECKED),
     ("'<=' not supported between instances of 'float' and 'str'", NOT_CHECKED),
     ("Tried to step 2 times", "a schedule of one step ends there; how many steps a run takes is the script's"),

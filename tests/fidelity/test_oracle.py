@@ -135,7 +135,7 @@ REJECTED = {
 @measured_with_the_newest
 @pytest.mark.parametrize(("config", "stage", "error"), REJECTED.values(), ids=REJECTED)
 def test_rejected(oracle: Oracle, config: dict[str, Any], stage: str, error: str) -> None:
-    verdict = oracle.verdict(config)
+    verdict = oracle.verdict(config, passed_optimizer=None)
     assert verdict.unjudged is None
     assert (verdict.rejected_at, error in str(verdict.error)) == (stage, True), verdict
 
@@ -210,7 +210,7 @@ def test_facts(oracle: Oracle) -> None:
 @measured_with_the_newest
 def test_the_script_may_hand_over_an_optimizer(oracle: Oracle) -> None:
     alone = {"train_batch_size": 1, "zero_optimization": zero(2)}
-    assert "requires an optimizer" in str(oracle.verdict(alone).error)
+    assert "requires an optimizer" in str(oracle.verdict(alone, passed_optimizer=None).error)
     assert oracle.verdict(alone, passed_optimizer="AdamW").facts["optimizer"] == "AdamW"
     assert "untested ZeRO Optimizer" in str(oracle.verdict(alone, passed_optimizer="SGD").error)
     offloaded = {**alone, "zero_optimization": zero(2, offload_optimizer={"device": "cpu"})}
