@@ -46,7 +46,7 @@ KNOWN = (
     ("Exceeds the limit (4300 digits)", "a loss scale that Python does not print, and only some settings log it"),
     (
         "initialize AssertionError: Check batch related parameters",
-        "the oracle parses the config once before deepspeed.initialize makes groups of ranks of it, and parses it again",
+        "the oracle parses the config once before deepspeed.initialize makes groups of ranks of it and parses it again",
     ),
     ("'float' object cannot be interpreted as an integer", NOT_CHECKED),
     ("'<=' not supported between instances of 'float' and 'str'", NOT_CHECKED),

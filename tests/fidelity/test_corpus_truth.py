@@ -16,7 +16,7 @@ from agreeing import agreeing_arguments
 from agreement import JUDGED, compare_all, is_judged
 from generate import mutate
 from installed import INSTALLED, knowledge
-from oracle import Oracle
+from oracle import Job, Oracle
 from pairs import Pair
 from test_agreement import assert_agreement
 from test_trainer_agreement import disagreement
@@ -88,11 +88,19 @@ def test_real_configs_with_the_trainer():
         else:
             prepared.append((path, rejecting, {key: final[key] for key in final if key != "steps_per_print"}))
     with Oracle() as oracle:
-        verdicts = oracle.verdicts([final for _, _, final in prepared], level="train")
+        verdicts = oracle.run([Job(final, passed_optimizer=handed_over(final)) for _, _, final in prepared])
     for (path, rejecting, _), verdict in zip(prepared, verdicts, strict=True):
         if bool(rejecting) != bool(verdict.rejected_at) and (rejecting or is_judged(verdict)):
             wrong.append(f"{path.name}: {verdict.rejected_at} {verdict.error}, ds-lint: {rejecting}")
     assert wrong == []
+
+
+def handed_over(final: dict) -> str | None:
+    """The optimizer that Accelerate gives DeepSpeed for the Trainer's own: it looks at `offload_optimizer` alone."""
+    if (final.get("optimizer") or {}).get("type") is not None:
+        return None
+    offload = final["zero_optimization"].get("offload_optimizer") or {}
+    return "AdamW" if offload.get("device", "none") == "none" else "DeepSpeedCPUAdam"
 
 
 def newest() -> list[Path]:
