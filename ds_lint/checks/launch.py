@@ -170,6 +170,11 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
     if sequence is None or not ranks or not size:
         return
     others = _whole(config, DATA)
+    is_unseen = (
+        config.from_file and "deepspeed" in config.stacks and not config.knowledge.does("mesh-is-read-from-files")
+    )
+    if data is not None and is_unseen:
+        return
     if data is not None and others and others * size != ranks:
         yield Problem(
             (DATA,),
