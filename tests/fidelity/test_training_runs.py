@@ -97,10 +97,10 @@ AS_SAID = {  # config, arguments, where it stops, a part of the error, the stage
     ),
     "scheduler-without-type": (
         {**STAGE_2, "scheduler": {"params": {"warmup_num_steps": "auto"}}},
-        {"logging_steps": 1},
+        {},
         "train",
         "get_last_lr",
-        None,
+        "train",
     ),
     "precision-null": ({**STAGE_2, "bf16": None}, {}, "Trainer", "mixed_precision", "initialize"),
     "refused-parameter": (
