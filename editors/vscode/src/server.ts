@@ -138,6 +138,10 @@ export class Server implements Disposable {
     this.startedWith = launcher;
     try {
       await Promise.race([client.start(), this.failing()]);
+      if (client.state !== State.Running) {
+        // The client takes a pipe that closes while it starts for a success.
+        throw new Error("It ended while it started.");
+      }
     } catch (error) {
       await ending(this.process);
       await this.stop();
