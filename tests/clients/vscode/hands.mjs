@@ -96,10 +96,15 @@ export class Hands {
     return this.texts(".action-widget .monaco-list-row.action");
   }
 
-  /** The suggestions, once the first is what is waited for. */
+  /** The suggestions, once the first is what is waited for; who sees none for a while asks for them. */
   suggestions(pattern) {
     const rows = this.page.locator(".suggest-widget.visible .monaco-list-row");
+    let asksAt = Date.now() + 5_000;
     return until(async () => {
+      if (Date.now() > asksAt && (await rows.count()) === 0) {
+        asksAt = Date.now() + 5_000;
+        await this.press("Control+Space");
+      }
       const texts = await rows.allInnerTexts();
       return pattern.test(texts[0] ?? "") ? texts : undefined;
     });
