@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +33,21 @@ def built() -> ModuleType:
 @pytest.mark.parametrize("name", FILES)
 def test_every_table_is_in_the_module(built, name):
     assert getattr(built, name.upper()) == json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_every_table_is_in_the_wheel():
+    wheel = (SCHEMAS.parent / "pyproject.toml").read_text(encoding="utf-8")
+    tables = {path.name for path in SCHEMAS.glob("*.json")}
+    assert set(re.findall(r'^"schemas/(.+)" = "ds_lint/data/schemas/\1"$', wheel, re.MULTILINE)) == tables
+
+
+def test_a_build_leaves_only_what_is_published(tmp_path):
+    for target in ("wheel", "sdist"):
+        command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", tmp_path]
+        subprocess.run(command, cwd=SCHEMAS.parent, check=True, capture_output=True)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gz", ".whl"]
+    wheel = next(tmp_path.glob("*.whl"))
+    assert "ds_lint/_built.py" in zipfile.ZipFile(wheel).namelist()
 
 
 def test_a_wheel_knows_by_the_module(built, monkeypatch):

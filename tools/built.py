@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pprint
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ class BuiltHook(BuildHookInterface[BuilderConfig]):
     """Put the module into the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the module beside the build's other temporary files and add it to the wheel."""
+        """Write the module into a folder that goes with the build (dist/ holds what is published), and add it."""
         if version == "editable":
             return
-        target = Path(self.directory) / "_built.py"
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self.folder = tempfile.TemporaryDirectory()
+        target = Path(self.folder.name) / "_built.py"
         target.write_text(source(Path(self.root) / "schemas"), encoding="utf-8")
         build_data["force_include"][str(target)] = "ds_lint/_built.py"
 
