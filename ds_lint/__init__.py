@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.callback import ConfigError, TrainerCallback
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
 
 __all__ = ["ConfigError", "TrainerCallback", "__version__", "check"]
 
@@ -53,12 +53,12 @@ def check(
     """
     from os.path import dirname
 
-    from ds_lint import linting  # not at import time: ``import ds_lint`` must cost a training script nothing
-    from ds_lint.choice import choose
+    from ds_lint.diagnostics.finding import STACKS
     from ds_lint.facts import Sources
-    from ds_lint.facts.gathering import gather
-    from ds_lint.finding import STACKS
-    from ds_lint.judging import judge
+    from ds_lint.facts.sources import gather
+    from ds_lint.linter import lint  # not at import time: ``import ds_lint`` must cost a training script nothing
+    from ds_lint.linter.choice import choose
+    from ds_lint.linter.project_lint import judge
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
@@ -86,10 +86,10 @@ def check(
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
         with open(path, "rb") as file:
-            document = linting.read(file.read(), path)
+            document = lint.read(file.read(), path)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
-        document, from_file = linting.as_text(config), False
+        document, from_file = lint.as_text(config), False
         choice = choose("", versions)
     else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")

@@ -10,24 +10,25 @@ import sys
 
 import transformers
 
-from ds_lint import __version__, linting
-from ds_lint.choice import choose
+from ds_lint import __version__
+from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.diagnostics.report import Report
 from ds_lint.facts import Sources, UnreadableFact
-from ds_lint.facts.gathering import gather
-from ds_lint.finding import SEVERITIES
-from ds_lint.judging import judge
+from ds_lint.facts.sources import gather
+from ds_lint.linter import lint
+from ds_lint.linter.choice import choose
+from ds_lint.linter.project_lint import judge
+from ds_lint.linter.selection import Selection, select
 from ds_lint.output import full
-from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
-from ds_lint.selection import Selection, select
 from ds_lint.targets.distributions import installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import FileReport
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport
 
 
 class ConfigError(ValueError):
@@ -106,9 +107,9 @@ class TrainerCallback(transformers.TrainerCallback):
             facts = gather(sources)
         if isinstance(config, str):
             with open(config, "rb") as file:
-                document = linting.read(file.read(), config)
+                document = lint.read(file.read(), config)
         else:
-            document = linting.as_text(config)
+            document = lint.as_text(config)
         return judge(
             document,
             choose("", {}, installed("")),  # the releases of this process, whatever the project pins

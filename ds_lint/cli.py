@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
     """The exit status of a command line: 0 clean, 1 findings, 2 wrong usage, unreadable file or internal error."""
     if arguments[:1] == ["check"] and not any(argument.startswith("-") for argument in arguments):
         from ds_lint.commands.check import check  # the usual call does without argparse
-        from ds_lint.options import Options
+        from ds_lint.session.options import Options
 
         return check(Options(paths=arguments[1:]))
     from ds_lint.commands.parser import parse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.facts.smoke import CPU, CUDA, FAKE, Adaptation, Check, Held, RankEnd, Step, Verdict
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, Adaptation, Check, Held, RankEnd, Step, Verdict
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\x1b[31m\ud800"
 PARAMETERS = 24736

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import ds_lint
-from ds_lint.finding import Edit, Finding, Fix
-from ds_lint.tree import Span
+from ds_lint.diagnostics.finding import Edit, Finding, Fix
+from ds_lint.source.tree import Span
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": 1,

@@ -8,7 +8,7 @@ import pytest
 from command_line import write_into
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
+from ds_lint.knowledge import resources
 
 with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as file:
     REPORT = Draft7Validator(json.load(file))

@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from ds_lint import knowledge, linting, resources, stores
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
+from ds_lint.facts.sources import gather
+from ds_lint.knowledge import keys, resources, tables
+from ds_lint.linter import lint
 
 pytest.importorskip("hatchling")
 
@@ -51,19 +52,19 @@ def test_a_build_leaves_only_what_is_published(tmp_path):
 
 
 def test_a_wheel_knows_by_the_module(built, monkeypatch):
-    monkeypatch.setattr(stores, "_known", {})
-    monkeypatch.setattr(stores, "_built", lambda: built)
-    monkeypatch.setattr(stores, "_from_json", lambda name: pytest.fail(f"{name}.json was read"))
-    known = knowledge.Knowledge()
+    monkeypatch.setattr(tables, "_known", {})
+    monkeypatch.setattr(tables, "_built", lambda: built)
+    monkeypatch.setattr(tables, "_from_json", lambda name: pytest.fail(f"{name}.json was read"))
+    known = keys.Knowledge()
     assert known.find(("zero_optimization", "stage")) is not None
     assert "train_batch_size" in known.trainer["fills"]
 
 
 def test_a_wheel_judges_training_arguments(built, monkeypatch):
-    monkeypatch.setattr(stores, "_known", {})
-    monkeypatch.setattr(stores, "_built", lambda: built)
-    monkeypatch.setattr(linting, "_known", {})
+    monkeypatch.setattr(tables, "_known", {})
+    monkeypatch.setattr(tables, "_built", lambda: built)
+    monkeypatch.setattr(lint, "_known", {})
     config = {"optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}, "train_micro_batch_size_per_gpu": 1}
     facts = gather(Sources(trainer_args="--learning_rate 5e-5 --per_device_train_batch_size 1"))
-    report = linting.lint_dict(config, stack="trainer", facts=facts)
+    report = lint.lint_dict(config, stack="trainer", facts=facts)
     assert "DS610" in {finding.code for finding in report.findings}

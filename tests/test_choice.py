@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import stores
-from ds_lint.choice import UnknownRelease, between, choose
+from ds_lint.knowledge import tables
+from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.targets import project as project_files
 
-NEWEST = {library: stores.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
+NEWEST = {library: tables.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
 
 
 @pytest.fixture(autouse=True)

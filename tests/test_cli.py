@@ -14,9 +14,10 @@ import pytest
 from command_line import clean_environment
 from jsonschema import Draft7Validator
 
-from ds_lint import __version__, cli, resources
-from ds_lint.engine import every_rule
-from ds_lint.terms import Terms
+from ds_lint import __version__, cli
+from ds_lint.knowledge import resources
+from ds_lint.linter.engine import every_rule
+from ds_lint.session.context import Terms
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DROP_CAPABILITY, READ_ANYTHING = 24, (1, 2)  # prctl.h; CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
@@ -495,7 +496,7 @@ def test_version(run):
 
 
 def test_rules_lists_every_rule_in_order(run):
-    from ds_lint import engine  # noqa: F401 - registers the rules
+    from ds_lint.linter import engine  # noqa: F401 - registers the rules
 
     result = run("rules")
     assert (result.returncode, result.stderr) == (0, "")

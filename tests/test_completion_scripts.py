@@ -8,8 +8,8 @@ import pytest
 
 from ds_lint.commands.completion import commands
 from ds_lint.commands.parser import SHELLS, command_line
-from ds_lint.engine import every_rule
-from ds_lint.shells import ANYTHING, FILES, Words
+from ds_lint.commands.shells import ANYTHING, FILES, Words
+from ds_lint.linter.engine import every_rule
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from ds_lint import linting
-from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config, launch_file, refusal
+from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Facts
-from ds_lint.finding import STACKS
+from ds_lint.linter import lint
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config, launch_file, refusal
 
 # Stage 3 gathers this module of a model as a whole; its sizes have to be in the file.
 MODEL = {"hidden_size": 4096, "leaf_modules": ("OlmoeSparseMoeBlock",)}
@@ -51,14 +51,14 @@ def test_fp16_is_not_written_for_stage_0():
 @pytest.mark.parametrize("wish", [*POSSIBLE, *WITH_MODEL], ids=name)
 def test_check_has_nothing_to_say(wish, ranks):
     text = json.dumps(config(wish), indent=2)
-    report = linting.lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, facts=Facts(world_size=ranks))
+    report = lint.lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, facts=Facts(world_size=ranks))
     by_nature = {("DS702", "info")} if wish.offload == "nvme" else set()  # about NVMe, however it is configured
     assert {(finding.code, finding.severity) for finding in report.findings} == by_nature
 
 
 @pytest.mark.parametrize("wish", [*POSSIBLE, *WITH_MODEL], ids=name)
 def test_no_value_is_the_default(wish):
-    knowledge = linting.knowledge()
+    knowledge = lint.knowledge()
     for path, value in leaves(config(wish)):
         key = knowledge.find(path)
         if path[:2] != ("optimizer", "params") and path[-1] not in SPELLED_OUT:
@@ -75,7 +75,7 @@ def test_no_value_is_the_default(wish):
     ],
 )
 def test_a_default_is_written_out_where_older_releases_have_another(path, since):
-    assert linting.knowledge().since_default(path) == since
+    assert lint.knowledge().since_default(path) == since
 
 
 @pytest.mark.parametrize("wish", [wish for wish in POSSIBLE if wish.stack == "deepspeed"], ids=name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ds_lint import stores
-from ds_lint.constructors import SPELLED, optimizer_types
-from ds_lint.knowledge import Knowledge, Target
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.keys import Knowledge, Target
+from ds_lint.semantics.constructors import SPELLED, optimizer_types
 
 
 def test_every_type_of_every_release_is_spelled_and_no_other():
-    releases = stores.read("deepspeed")["releases"]
+    releases = tables.read("deepspeed")["releases"]
     built = {name for release in releases for name in optimizer_types(Knowledge(Target(release)))}
     assert built == set(SPELLED.values())
     assert [name.lower() for name in SPELLED.values()] == list(SPELLED)

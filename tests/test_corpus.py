@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint import discover, linting
+from ds_lint.linter import lint
+from ds_lint.project import discovery
 from ds_lint.source import json as json_source
 
 HERE = Path(__file__).parent
@@ -46,7 +47,7 @@ def rows(stack: str | None) -> dict[str, dict[str, int]]:
     }
     counts: dict[str, Counter[str]] = {}
     for path in configs():
-        findings = linting.lint_file(str(path), stack=stack).findings
+        findings = lint.lint_file(str(path), stack=stack).findings
         for finding in findings:
             row = counts.setdefault(f"{finding.code} {finding.name}, {finding.severity}, {finding.effect}", Counter())
             row["findings"] += 1
@@ -96,8 +97,8 @@ def test_every_config_is_recognised_as_one():
         path.name
         for path in configs()
         if not (
-            discover.may_be_config(data := path.read_bytes())
-            and discover.is_config(json_source.read(json_source.decode(data)[0], path.name))
+            discovery.may_be_config(data := path.read_bytes())
+            and discovery.is_config(json_source.read(json_source.decode(data)[0], path.name))
         )
     ]
     assert len(missed) <= 0.03 * len(configs()), missed

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from ds_lint import resources
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge import resources
+from ds_lint.knowledge.keys import Knowledge
 
 # Parameters without a default exist in their constructor only.
 PARAMETERS = ("optimizer.params", "scheduler.params")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import edits, linting
-from ds_lint.config import Config
-from ds_lint.finding import Fix
-from ds_lint.fix import edited
+from ds_lint.diagnostics.finding import Fix
+from ds_lint.fixes import edits
+from ds_lint.fixes.application import edited
+from ds_lint.linter import lint
+from ds_lint.semantics.config import Config
 from ds_lint.source import hjson
 
 STAGE = ("zero_optimization", "stage")
 
 
 def config_of(text: str, *, stack: str | None = None, as_hjson: bool = False) -> Config:
-    document = linting.read(text.encode(), "config.json")
+    document = lint.read(text.encode(), "config.json")
     root = hjson.read(text) if as_hjson else document.root
     assert root is not None
-    return Config(document, root, linting.knowledge(), stack=stack)
+    return Config(document, root, lint.knowledge(), stack=stack)
 
 
 def applied(fix: Fix | None, text: str) -> str | None:

@@ -7,10 +7,10 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
 from ds_lint.commands import effective
-from ds_lint.effective import Value
+from ds_lint.knowledge import resources
 from ds_lint.output.terminal import Terminal
+from ds_lint.semantics.effective import Value
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": "auto",

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from ds_lint import linting, stores
-from ds_lint.engine import every_rule
 from ds_lint.facts import Facts, training
-from ds_lint.knowledge import Target
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
 
 AUTOS = {"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": True}}
 OFFLOADED = {"cpu_offload": True, "offload_param": {"device": "cpu"}, "round_robin_gradients": True}
@@ -20,14 +21,14 @@ ADAPTER = "--lora_r 8 --save_only_model --resume_from_checkpoint runs"
 @pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
 def test_every_release_can_be_judged_by(stage, stack):
     facts = Facts(training=training.read(ADAPTER)) if stack == "trainer" else Facts()
-    for release in stores.read("deepspeed")["releases"]:
+    for release in tables.read("deepspeed")["releases"]:
         for section in ({"stage": stage}, {"stage": stage, **OFFLOADED}):
             text = json.dumps({**AUTOS, "zero_optimization": section}).encode()
-            linting.lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())
+            lint.lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())
 
 
 @pytest.mark.parametrize(("release", "is_told"), [("0.3.13", False), ("0.3.14", True), ("0.19.8", True)])
 def test_nothing_says_to_gather_weights_before_a_release_can(release, is_told):
     text = json.dumps({**AUTOS, "zero_optimization": {"stage": 3}}).encode()
-    report = linting.lint_bytes(text, "d.json", target=Target(release), stack="trainer")
+    report = lint.lint_bytes(text, "d.json", target=Target(release), stack="trainer")
     assert ("DS703" in [one.code for one in report.findings]) is is_told

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "evidence.md"

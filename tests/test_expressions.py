@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.facts.training import UNKNOWN
-from ds_lint.prepared.expressions import evaluate, names_in
+from ds_lint.knowledge.expressions import evaluate, names_in
+from ds_lint.knowledge.unknown import UNKNOWN
 
 KNOWN = {
     "one": 1,

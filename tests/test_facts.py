@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ds_lint.facts import Facts, Sources, UnreadableFact
-from ds_lint.facts.gathering import gather
+from ds_lint.facts.sources import gather
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 

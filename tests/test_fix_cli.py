@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
+from ds_lint.knowledge import resources
 
 DROP_CAPABILITY, WRITE_ANYTHING = 24, 1  # prctl.h; CAP_DAC_OVERRIDE
 

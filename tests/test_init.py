@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 import yaml
 
-from ds_lint import linting
 from ds_lint.commands.init import Options, init
-from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config
+from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
-from ds_lint.finding import STACKS
+from ds_lint.facts.sources import gather
+from ds_lint.linter import lint
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config
 
 # Those of which stage 3 has something to shard.
 SHARDED = ("gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5", "vision_text", "wide")
@@ -203,7 +203,7 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
     for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
         assert init(Options(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
         facts = gather(Sources(model=model, world_size=8))
-        report = linting.lint_file(f"{place}.json", stack=stack, facts=facts)
+        report = lint.lint_file(f"{place}.json", stack=stack, facts=facts)
         assert [(finding.code, finding.message) for finding in report.findings] == []
 
 

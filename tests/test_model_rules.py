@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import linting, stores
-from ds_lint.choice import choose
 from ds_lint.facts import Facts, training
 from ds_lint.facts.gpu import named
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
-from ds_lint.judging import judge
-from ds_lint.knowledge import Target
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
+from ds_lint.linter.choice import choose
+from ds_lint.linter.project_lint import judge
 
 PHIMOE = {"model_type": "phimoe", "num_local_experts": 16}
 SEVEN_BILLION = 7_000_000_000
@@ -27,7 +28,7 @@ def known(config=None, *, gpu=None, host_memory=None, world_size=None, nodes=Non
 
 def codes(config, facts, stack="deepspeed", **versions):
     config = {"train_micro_batch_size_per_gpu": 1, **config}
-    report = linting.lint_dict(config, target=Target(**versions), stack=stack, facts=facts)
+    report = lint.lint_dict(config, target=Target(**versions), stack=stack, facts=facts)
     return [finding.code for finding in report.findings if int(finding.code[2:]) % 100 >= 50]
 
 
@@ -36,7 +37,7 @@ def zero(stage=3, **settings):
 
 
 def test_models_are_known_of_the_releases_that_the_trainer_is_known_of():
-    assert stores.read("models")["releases"] == stores.read("transformers")["releases"]
+    assert tables.read("models")["releases"] == tables.read("transformers")["releases"]
 
 
 # Leaf modules
@@ -76,9 +77,7 @@ def test_only_ranks_that_run_different_modules_part_ways(facts, stage, expected)
 def test_a_range_of_transformers_is_judged_release_by_release():
     choice = choose("", {"deepspeed": "0.17.6", "transformers": ">=4.39,<5.1", "accelerate": "1.2.1"})
     facts = known({"model_type": "mixtral", "num_local_experts": 8})
-    report = judge(
-        linting.as_text({"train_micro_batch_size_per_gpu": 1, **zero()}), choice, stack="trainer", facts=facts
-    )
+    report = judge(lint.as_text({"train_micro_batch_size_per_gpu": 1, **zero()}), choice, stack="trainer", facts=facts)
     (finding,) = (finding for finding in report.findings if finding.code == "DS350")
     assert finding.releases == {"transformers": [("4.39.0", "4.39.3"), ("4.52.1", "4.57.6")]}
 

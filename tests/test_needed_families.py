@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from ds_lint import checks, engine, linting
-from ds_lint.rule import RULES
+from ds_lint import checks
+from ds_lint.diagnostics.rule import RULES
+from ds_lint.linter import engine, lint
 
 CHECKS = os.path.dirname(checks.__file__)
 NO_FAMILIES = {"__init__", "problem"}
@@ -19,7 +20,7 @@ def rules_of(family):
 
 
 def needed(text, **known):
-    config = linting.config_of(linting.read(text, "a.json"), **known)
+    config = lint.config_of(lint.read(text, "a.json"), **known)
     return set(checks.needed(config, {member.key for member in config.root.members}))
 
 
@@ -53,4 +54,4 @@ def test_a_clean_file_needs_no_family_for_what_is_not_there():
 def test_what_is_there_brings_its_family():
     assert "unknown" in needed(b'{"train_batch_sise": 8}')
     assert "syntax" in needed(b'{"train_batch_size": 8,}')
-    assert "releases" in needed(b'{"train_batch_size": 8}', before=linting.Target("0.14.5"))
+    assert "releases" in needed(b'{"train_batch_size": 8}', before=lint.Target("0.14.5"))

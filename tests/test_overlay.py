@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import stores
-from ds_lint.knowledge import Knowledge, Target
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.keys import Knowledge, Target
 
-OVERLAY = stores.read("overlay")
-RELEASES = stores.read("deepspeed")["releases"]
+OVERLAY = tables.read("overlay")
+RELEASES = tables.read("deepspeed")["releases"]
 
 
 def nodes(node, path=()):
@@ -30,8 +30,8 @@ def test_releases_are_known_ones():
 
 
 def test_behaviours_of_the_other_libraries_name_known_releases():
-    for name, behaviour in stores.read("trainer_overlay")["behaviours"].items():
-        releases = stores.read(behaviour["library"])["releases"]
+    for name, behaviour in tables.read("trainer_overlay")["behaviours"].items():
+        releases = tables.read(behaviour["library"])["releases"]
         assert {release for run in behaviour["runs"] for release in run.values()} <= set(releases), name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import write_into
 
-from ds_lint import linting
+from ds_lint.linter import lint
 from ds_lint.settings.policy import Policy
 from ds_lint.settings.record import SettingsError
 
@@ -22,8 +22,8 @@ CONFIG = """{
 
 def violations(schema, text=CONFIG):
     """Key, text that is pointed at, and message of everything that is against a policy."""
-    document = linting.read(text.encode(), "a.json")
-    found = linting.lint_document(document, policies=[Policy("org.schema.json", schema)]).findings
+    document = lint.read(text.encode(), "a.json")
+    found = lint.lint_document(document, policies=[Policy("org.schema.json", schema)]).findings
     return [
         (finding.key, text[finding.span.start : finding.span.end], finding.message)
         for finding in found
@@ -135,8 +135,8 @@ def test_what_is_filled_in_later_is_not_judged():
 
 def test_the_words_of_the_organisation_are_the_help():
     policy = Policy("org.schema.json", properties(gradient_clipping={"const": 1, "description": "Ask Ada."}))
-    document = linting.read(CONFIG.encode(), "a.json")
-    (finding,) = (one for one in linting.lint_document(document, policies=[policy]).findings if one.code == "DS207")
+    document = lint.read(CONFIG.encode(), "a.json")
+    (finding,) = (one for one in lint.lint_document(document, policies=[policy]).findings if one.code == "DS207")
     assert finding.help == "Ask Ada."
 
 

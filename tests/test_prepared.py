@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import linting
-from ds_lint.config import Config
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
-from ds_lint.facts.training import UNKNOWN
-from ds_lint.knowledge import Target
-from ds_lint.linting import as_text, knowledge, lint_dict
-from ds_lint.prepared import prepare
-from ds_lint.prepared.words import source_of
+from ds_lint.facts.sources import gather
+from ds_lint.knowledge.keys import Target
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.linter import lint
+from ds_lint.linter.lint import as_text, knowledge, lint_dict
+from ds_lint.semantics.config import Config
+from ds_lint.semantics.preparation import prepare
+from ds_lint.semantics.preparation.words import source_of
 
 AUTOS = {
     "train_batch_size": "auto",
@@ -157,13 +157,13 @@ def test_a_value_that_is_none_of_a_config_is_unknown(tmp_path):
 
 
 def test_a_config_may_nest_as_deep_as_it_likes():
-    deep = linting.read(b'{"zero_optimization": {}, "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep.json")
-    report = linting.lint_document(deep, facts=gather(Sources(trainer_args="--bf16")))
+    deep = lint.read(b'{"zero_optimization": {}, "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep.json")
+    report = lint.lint_document(deep, facts=gather(Sources(trainer_args="--bf16")))
     assert "DS617" in {finding.code for finding in report.findings}
 
 
 def test_what_is_no_config_agrees_with_everything():
-    report = linting.lint_document(linting.read(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
+    report = lint.lint_document(lint.read(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
     assert {finding.code for finding in report.findings} & {"DS610", "DS613", "DS615", "DS617", "DS620"} == set()
 
 

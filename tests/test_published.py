@@ -11,14 +11,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ds_lint import linting, published
+from ds_lint import json_schema
 from ds_lint.cli import run
-from ds_lint.finding import Finding
-from ds_lint.knowledge import Knowledge, Target
-from ds_lint.published.snippets import SNIPPETS, WHOLE_CONFIGS
-from ds_lint.published.values import COMMENTS, TEMPLATE, in_any_case
+from ds_lint.diagnostics.finding import Finding
+from ds_lint.json_schema.snippets import SNIPPETS, WHOLE_CONFIGS
+from ds_lint.json_schema.values import COMMENTS, TEMPLATE, in_any_case
+from ds_lint.knowledge.keys import Knowledge, Target
+from ds_lint.linter import lint
 from ds_lint.source import tolerant
-from ds_lint.spelling import is_comment
+from ds_lint.source.spelling import is_comment
 from tools import publish_schemas
 
 ROOT = Path(__file__).parent.parent
@@ -33,8 +34,8 @@ def is_clean(findings: list[Finding]) -> bool:
     return all(finding.severity == "info" for finding in findings)
 
 
-def lint(config: object) -> list[Finding]:
-    return linting.lint_bytes(json.dumps(config).encode(), "config.json").findings
+def linted(config: object) -> list[Finding]:
+    return lint.lint_bytes(json.dumps(config).encode(), "config.json").findings
 
 
 def errors(config: object, validator=LATEST) -> list[str]:
@@ -77,7 +78,7 @@ def test_nothing_else_is_checked_in():
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_valid_and_of_a_size_that_editors_load(name):
     jsonschema.Draft7Validator.check_schema(SCHEMAS[name])
-    assert SCHEMAS[name]["$schema"] == published.DRAFT
+    assert SCHEMAS[name]["$schema"] == json_schema.DRAFT
     assert len(FILES[name]) < 300_000
 
 
@@ -89,7 +90,7 @@ def test_references_lead_somewhere(name):
 
 def test_every_release_has_a_schema():
     for release in Knowledge().releases[::8]:
-        made = published.schema(Knowledge(Target(release)))
+        made = json_schema.schema(Knowledge(Target(release)))
         jsonschema.Draft7Validator.check_schema(made)
         assert not errors({"train_batch_size": 8, "fp16": {"enabled": True}}, jsonschema.Draft7Validator(made))
 
@@ -159,7 +160,7 @@ def test_real_configs_that_are_clean_pass_and_unknown_keys_are_flagged():
             config = json.loads(path.read_bytes())
         except ValueError:
             continue
-        findings = linting.lint_file(str(path)).findings
+        findings = lint.lint_file(str(path)).findings
         if is_clean(findings):
             clean += 1
             assert errors(config) == [], path.name
@@ -215,7 +216,7 @@ def disagreements(config: dict) -> list[str]:
 
     A key below a plain value (``{"stage": {"x": 1}}``) is flagged by the refusal of the value that it stands in.
     """
-    findings = lint(config)
+    findings = linted(config)
     found = errors(config) if is_clean(findings) else []
     unknown = {documented(finding.key) for finding in findings if finding.code == "DS101"}
     missed = unknown - set(map(documented, unknown_keys(config))) if unknown else set()
@@ -226,12 +227,12 @@ def disagreements(config: dict) -> list[str]:
 def documented(path: str) -> str:
     """A key path with every second name replaced by the first, as findings below one have it."""
     parts = tuple(path.split("."))
-    known = [key for end in range(len(parts) + 1) if (key := linting.knowledge().find(parts[:end])) is not None]
+    known = [key for end in range(len(parts) + 1) if (key := lint.knowledge().find(parts[:end])) is not None]
     return ".".join((*known[-1].path, *parts[len(known[-1].path) :]))
 
 
 def every_key_with_every_kind_of_value():
-    for key, path in paths(linting.knowledge().root):
+    for key, path in paths(lint.knowledge().root):
         choices = [*key.facts.get("enum", ()), *key.facts.get("one_of", ()), *key.facts.get("numbers", ())]
         choices += [choice.swapcase() for choice in choices if isinstance(choice, str)]
         yield from ((path, value) for value in [*VALUES, *choices, key.facts.get("default")])
@@ -255,7 +256,7 @@ def test_every_key_with_every_kind_of_value():
 
 def constructions():
     """Every type of optimizer and scheduler with every name of a parameter."""
-    knowledge = linting.knowledge()
+    knowledge = lint.knowledge()
     for section in ("optimizer", "scheduler"):
         own = knowledge.types(f"{section}.params")
         torch = knowledge.torch[f"{section}s"]
@@ -357,7 +358,7 @@ def test_snippets_are_clean_and_nothing_is_lost_in_the_newest():
         if len(path) == 2:  # offload
             base["zero_optimization"] = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
         config = put(base, path, body) if path else body
-        found = [finding for finding in lint(config) if finding.severity != "info"]
+        found = [finding for finding in linted(config) if finding.severity != "info"]
         assert [finding.message for finding in found] == [], path
 
 

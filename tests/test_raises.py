@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
 from tools.raises import pages, table
 from tools.raises.sites import sites
 from tools.raises.table import LIBRARIES, REASONS

@@ -7,20 +7,20 @@ import json
 import pytest
 from generate import configs
 
-from ds_lint import linting, ranges
-from ds_lint.choice import choose
 from ds_lint.facts import Facts
-from ds_lint.knowledge import Target
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint, release_ranges
+from ds_lint.linter.choice import choose
 
 
 def report(config, *, stack="deepspeed", directory=".", **versions):
-    document = linting.read(json.dumps(config, indent=1).encode(), "ds_config.json")
+    document = lint.read(json.dumps(config, indent=1).encode(), "ds_config.json")
     flags = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"} | versions
 
     def judge(target, before=None):
-        return linting.lint_document(document, target=target, stack=stack, facts=Facts(world_size=1), before=before)
+        return lint.lint_document(document, target=target, stack=stack, facts=Facts(world_size=1), before=before)
 
-    return ranges.judged(choose(directory, flags), judge)
+    return release_ranges.judged(choose(directory, flags), judge)
 
 
 def held(findings):
@@ -108,19 +108,21 @@ def test_other_libraries_have_ranges_too():
 @pytest.mark.parametrize("seed", range(40))
 def test_every_release_would_have_said_the_same_alone(seed):
     """The stretches that are judged at once are exact: nothing that a config asks changes within them."""
-    (config,) = configs(seed, 1, linting.knowledge())
-    known = linting.knowledge().releases
+    (config,) = configs(seed, 1, lint.knowledge())
+    known = lint.knowledge().releases
     known = known[known.index("0.9.0") :]
     together = report(config, deepspeed=">=0.9.0").findings
     for release in known:
-        alone = linting.lint_document(
-            linting.read(json.dumps(config, indent=1).encode(), "ds_config.json"),
+        alone = lint.lint_document(
+            lint.read(json.dumps(config, indent=1).encode(), "ds_config.json"),
             target=Target(release),
             stack="deepspeed",
             facts=Facts(world_size=1),
         ).findings
         here = {
-            identity(finding) for finding in together if not ranges.compares(finding) and holds(finding, release, known)
+            identity(finding)
+            for finding in together
+            if not release_ranges.compares(finding) and holds(finding, release, known)
         }
         assert here == {identity(finding) for finding in alone}, release
 

@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_formats_and_stacks_it_names_exist():
-    from ds_lint.finding import SEVERITIES, STACKS
+    from ds_lint.diagnostics.finding import SEVERITIES, STACKS
     from ds_lint.output import FORMATS
 
     assert all(f"`{stack}`" in README for stack in STACKS)

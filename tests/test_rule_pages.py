@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ds_lint import engine, linting, pages, resources  # noqa: F401 - the engine registers the rules
-from ds_lint.engine import every_rule
-from ds_lint.facts.gathering import gather
-from ds_lint.fix import ALL, SAFE
+from ds_lint.facts.sources import gather
+from ds_lint.fixes.application import ALL, SAFE
+from ds_lint.knowledge import resources
+from ds_lint.linter import engine, lint  # noqa: F401 - the engine registers the rules
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
 from tools.rule_pages import corrected, judge, lines
 
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import FileReport
-    from ds_lint.pages import Example
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.rule_pages.pages import Example
 
 PAGES = sorted(Path(resources.path("rules")).glob("*.md"))
 HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Examples", "How to fix", "Evidence"]
@@ -136,7 +138,7 @@ def applied(finding: Finding, text: str) -> str:
 
 
 def judge_text(text: str, example: Example) -> FileReport:
-    return linting.lint_bytes(text.encode(), "config.json", stack=example.stack, facts=gather(example.facts))
+    return lint.lint_bytes(text.encode(), "config.json", stack=example.stack, facts=gather(example.facts))
 
 
 # ----------------------------------------------------------------------------------------------- pages and registry

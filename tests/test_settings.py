@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_lint import resources
 from ds_lint.facts import Sources
-from ds_lint.options import Options
-from ds_lint.settings import reading
+from ds_lint.knowledge import resources
+from ds_lint.session.options import Options
+from ds_lint.settings import reader
 from ds_lint.settings.globs import matches, relative
 from ds_lint.settings.kinds import complaints_about
 from ds_lint.settings.nearest import Nearest
@@ -132,7 +132,7 @@ def test_every_fact_that_the_command_line_takes_is_a_setting():
 
 
 def read(text, path="pyproject.toml"):
-    return reading.read(text.encode() if isinstance(text, str) else text, path)
+    return reader.read(text.encode() if isinstance(text, str) else text, path)
 
 
 def test_a_pyproject_has_a_table_of_ours():

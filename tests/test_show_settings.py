@@ -8,11 +8,11 @@ import pytest
 from command_line import write_into
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
-from ds_lint.engine import every_rule
-from ds_lint.options import Options
+from ds_lint.knowledge import resources
+from ds_lint.linter.engine import every_rule
+from ds_lint.session.options import Options
+from ds_lint.session.session import Wishes
 from ds_lint.settings.places import lines_of
-from ds_lint.wishes import Wishes
 
 SETTINGS = """\
 [project]

@@ -13,11 +13,12 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
-from ds_lint import resources, translations
-from ds_lint.engine import every_rule
-from ds_lint.output.report import DOCUMENTATION, page_url
-from ds_lint.settings import reading
-from ds_lint.translations import LANGUAGES
+from ds_lint.diagnostics.report import DOCUMENTATION, page_url
+from ds_lint.knowledge import resources
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import translations
+from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.settings import reader
 from tools.site import schemas
 
 pytest.importorskip("material", reason="requirements/docs.txt is not installed")
@@ -193,7 +194,7 @@ def test_names_and_options_are_whole(site):
 
 
 def test_the_example_of_settings_is_one():
-    settings = reading.read(schemas.EXAMPLE.encode(), "pyproject.toml")
+    settings = reader.read(schemas.EXAMPLE.encode(), "pyproject.toml")
     assert settings.stack == "trainer"
     assert [entry.pattern for entry in settings.configs] == ["configs/multi-node/*.json"]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ds_lint import linting
+from ds_lint.linter import lint
 
 AUTO_BATCH = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
 PLAIN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
@@ -14,7 +14,7 @@ PLAIN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
 
 def report(config, stack=None):
     text = config if isinstance(config, str) else json.dumps(config)
-    return linting.lint_bytes(text.encode(), "ds_config.json", stack=stack)
+    return lint.lint_bytes(text.encode(), "ds_config.json", stack=stack)
 
 
 def brief(findings):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from ds_lint import resources
-from ds_lint.stacks import records, trainer_facts
+from ds_lint.knowledge import resources
+from ds_lint.knowledge.stacks import records, trainer_facts
 
 NEWEST = ("5.23.0", "1.15.0")
 

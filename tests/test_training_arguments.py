@@ -8,13 +8,13 @@ from enum import Enum
 import pytest
 
 import ds_lint
-from ds_lint.arguments import refusals
-from ds_lint.config import Config
 from ds_lint.facts import Facts, Sources, UnreadableFact
-from ds_lint.facts.gathering import gather
+from ds_lint.facts.sources import gather
 from ds_lint.facts.training import read
-from ds_lint.knowledge import Target
-from ds_lint.linting import as_text, knowledge
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter.lint import as_text, knowledge
+from ds_lint.semantics.arguments import refusals
+from ds_lint.semantics.config import Config
 
 
 def config_with(source, **target) -> Config:

@@ -7,7 +7,7 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
+from ds_lint.knowledge import resources
 from ds_lint.output import FORMATS
 
 CONFIG = {

@@ -31,13 +31,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint import pages
+from ds_lint.rule_pages import pages
 from tools.differences import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.tree import Span
+    from ds_lint.source.tree import Span
 
 ROOT = Path(__file__).parent.parent
 README = "README.md"

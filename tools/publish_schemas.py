@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ds_lint import published
-from ds_lint.knowledge import Knowledge, Target
+from ds_lint import json_schema
+from ds_lint.knowledge.keys import Knowledge, Target
 from ds_lint.settings.schema import schema as settings_schema
 
 FOLDER = Path(__file__).parent.parent / "schemas" / "published"
@@ -48,11 +48,11 @@ FILE_MATCH = [
 def files() -> dict[str, str]:
     """The text of every published file by its name."""
     releases = Knowledge().releases
-    patches = {line: release for line, release in published.newest_patches(releases).items() if _is_published(line)}
+    patches = {line: release for line, release in json_schema.newest_patches(releases).items() if _is_published(line)}
     texts = {_name(line): _text(release, _name(line)) for line, release in patches.items()}
     texts[LATEST] = _text(releases[-1], LATEST)
     texts[ENTRY] = json.dumps(entry(list(patches)), indent=2) + "\n"
-    texts[SETTINGS] = published.text(settings_schema(ADDRESS + SETTINGS))
+    texts[SETTINGS] = json_schema.text(settings_schema(ADDRESS + SETTINGS))
     texts[SETTINGS_ENTRY] = json.dumps(settings_entry(), indent=2) + "\n"
     return texts
 
@@ -87,7 +87,7 @@ def _name(line: str) -> str:
 
 
 def _text(release: str, name: str) -> str:
-    return published.text(published.schema(Knowledge(Target(release)), identity=ADDRESS + name))
+    return json_schema.text(json_schema.schema(Knowledge(Target(release)), identity=ADDRESS + name))
 
 
 def main() -> int:

@@ -16,21 +16,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds_lint import __version__, linting, pages
-from ds_lint.engine import every_rule
-from ds_lint.facts.gathering import gather
-from ds_lint.finding import EFFECTS, SEVERITIES
-from ds_lint.fix import fix
-from ds_lint.judging import hold_back
+from ds_lint import __version__
+from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES
+from ds_lint.diagnostics.report import FileReport, Report
+from ds_lint.facts.sources import gather
+from ds_lint.fixes.application import fix
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
+from ds_lint.linter.project_lint import hold_back
 from ds_lint.output import concise
-from ds_lint.output.report import FileReport, Report
 from ds_lint.output.terminal import Terminal
+from ds_lint.rule_pages import pages
 from ds_lint.settings.policy import Policy
 from tools import runs
 from tools.differences import show
 
 if TYPE_CHECKING:
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.rule import Rule
     from ds_lint.source.document import Document
 
 NAME = "config.json"  # what an example is called while it is judged
@@ -42,13 +44,13 @@ def judge(example: pages.Example, rule: Rule | None = None, *, document: Documen
 
     The rule of its page runs even if it is off by default.
     """
-    document = document or linting.read(example.data, NAME)
+    document = document or lint.read(example.data, NAME)
     if example.is_run:
         return runs.judge(example, document)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
     def judge_by(rules: list[Rule]) -> FileReport:
-        return linting.lint_document(
+        return lint.lint_document(
             document,
             target=example.target,
             stack=example.stack,
@@ -70,7 +72,7 @@ def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:
     def by_its_options(document: Document) -> FileReport:
         return judge(example, rule, document=document)
 
-    return fix(linting.read(example.data, NAME), by_its_options, safeties).document.text
+    return fix(lint.read(example.data, NAME), by_its_options, safeties).document.text
 
 
 def lines(report: FileReport) -> list[str]:

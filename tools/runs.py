@@ -9,22 +9,22 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from ds_lint import linting
-from ds_lint.choice import choose
-from ds_lint.commands.smoking import add_findings
-from ds_lint.engine import every_rule
-from ds_lint.facts.gathering import gather
-from ds_lint.judging import hold_back
-from ds_lint.smoke.client import Pool
-from ds_lint.smoke.proving import Wish, prove
+from ds_lint.commands.training_runs import add_findings
+from ds_lint.facts.sources import gather
+from ds_lint.linter import lint
+from ds_lint.linter.choice import choose
+from ds_lint.linter.engine import every_rule
+from ds_lint.linter.project_lint import hold_back
+from ds_lint.smoke.driver.client import Pool
+from ds_lint.smoke.driver.proof import Wish, prove
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
-    from ds_lint.facts.smoke import Verdict
-    from ds_lint.knowledge import Target
-    from ds_lint.output.report import FileReport
-    from ds_lint.pages import Example
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.knowledge.keys import Target
+    from ds_lint.rule_pages.pages import Example
     from ds_lint.source.document import Document
 
 _verdicts: dict[tuple[object, ...], list[Verdict]] = {}
@@ -40,7 +40,7 @@ def judge(example: Example, document: Document) -> FileReport:
     facts = gather(example.facts)
 
     def judge_by(rules: list[Rule]) -> FileReport:
-        return linting.lint_document(document, target=example.target, stack=example.stack, facts=facts, rules=rules)
+        return lint.lint_document(document, target=example.target, stack=example.stack, facts=facts, rules=rules)
 
     asked = [one for one in every_rule() if one.is_on]
     report = judge_by(asked)
@@ -54,7 +54,7 @@ def judge(example: Example, document: Document) -> FileReport:
     seen = copy.copy(facts)
     seen.smoke = _verdicts[key]
     stack = _verdicts[key][0].stack
-    add_findings(report, linting.lint_document(document, target=example.target, stack=stack, facts=seen).findings)
+    add_findings(report, lint.lint_document(document, target=example.target, stack=stack, facts=seen).findings)
     return report
 
 

@@ -17,16 +17,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint import pages, resources, translations
-from ds_lint.engine import every_rule
-from ds_lint.selection import find
-from ds_lint.translations import LANGUAGES
+from ds_lint.knowledge import resources
+from ds_lint.linter.engine import every_rule
+from ds_lint.linter.selection import find
+from ds_lint.rule_pages import pages, translations
+from ds_lint.rule_pages.translations import LANGUAGES
 from tools.top_rules import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.rule import Rule
 
 FIRST_LINE = "<!-- translates: {} -->"
 LIST = "<!-- rules -->\n"  # of an index, what stands above it is written by hand

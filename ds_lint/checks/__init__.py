@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 FOR_ANY_CONFIG = ("batch", "keys", "saving", "trainer", "values", "zero")
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
-from ds_lint.constructors import optimizer_constructor
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.spelling import as_json
-from ds_lint.switches import is_on
-from ds_lint.tree import dotted
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import optimizer_constructor
+from ds_lint.semantics.features import is_on
+from ds_lint.source.spelling import as_json
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.diagnostics.finding import Fix
     from ds_lint.facts.training import Argument
-    from ds_lint.finding import Fix
-    from ds_lint.prepared import Mismatch, Prepared
-    from ds_lint.tree import KeyPath
+    from ds_lint.semantics.config import Config
+    from ds_lint.semantics.preparation import Mismatch, Prepared
+    from ds_lint.source.tree import KeyPath
 
 _TRAINER = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
@@ -57,8 +57,8 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
     """Training arguments that TrainingArguments does not take, or the Trainer behind it."""
     if _prepared(config) is None:
         return
-    from ds_lint.arguments import refusals
-    from ds_lint.trainer_arguments import trainer_refusals
+    from ds_lint.semantics.arguments import refusals
+    from ds_lint.semantics.refused_arguments import trainer_refusals
 
     found = [("TrainingArguments refuses", *refusal) for refusal in refusals(config)]
     for who, names, message in found or [("the Trainer refuses", *refusal) for refusal in trainer_refusals(config)]:
@@ -263,7 +263,7 @@ def _prepared(config: Config) -> Prepared | None:
     """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
     if config.facts.training is None or config.stack != _TRAINER or config.written.kind != "object":
         return None
-    from ds_lint.prepared import prepare  # without training arguments nobody asks
+    from ds_lint.semantics.preparation import prepare  # without training arguments nobody asks
 
     return prepare(config)
 
@@ -284,7 +284,7 @@ def _because(config: Config, mismatch: Mismatch) -> str:
     arguments = [config.argument(name) for name in mismatch.names]
     if len(arguments) == 1 and arguments[0] is not None:
         return f" ({mismatch.names[0]}, {arguments[0].origin})"
-    from ds_lint.prepared.words import words
+    from ds_lint.semantics.preparation.words import words
 
     return f" ({words(mismatch.path, mismatch.expression)})"
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import Outcome, Problem, rejected
-from ds_lint.config import AUTO
-from ds_lint.finding import Related
-from ds_lint.rule import rule
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.config import Config
-    from ds_lint.finding import Fix
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.semantics.config import Config
 
 TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, rejected
-from ds_lint.constructors import offloads_optimizer
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, number, tensor_parallel_size, zero_stage
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import offloads_optimizer
+from ds_lint.semantics.features import is_on, is_truthy, number, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 SECTION = "compile"
 ZERO = "zero_optimization"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import OVERRIDDEN, RISK, Problem
-from ds_lint.config import AUTO
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, certain_dtype, is_on, named_accumulation_dtype, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import bf16_section, certain_dtype, is_on, named_accumulation_dtype, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 
 @rule("DS414", "autocast-beside-16-bit-model", severity="warning", effects=("overridden",), keys=("torch_autocast",))

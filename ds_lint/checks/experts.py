@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import NO_EFFECT, Problem, beside, rejected
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, number, number_of, tensor_parallel_size, zero_stage
+from ds_lint.diagnostics.problem import NO_EFFECT, Problem, beside, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import is_on, is_truthy, number, number_of, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.tree import KeyPath
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath
 
     # The key at fault, what it does not go with, whether that is so, and what to write.
     Conflict = tuple[KeyPath, str, Callable[[Config], bool], str]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import RISK, Problem, rejected
-from ds_lint.memory import WEIGHT, billions, gibibytes, model_states
-from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_on, zero_stage
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import bf16_section, is_on, zero_stage
+from ds_lint.semantics.memory import WEIGHT, billions, gibibytes, model_states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 ZERO = "zero_optimization"
 _ROOM = 0.95  # of the memory of a host that an estimate may fill: no buffer of the checkpoint or the data is in it

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import RISK, Problem, rejected, said_at
-from ds_lint.rule import rule
-from ds_lint.switches import adapter_argument, set_argument, zero_stage
+from ds_lint.diagnostics.problem import RISK, Problem, rejected, said_at
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import adapter_argument, set_argument, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 STAGE = ("zero_optimization", "stage")
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, IGNORED, NO_EFFECT, Outcome, Problem, rejected
-from ds_lint.config import AUTO
-from ds_lint.finding import Fix, Related
-from ds_lint.rule import rule
-from ds_lint.spelling import holds_auto
-from ds_lint.switches import OLD_OFFLOAD, adds_bf16, is_old_offload_unseen, is_truthy
-from ds_lint.tree import dotted
+from ds_lint.diagnostics.finding import Fix, Related
+from ds_lint.diagnostics.problem import ADVICE, IGNORED, NO_EFFECT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.features import OLD_OFFLOAD, adds_bf16, is_old_offload_unseen, is_truthy
+from ds_lint.source.spelling import AUTO, holds_auto
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config, Visit
-    from ds_lint.tree import Member, Node
+    from ds_lint.semantics.config import Config, Visit
+    from ds_lint.source.tree import Member, Node
 
 
 @rule("DS103", "removed-key", severity="error", effects=("rejected",))

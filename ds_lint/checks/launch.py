@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import IGNORED, NO_EFFECT, RISK, Problem, rejected
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import is_truthy, number, number_of, tensor_parallel_size, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.features import is_truthy, number, number_of, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 TENSOR_PARALLEL = ("tensor_parallel", "autotp_size")
 SEQUENCE, DATA = "sequence_parallel_size", "data_parallel_size"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import RISK, WRONG_RESULT, Problem, rejected
-from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_constructor, with_passed_optimizer
-from ds_lint.rule import rule
-from ds_lint.switches import bf16_section, is_on, number_of, zero_stage
+from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import optimizer_constructor, with_passed_optimizer
+from ds_lint.semantics.features import bf16_section, is_on, number_of, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 FP16 = "fp16"
 _FITS = 16  # 2^16 is the power from which on fp16 itself has no number for a gradient of 1

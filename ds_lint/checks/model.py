@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import NO_EFFECT, RISK, Problem
-from ds_lint.config import AUTO
-from ds_lint.finding import Related
-from ds_lint.memory import billions
-from ds_lint.models import experts_that_are_chosen, overflowing_family, trained_in, width_places
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, model_dtype, number_of, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
+from ds_lint.semantics.features import is_on, is_truthy, model_dtype, number_of, zero_stage
+from ds_lint.semantics.memory import billions
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
     from ds_lint.facts.model import Model
-    from ds_lint.tree import Member
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Member
 
 ZERO = "zero_optimization"
 _LARGE = 1_000_000_000  # parameters

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
-from ds_lint.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
-from ds_lint.rule import rule
-from ds_lint.switches import OLD_OFFLOAD, is_old_offload_unseen, is_on, is_truthy, number, number_of, zero_stage
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
+from ds_lint.semantics.features import (
+    OLD_OFFLOAD,
+    is_old_offload_unseen,
+    is_on,
+    is_truthy,
+    number,
+    number_of,
+    zero_stage,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.checks.problem import Outcome
-    from ds_lint.config import Config
-    from ds_lint.tree import Member
+    from ds_lint.diagnostics.problem import Outcome
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Member
 
 ZERO = "zero_optimization"
 DEVICE = (ZERO, "offload_optimizer", "device")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.checks.values import as_wanted, nearest, shown, unquoted
-from ds_lint.coercion import refusal
-from ds_lint.config import AUTO
-from ds_lint.constructors import (
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.knowledge.coercion import refusal
+from ds_lint.semantics.constructors import (
     Constructor,
     names_optimizer,
     optimizer_constructor,
@@ -15,18 +16,17 @@ from ds_lint.constructors import (
     scheduler_constructor,
     with_passed_optimizer,
 )
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, is_truthy, model_dtype, number, number_of, zero_stage
+from ds_lint.semantics.features import is_on, is_truthy, model_dtype, number, number_of, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.config import Config
-    from ds_lint.finding import Fix
-    from ds_lint.tree import KeyPath, Member
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Member
 
 # ZERO_SUPPORTED_OPTIMIZERS in deepspeed/runtime/zero/utils.py; a fidelity test compares the two.
 ZERO_TESTED = frozenset(
@@ -94,9 +94,9 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
         for member in _parameters(config, section):
             if constructor.knows(member.key):
                 continue
-            from ds_lint import suggest
+            from ds_lint.knowledge import suggestions
 
-            meant = suggest.choice(member.key, constructor.names())
+            meant = suggestions.choice(member.key, constructor.names())
             if constructor.is_open:
                 outcome, consequence = IGNORED, "and DeepSpeed silently ignores it"
             else:
@@ -481,9 +481,9 @@ def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Ou
 
 
 def _other_type(name: str, known: list[str], usual: str) -> str:
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
-    meant = suggest.choice(name, known)
+    meant = suggestions.choice(name, known)
     return f'Write "{meant}".' if meant and meant.lower() != name.lower() else f'Write "{meant or usual}".'
 
 
@@ -499,11 +499,11 @@ def _instead_of(name: str, meant: str | None) -> str:
 
 
 def _as_meant(config: Config, path: KeyPath, meant: str | None) -> Fix | None:
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
     if meant is None:
         return edits.deletion(config, path, "unsafe")
-    return edits.renaming(config, path, meant, "safe" if suggest.is_typo(path[-1], meant) else "unsafe")
+    return edits.renaming(config, path, meant, "safe" if suggestions.is_typo(path[-1], meant) else "unsafe")
 
 
 def _quoted(names: list[str]) -> str:

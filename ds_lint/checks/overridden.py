@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import OVERRIDDEN, Problem, rejected, said_at
-from ds_lint.config import AUTO
-from ds_lint.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
-from ds_lint.rule import rule
-from ds_lint.switches import is_truthy, model_dtype, number, zero_stage
+from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected, said_at
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
+from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.checks.problem import Outcome
-    from ds_lint.config import Config
+    from ds_lint.diagnostics.problem import Outcome
     from ds_lint.facts.training import Argument
+    from ds_lint.semantics.config import Config
 
 # What the Trainer's own schedules are called that DeepSpeed's go like.
 LIKE = {
@@ -262,7 +262,7 @@ def _optim(config: Config) -> Argument | None:
 
 
 def _is_asked_for(config: Config, name: str) -> bool:
-    from ds_lint.arguments import is_asked_for  # without training arguments nobody asks
+    from ds_lint.semantics.arguments import is_asked_for  # without training arguments nobody asks
 
     return is_asked_for(config, name)
 

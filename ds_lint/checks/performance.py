@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import ADVICE, NO_EFFECT, Problem
-from ds_lint.constructors import offloads_optimizer
-from ds_lint.memory import gibibytes
-from ds_lint.rule import rule
-from ds_lint.switches import certain_dtype, is_on, is_truthy, named_accumulation_dtype, number_of, zero_stage
+from ds_lint.diagnostics.problem import ADVICE, NO_EFFECT, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.constructors import offloads_optimizer
+from ds_lint.semantics.features import certain_dtype, is_on, is_truthy, named_accumulation_dtype, number_of, zero_stage
+from ds_lint.semantics.memory import gibibytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 ZERO = "zero_optimization"
 _GB = 10**9

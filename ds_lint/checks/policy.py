@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import ADVICE, Problem
-from ds_lint.rule import rule
-from ds_lint.spelling import as_json
-from ds_lint.tree import dotted, plain
+from ds_lint.diagnostics.problem import ADVICE, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.source.spelling import as_json
+from ds_lint.source.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
     from ds_lint.settings.policy import Violation
-    from ds_lint.tree import KeyPath, Node, Span
+    from ds_lint.source.tree import KeyPath, Node, Span
 
 _CLOSED = ("additionalProperties", "unevaluatedProperties")
 # What a keyword of a schema wants, in words.

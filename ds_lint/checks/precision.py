@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import RISK, Problem, rejected
-from ds_lint.constructors import with_passed_optimizer
-from ds_lint.finding import Fix, Related
-from ds_lint.rule import rule
-from ds_lint.switches import (
+from ds_lint.diagnostics.finding import Fix, Related
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import with_passed_optimizer
+from ds_lint.semantics.features import (
     DTYPE_NAMES,
     bf16_section,
     is_looked_at,
@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.tree import KeyPath
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath
 
 
 @rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))

@@ -5,24 +5,23 @@ They compare the target with an older release: the one that is upgraded from, or
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, Problem
-from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_constructor, scheduler_constructor
-from ds_lint.rule import rule
-from ds_lint.spelling import as_json
-from ds_lint.switches import is_on, zero_stage
-from ds_lint.tree import dotted
+from ds_lint.diagnostics.problem import ADVICE, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.semantics.features import is_on, zero_stage
+from ds_lint.source.spelling import AUTO, as_json
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config, Visit
-    from ds_lint.constructors import Constructor
-    from ds_lint.finding import Fix
-    from ds_lint.knowledge import Key, Knowledge
-    from ds_lint.tree import KeyPath, Scalar, Span
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.knowledge.keys import Key, Knowledge
+    from ds_lint.semantics.config import Config, Visit
+    from ds_lint.semantics.constructors import Constructor
+    from ds_lint.source.tree import KeyPath, Scalar, Span
 
 FAMILY = "DS12"  # with what the codes of these rules begin
 

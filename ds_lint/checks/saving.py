@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import RISK, Problem, beside, rejected, said_at
-from ds_lint.config import AUTO
-from ds_lint.constructors import may_have_bf16_optimizer
-from ds_lint.rule import rule
-from ds_lint.switches import adapter_argument, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.diagnostics.problem import RISK, Problem, beside, rejected, said_at
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import may_have_bf16_optimizer
+from ds_lint.semantics.features import adapter_argument, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
     from ds_lint.facts.training import Argument
-    from ds_lint.tree import Node
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Node
 
 ZERO = "zero_optimization"
 # The key of today first. DeepSpeed takes all of them for the same setting: deepspeed/runtime/zero/config.py.
@@ -113,9 +113,11 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
     member = config.member(ZERO)
     if member is None or member.value.kind != "object" or "deepspeed" in config.stacks or config.is_cut_off:
         return
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
-    is_misspelled = any(suggest.is_typo(visit.member.key, "stage") for visit in config.unknown if visit.path[0] == ZERO)
+    is_misspelled = any(
+        suggestions.is_typo(visit.member.key, "stage") for visit in config.unknown if visit.path[0] == ZERO
+    )
     if member.value.get("stage") is not None or is_misspelled:
         return
     saves = {"trainer": "trainer.save_model and every checkpoint raise", "accelerate": "get_state_dict raises"}

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.checks.values import nearest, shown
-from ds_lint.coercion import refusal
-from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_constructor, scheduler_constructor, with_passed_optimizer
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import model_dtype, number, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.knowledge.coercion import refusal
+from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor, with_passed_optimizer
+from ds_lint.semantics.features import model_dtype, number, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.checks.problem import Outcome
-    from ds_lint.config import Config
-    from ds_lint.tree import Node
+    from ds_lint.diagnostics.problem import Outcome
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Node
 
 LR = ("optimizer", "params", "lr")
 PEAK = ("scheduler", "params", "warmup_max_lr")

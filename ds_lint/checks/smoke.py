@@ -1,17 +1,17 @@
-"""Rules about what a training run of a few steps showed (DS9xx): the checks of ``ds_lint.facts.smoke`` as findings."""
+"""Rules about what a training run of a few steps showed (DS9xx): the checks of its verdict as findings."""
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import IGNORED, NO_EFFECT, OVERRIDDEN, WRONG_RESULT, Outcome, Problem, rejected
-from ds_lint.rule import rule
+from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, OVERRIDDEN, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.facts.smoke import Check
-    from ds_lint.tree import KeyPath, Span
+    from ds_lint.diagnostics.verdict import Check
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
 
 _SHARES = ("parameters", "master-weights", "optimizer-states", "gradients")
 _SEVERITY = {"fail": "error", "warn": "warning"}

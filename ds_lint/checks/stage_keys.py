@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import NO_EFFECT, Problem
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import NO_EFFECT, Problem
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.tree import Member
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Member
 
 ZERO = "zero_optimization"
 # What _configure_zero_optimizer in deepspeed/runtime/engine.py hands to stage 3 alone, without the prefix that most

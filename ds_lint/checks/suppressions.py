@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.problem import ADVICE, Problem
-from ds_lint.finding import Edit, Fix
-from ds_lint.rule import named, rule, unknown
-from ds_lint.suppression import suppressions_of
-from ds_lint.tree import Span
+from ds_lint.diagnostics.finding import Edit, Fix
+from ds_lint.diagnostics.problem import ADVICE, Problem
+from ds_lint.diagnostics.rule import named, rule
+from ds_lint.diagnostics.suppression import suppressions_of
+from ds_lint.knowledge.suggestions import no_such_rule
+from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.suppression import Suppression, Word
+    from ds_lint.diagnostics.suppression import Suppression, Word
+    from ds_lint.semantics.config import Config
 
 _HOW = "Name the rules one by one, by code or name: `ds-lint: ignore[unknown-key, DS105] reason`."
 
@@ -45,7 +46,7 @@ def unclear_suppression(config: Config) -> Iterator[Problem]:
                 yield Problem(
                     None,
                     word.span,
-                    f"a comment holds nothing back with this: {unknown(word.text)}",
+                    f"a comment holds nothing back with this: {no_such_rule(word.text)}",
                     ADVICE,
                     help=_HOW,
                     label="no rule",

@@ -6,22 +6,22 @@ construct; what hjson does with a construct depends on the text around it, so hj
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
-from ds_lint.finding import Edit, Fix, Related
-from ds_lint.rule import rule
+from ds_lint.diagnostics.finding import Edit, Fix, Related
+from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
 from ds_lint.source.json import MOST_NESTING_JSON
-from ds_lint.spelling import as_json
-from ds_lint.tree import Span
+from ds_lint.source.spelling import as_json
+from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
     from ds_lint.source.document import SyntaxIssue
-    from ds_lint.tree import KeyPath, Member, Node
+    from ds_lint.source.tree import KeyPath, Member, Node
 
 # What a message calls a construct that is no JSON, and what to do.
 _WORDS = {
@@ -297,7 +297,7 @@ def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None:
     """Leave the one of two duplicates that json takes; where they say different things, that is a decision."""
-    from ds_lint import layout
+    from ds_lint.fixes import layout
 
     section = config.written.at(path[:-1])
     member = layout.member_at(section, first.start) if section is not None else None

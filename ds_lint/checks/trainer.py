@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from ds_lint import edits, stacks
-from ds_lint.checks.problem import RISK, Problem, rejected
 from ds_lint.checks.values import shown, unquoted
-from ds_lint.config import AUTO
-from ds_lint.constructors import scheduler_constructor
-from ds_lint.rule import rule
-from ds_lint.switches import is_truthy, zero_stage
-from ds_lint.tree import dotted
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.knowledge import stacks
+from ds_lint.semantics.constructors import scheduler_constructor
+from ds_lint.semantics.features import is_truthy, zero_stage
+from ds_lint.source.spelling import AUTO
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.config import Config
-    from ds_lint.finding import Fix
-    from ds_lint.tree import KeyPath, Node
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Node
 
 
 @rule("DS601", "zero-section-missing", severity="error", effects=("rejected",))
@@ -27,9 +28,9 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None or config.is_excerpt:
         return
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
-    is_misspelled = any(suggest.is_typo(visit.member.key, "zero_optimization") for visit in config.unknown)
+    is_misspelled = any(suggestions.is_typo(visit.member.key, "zero_optimization") for visit in config.unknown)
 
     yield Problem(
         None,

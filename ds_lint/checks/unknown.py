@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import IGNORED, NO_EFFECT, Outcome, Problem, rejected
-from ds_lint.config import AUTO
-from ds_lint.rule import rule
-from ds_lint.spelling import holds_auto, is_comment
-from ds_lint.tree import dotted
+from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.source.spelling import AUTO, holds_auto, is_comment
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config, Visit
-    from ds_lint.finding import Fix
-    from ds_lint.knowledge import Key
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.knowledge.keys import Key
+    from ds_lint.semantics.config import Config, Visit
 
 
 @rule("DS101", "unknown-key", severity="error", effects=("ignored", "rejected", "no-effect"))
@@ -151,7 +150,7 @@ def _meant(config: Config, visit: Visit) -> tuple[Key | None, bool]:
     if visit.path not in guesses:
         if len(guesses) >= _MOST_GUESSES:
             return None, False
-        from ds_lint.suggest import meant  # difflib costs start-up
+        from ds_lint.knowledge.suggestions import meant  # difflib costs start-up
 
         guesses[visit.path] = meant(visit.member.key, visit.section, config.knowledge)
     guess: tuple[Key | None, bool] = guesses[visit.path]
@@ -222,11 +221,11 @@ def _as_meant(config: Config, visit: Visit, meant: Key | None) -> Fix | None:
 
 def _is_beyond_doubt(config: Config, visit: Visit, meant: Key) -> bool:
     """Whether a key was renamed, is another tool's name for this one, or mistyped."""
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
     name, knowledge = visit.member.key, config.knowledge
-    is_known = knowledge.new_name(visit.path) is not None or suggest.confusion(name, knowledge) is meant
-    return is_known or suggest.is_typo(name, meant.name)
+    is_known = knowledge.new_name(visit.path) is not None or suggestions.confusion(name, knowledge) is meant
+    return is_known or suggestions.is_typo(name, meant.name)
 
 
 def _moved(config: Config, visit: Visit, home: Key) -> Fix | None:

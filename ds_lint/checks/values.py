@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
-from ds_lint.coercion import refusal, refused_at_parsing
-from ds_lint.config import AUTO
-from ds_lint.finding import LOADERS
-from ds_lint.rule import rule
-from ds_lint.spelling import as_json, holds_auto, is_comment
-from ds_lint.switches import bf16_section, is_truthy, model_dtype, tensor_parallel_size
-from ds_lint.tree import dotted, plain
+from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.diagnostics.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.knowledge.coercion import refusal, refused_at_parsing
+from ds_lint.semantics.features import bf16_section, is_truthy, model_dtype, tensor_parallel_size
+from ds_lint.source.spelling import AUTO, as_json, holds_auto, is_comment
+from ds_lint.source.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config, Reading, Visit
-    from ds_lint.finding import Fix
-    from ds_lint.knowledge import Key
-    from ds_lint.tree import KeyPath, Member, Node
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.knowledge.keys import Key
+    from ds_lint.semantics.config import Config, Reading, Visit
+    from ds_lint.source.tree import KeyPath, Member, Node
 
 
 @rule("DS201", "refused-value", severity="error", effects=("rejected",))
@@ -313,9 +312,9 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
             return f"Write {plain} without quotes."
         choices = key.facts.get("one_of") or [one for one in key.facts.get("enum", ()) if isinstance(one, str)]
         if choices:
-            from ds_lint import suggest
+            from ds_lint.knowledge import suggestions
 
-            meant = suggest.choice(str(value.value), choices)
+            meant = suggestions.choice(str(value.value), choices)
             return f'Write "{meant}".' if meant else f"Write {wanted}."
     if value.kind == "float" and "whole number" in wanted and value.value is not None:
         near = int(value.value) if abs(float(value.value)) < 1e18 else 0
@@ -356,9 +355,9 @@ def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | 
 
 def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix | None:
     """The choice that was most likely meant; in another case or with other spaces around it, it is the same word."""
-    from ds_lint import suggest
+    from ds_lint.knowledge import suggestions
 
-    meant = suggest.choice(text, choices)
+    meant = suggestions.choice(text, choices)
     if meant is None or meant == text:
         return None
     is_same = meant.lower() == text.strip().lower()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import NO_EFFECT, RISK, Problem, beside, rejected
-from ds_lint.constructors import (
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem, beside, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.constructors import (
     may_have_bf16_optimizer,
     names_optimizer,
     offloads_optimizer,
     optimizer_constructor,
     with_passed_optimizer,
 )
-from ds_lint.rule import rule
-from ds_lint.switches import (
+from ds_lint.semantics.features import (
     bf16_section,
     is_looked_at,
     is_on,
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
+    from ds_lint.semantics.config import Config
 
 ZERO = "zero_optimization"
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ds_lint import edits
-from ds_lint.checks.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
-from ds_lint.finding import Related
-from ds_lint.rule import rule
-from ds_lint.switches import is_on, number_of, zero_stage
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.fixes import edits
+from ds_lint.semantics.features import is_on, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.tree import Member
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Member
 
 ZERO = "zero_optimization"
 HPZ = "zero_hpz_partition_size"

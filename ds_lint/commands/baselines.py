@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ds_lint.engine import default_rules
+from ds_lint.linter.engine import default_rules
 from ds_lint.output.text import counted
 from ds_lint.settings import baseline
 from ds_lint.settings.record import SettingsError
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.output.report import FileReport
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.session.context import Terms
     from ds_lint.settings.baseline import Baseline
     from ds_lint.settings.record import Settings
-    from ds_lint.terms import Terms
 
     Judged = list[tuple[FileReport, Terms]]
 

@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 import sys
 
-from ds_lint import __version__, linting
-from ds_lint.choice import UnknownRelease
+from ds_lint import __version__
+from ds_lint.diagnostics.report import Report
 from ds_lint.facts import UnreadableFact
+from ds_lint.linter import lint
+from ds_lint.linter.choice import UnknownRelease
 from ds_lint.output import FOR_PROGRAMS, renderer
-from ds_lint.output.report import Report
 from ds_lint.output.terminal import terminal_of
+from ds_lint.session.session import Wishes
 from ds_lint.settings.record import SettingsError
-from ds_lint.targets.reading import shown
-from ds_lint.wishes import Wishes
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO, TypeVar
 
-    from ds_lint.commands.smoking import Smoke
-    from ds_lint.options import Options
-    from ds_lint.output.report import FileReport
+    from ds_lint.commands.training_runs import Smoke
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.output.terminal import Terminal
+    from ds_lint.session.context import Terms
+    from ds_lint.session.options import Options
     from ds_lint.source.document import Document
-    from ds_lint.terms import Terms
 
     Result = TypeVar("Result")
 
@@ -39,17 +40,17 @@ def check(options: Options, smoke: Smoke | None = None) -> int:
     try:
         wishes = Wishes(options)
         if options.fix or options.diff:
-            from ds_lint.commands import fixing
+            from ds_lint.commands import fixes
 
             if options.diff:
-                return fixing.diff(options, wishes, unreadable)
-            judged = fixing.fix(options, wishes, unreadable)
+                return fixes.diff(options, wishes, unreadable)
+            judged = fixes.fix(options, wishes, unreadable)
         else:
             judged = judged_documents(options, wishes, unreadable)
         if smoke is not None:
-            from ds_lint.commands import smoking
+            from ds_lint.commands import training_runs
 
-            unreadable += smoking.prove_all(judged, smoke)
+            unreadable += training_runs.prove_all(judged, smoke)
         notes = wishes.notes
         if any(terms.baseline is not None for _, terms in judged):
             from ds_lint.commands import baselines  # few runs have one
@@ -104,9 +105,9 @@ def documents_at(
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
-        yield linting.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+        yield lint.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
     elif os.path.isdir(path):
-        from ds_lint.discover import json_files
+        from ds_lint.project.discovery import json_files
 
         def on_error(error: OSError) -> None:
             unreadable.append(f"{error.filename}: {error.strerror}")
@@ -160,7 +161,7 @@ def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
     """A note for each file that somebody has named and that is no config at all."""
     for report in reports:
         if report.findings:  # no other file is without any
-            from ds_lint.discover import is_something_else
+            from ds_lint.project.discovery import is_something_else
             from ds_lint.source.dialect import hjson_refusal, json_refuses
 
             document = report.document
@@ -183,7 +184,7 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
     except OSError as error:
         unreadable.append(f"{path}: {error.strerror or error}")
         return
-    read = _detected if detect else linting.read
+    read = _detected if detect else lint.read
     document = unless_it_fails(lambda: read(data, path), path, unreadable)
     if document is not None:
         yield document
@@ -191,12 +192,12 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
 
 def _detected(data: bytes, path: str) -> Document | None:
     """The document of a file that holds a DeepSpeed config, None for any other file."""
-    from ds_lint import discover
+    from ds_lint.project import discovery
 
-    if not discover.may_be_config(data):
+    if not discovery.may_be_config(data):
         return None
-    document = linting.read(data, path)
-    return document if discover.is_config(document) else None
+    document = lint.read(data, path)
+    return document if discovery.is_config(document) else None
 
 
 def _only_named(options: Options) -> bool:

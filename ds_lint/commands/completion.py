@@ -6,17 +6,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ds_lint import linting, stores
-from ds_lint.engine import every_rule
-from ds_lint.shells import ANYTHING, FILES, FOLDERS, Command, Option, Words, bash, fish, zsh
+from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, Command, Option, Words, bash, fish, zsh
+from ds_lint.knowledge import tables
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
+from ds_lint.source.tree import dotted
 from ds_lint.targets.pin import LIBRARIES
-from ds_lint.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ds_lint.commands.shells import Taken
     from ds_lint.commands.usage import Parser
-    from ds_lint.shells import Taken
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 
@@ -66,9 +67,9 @@ def _taken(action: argparse.Action, command: str) -> Taken:
         return Words("subjects", (*_rules(), *_keys()))
     library = action.dest.partition("_")[0]
     if metavar == "V" and library in LIBRARIES:
-        return _words(f"{library}_releases", reversed(stores.read(library)["releases"]))
+        return _words(f"{library}_releases", reversed(tables.read(library)["releases"]))
     if action.dest == "gpu":
-        return _words("gpus", (name.replace(" ", "-") for name in stores.read("gpus")["gpus"]))
+        return _words("gpus", (name.replace(" ", "-") for name in tables.read("gpus")["gpus"]))
     return _BY_METAVAR.get(metavar, ANYTHING)
 
 
@@ -82,5 +83,5 @@ def _rules() -> tuple[tuple[str, str], ...]:
 
 
 def _keys() -> tuple[tuple[str, str], ...]:
-    paths = dict.fromkeys(dotted(key.path) for key in linting.knowledge().everywhere())
+    paths = dict.fromkeys(dotted(key.path) for key in lint.knowledge().everywhere())
     return tuple((path, "key") for path in paths if path and "*" not in path)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint import __version__, linting
+from ds_lint import __version__
 from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
-from ds_lint.effective import differences, effective
-from ds_lint.facts.training import UNKNOWN
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.linter import lint
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
+from ds_lint.semantics.effective import differences, effective
+from ds_lint.session.session import Wishes
 from ds_lint.source.dialect import hjson_refusal, json_refuses
-from ds_lint.spelling import as_json
-from ds_lint.wishes import Wishes
+from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.config import Config
-    from ds_lint.effective import Difference, Value
-    from ds_lint.finding import Finding
-    from ds_lint.options import Options
+    from ds_lint.diagnostics.finding import Finding
     from ds_lint.output.terminal import Terminal
+    from ds_lint.semantics.config import Config
+    from ds_lint.semantics.effective import Difference, Value
+    from ds_lint.session.options import Options
 
     Json = dict[str, object]
 
@@ -70,16 +71,16 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
 def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
     """What becomes of one file; raises OSError where there is none, _UnreadableError where nobody can read it."""
     if path == STANDARD_INPUT:
-        document = linting.read(sys.stdin.buffer.read(), "<stdin>")
+        document = lint.read(sys.stdin.buffer.read(), "<stdin>")
     else:
         with open(path, "rb") as file:
-            document = linting.read(file.read(), path)
+            document = lint.read(file.read(), path)
     terms = wishes.terms(document.path)
     target = terms.choice.newest
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise _UnreadableError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
-    config = linting.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
-    report = linting.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
+    config = lint.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
+    report = lint.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
     return _Outcome(config, effective(config, everything=everything), rejected)
 

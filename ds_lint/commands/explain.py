@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint import entries, linting
 from ds_lint.commands.check import print_text
+from ds_lint.knowledge import descriptions
+from ds_lint.linter import lint
+from ds_lint.linter.selection import find
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import wrap
-from ds_lint.selection import find
-from ds_lint.tree import dotted
+from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.entries import Line
-    from ds_lint.knowledge import Knowledge
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.knowledge.descriptions import Line
+    from ds_lint.knowledge.keys import Knowledge
     from ds_lint.output.terminal import Terminal
-    from ds_lint.rule import Rule
 
 
 def explain(subject: str, language: str | None = None) -> int:
@@ -25,13 +26,13 @@ def explain(subject: str, language: str | None = None) -> int:
     if rule is not None:
         print_page(_page(rule, language))
         return 0
-    knowledge = linting.knowledge()
-    lines = entries.entry(tuple(subject.split(".")), knowledge)
+    knowledge = lint.knowledge()
+    lines = descriptions.entry(tuple(subject.split(".")), knowledge)
     if not lines:
         sys.stderr.write(f"ds-lint: there is no rule and no key {subject}{_hint(subject, knowledge)}\n")
         return 2
     if language is not None:
-        from ds_lint.translations import LANGUAGES
+        from ds_lint.rule_pages.translations import LANGUAGES
 
         _note(LANGUAGES[language].keys_are_english)
     _print(lines, terminal_of(sys.stdout))
@@ -40,7 +41,7 @@ def explain(subject: str, language: str | None = None) -> int:
 
 def _page(rule: Rule, language: str | None) -> str:
     """The page in the language that is asked for, or in English with a word about why."""
-    from ds_lint import pages, translations
+    from ds_lint.rule_pages import pages, translations
 
     translated = translations.page(rule, language) if language is not None else None
     if translated is not None and terminal_of(sys.stdout).can_show(translated):
@@ -67,7 +68,7 @@ def print_page(text: str) -> None:
 
 
 def _hint(subject: str, knowledge: Knowledge) -> str:
-    from ds_lint.suggest import choice
+    from ds_lint.knowledge.suggestions import choice
 
     last = subject.rsplit(".", 1)[-1]
     keys = [dotted(key.path) for key in knowledge.everywhere()]

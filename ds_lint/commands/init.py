@@ -8,12 +8,13 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
-from ds_lint import composing, fitting, linting
-from ds_lint.choice import choose
 from ds_lint.commands.check import print_text
-from ds_lint.composing import NVME_PATH, Wish
+from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts import UnreadableFact
-from ds_lint.finding import LOADERS
+from ds_lint.linter import lint
+from ds_lint.linter.choice import choose
+from ds_lint.scaffold import composition, model_needs
+from ds_lint.scaffold.composition import NVME_PATH, Wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def init(options: Options) -> int:
     except UnreadableFact as error:
         return _refuse(str(error))
     wish = _wish(options, model)
-    complaint = composing.refusal(wish) or _misplaced(options)
+    complaint = composition.refusal(wish) or _misplaced(options)
     if complaint:
         return _refuse(complaint)
     files = list(_files(options, wish))
@@ -98,11 +99,11 @@ def _wish(options: Options, model: Model | None) -> Wish:
     )
     if model is None:
         return asked
-    used = linting.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    used = lint.knowledge(choose(os.path.dirname(options.output), {}).newest)
     return asked._replace(
-        precision=options.precision or fitting.trained_in(model) or asked.precision,
-        hidden_size=fitting.size_to_write(model, options.stack, used),
-        leaf_modules=fitting.leaf_modules(model, used),
+        precision=options.precision or model_needs.trained_in(model) or asked.precision,
+        hidden_size=model_needs.size_to_write(model, options.stack, used),
+        leaf_modules=model_needs.leaf_modules(model, used),
     )
 
 
@@ -118,11 +119,11 @@ def _misplaced(options: Options) -> str | None:
 
 
 def _files(options: Options, wish: Wish) -> Iterator[File]:
-    yield File(options.output, dumps(composing.config(wish), indent=2) + "\n")
+    yield File(options.output, dumps(composition.config(wish), indent=2) + "\n")
     if options.stack == "accelerate":
         from yaml import safe_dump
 
-        launch = composing.launch_file(options.output, wish, options.gpus)
+        launch = composition.launch_file(options.output, wish, options.gpus)
         text = safe_dump(launch, sort_keys=False, allow_unicode=True, width=float("inf"))
         yield File(_launch_path(options), text)
 
@@ -159,7 +160,7 @@ def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
 
 
 def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[str]:
-    if wish.precision == "fp16" and fitting.trained_in(model) == "bf16":
+    if wish.precision == "fp16" and model_needs.trained_in(model) == "bf16":
         yield (
             "the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then the "
             "loss becomes NaN; --precision bf16 does not, and needs an Ampere GPU or a newer one"

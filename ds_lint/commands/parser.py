@@ -7,17 +7,17 @@ import os
 import sys
 
 from ds_lint import __version__
-from ds_lint.choice import NAMES
-from ds_lint.commands import calling
+from ds_lint.commands import dispatch
 from ds_lint.commands.init import DEFAULT_OUTPUT
 from ds_lint.commands.usage import CommandsHelp, Parser
-from ds_lint.composing import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
-from ds_lint.discover import ENDINGS
-from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.diagnostics.finding import SEVERITIES, STACKS
+from ds_lint.linter.choice import NAMES
+from ds_lint.linter.selection import UnknownRule
 from ds_lint.output import FORMATS
-from ds_lint.selection import UnknownRule
+from ds_lint.project.discovery import ENDINGS
+from ds_lint.rule_pages.translations import LANGUAGES
+from ds_lint.scaffold.composition import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
 from ds_lint.targets.pin import LIBRARIES
-from ds_lint.translations import LANGUAGES
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -125,7 +125,7 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     _add_fixing(check)
     _add_smoke(check)
-    check.set_defaults(run=calling.run_check)
+    check.set_defaults(run=dispatch.run_check)
 
 
 def _add_smoke(check: argparse.ArgumentParser) -> None:
@@ -206,7 +206,7 @@ def _add_upgrade(commands: argparse._SubParsersAction[Parser]) -> None:
     for library in LIBRARIES[1:]:
         judging.add_argument(f"--{library}-from", metavar="V", help=f"release of {library} that is left")
         judging.add_argument(f"--{library}-to", metavar="V", help="and the new one (default: the newest known)")
-    upgrade.set_defaults(run=calling.run_upgrade)
+    upgrade.set_defaults(run=dispatch.run_upgrade)
 
 
 def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -225,7 +225,7 @@ def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
     effective.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
     _add_versions(_add_judging(effective))
     _add_settings(effective)
-    effective.set_defaults(run=calling.run_effective)
+    effective.set_defaults(run=dispatch.run_effective)
 
 
 def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -328,12 +328,12 @@ def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
         choices=LANGUAGES,
         help=f"print the page of a rule in {languages}, where it has one; rules only",
     )
-    explain.set_defaults(run=calling.run_explain)
+    explain.set_defaults(run=dispatch.run_explain)
 
 
 def _add_rules(commands: argparse._SubParsersAction[Parser]) -> None:
     rules = commands.add_parser("rules", help="list the rules", description="List the rules.")
-    rules.set_defaults(run=calling.run_rules)
+    rules.set_defaults(run=dispatch.run_rules)
 
 
 def _add_schema(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -346,7 +346,7 @@ def _add_schema(commands: argparse._SubParsersAction[Parser]) -> None:
         "--deepspeed-version", metavar="V", help="a release, or a line such as 0.16 (default: the newest known)"
     )
     schema.add_argument("--output", metavar="FILE", help="write it there instead of to standard output")
-    schema.set_defaults(run=calling.run_schema)
+    schema.set_defaults(run=dispatch.run_schema)
 
 
 def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -383,7 +383,7 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
         help=f"where to write the config, - for standard output (default: {DEFAULT_OUTPUT})",
     )  # fmt: skip
     init.add_argument("--force", action="store_true", help="replace files that are there")
-    init.set_defaults(run=calling.run_init)
+    init.set_defaults(run=dispatch.run_init)
 
 
 def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -395,7 +395,7 @@ def _add_lsp(commands: argparse._SubParsersAction[Parser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     lsp.add_argument("--stdio", action="store_true", help="what some editors add; there is no other way")
-    lsp.set_defaults(run=calling.run_lsp)
+    lsp.set_defaults(run=dispatch.run_lsp)
 
 
 def _add_completion(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint import pages
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, terminal_of
 from ds_lint.output.text import wrap
+from ds_lint.rule_pages import pages
 
 
 def rules() -> int:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint import linting, published
-from ds_lint.knowledge import Target
+from ds_lint import json_schema
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
 
 
 def schema(version: str | None, output: str | None) -> int:
     """Print the schema of a release or of the newest patch of a line, or write it; 2 where neither can be done."""
-    knowledge = linting.knowledge()
+    knowledge = lint.knowledge()
     if version is not None:
         try:
-            knowledge = linting.knowledge(Target(published.release(version, knowledge.releases)))
-        except published.UnknownRelease as error:
+            knowledge = lint.knowledge(Target(json_schema.release(version, knowledge.releases)))
+        except json_schema.UnknownRelease as error:
             sys.stderr.write(f"ds-lint: {error}\n")
             return 2
-    text = published.text(published.schema(knowledge))
+    text = json_schema.text(json_schema.schema(knowledge))
     if output is None:
         sys.stdout.write(text)
         return 0

@@ -9,26 +9,26 @@ from typing import NamedTuple
 
 from ds_lint import __version__
 from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
-from ds_lint.discover import SKIPPED
-from ds_lint.engine import default_rules, every_rule
+from ds_lint.linter.engine import default_rules, every_rule
+from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, width_of, wrap
-from ds_lint.selection import IGNORED, rules_of, why_off
+from ds_lint.project.discovery import SKIPPED
+from ds_lint.session.session import Wishes, entries_for, ignored_at, selection_of
 from ds_lint.settings.places import lines_of
 from ds_lint.settings.record import FACTS
 from ds_lint.targets.pin import LIBRARIES
-from ds_lint.targets.reading import shown
-from ds_lint.wishes import Wishes, entries_for, ignored_at, selection_of
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.options import Options
+    from ds_lint.diagnostics.rule import Rule
     from ds_lint.output.terminal import Terminal
-    from ds_lint.rule import Rule
+    from ds_lint.session.context import Terms
+    from ds_lint.session.options import Options
     from ds_lint.settings.record import ConfigEntry, Settings
-    from ds_lint.terms import Terms
 
     Json = dict[str, object]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ds_lint.commands.check import WRONG_USAGE, complain, finish, judged_documents
-from ds_lint.wishes import Wishes
+from ds_lint.session.session import Wishes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.options import Options
+    from ds_lint.session.options import Options
 
 
 def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:

@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from ds_lint.knowledge.suggestions import choice
 from ds_lint.output.text import visible
-from ds_lint.suggest import choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
-    from ds_lint.facts.smoke import Verdict
     from ds_lint.facts.training import TrainingArguments
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ds_lint import stores
 from ds_lint.facts import UnreadableFact
+from ds_lint.knowledge import tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Gpu:
 
 def named(name: str) -> Gpu:
     """The GPU of a name such as ``a100``, ``RTX 4090`` or ``NVIDIA A100-SXM4-80GB``."""
-    known = stores.read("gpus")["gpus"]
+    known = tables.read("gpus")["gpus"]
     words = re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", name.lower().replace(" gb", "gb"))
     spellings = set(_joins(words))
     found = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ds_lint import stores
-from ds_lint.facts.training import UNKNOWN
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.unknown import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def in_order(found: list[Kind]) -> list[Kind]:
 
 def _described(config: Facts) -> Facts | None:
     model_type = config.get("model_type")
-    store = stores.read("shapes")
+    store = tables.read("shapes")
     if not isinstance(model_type, str):
         return None
     described: Facts | None = store["models"].get(model_type) or store["remote_code"].get(model_type)
@@ -127,7 +127,7 @@ def _values(keys: Facts, config: Facts) -> Facts | None:
 def _number(expression: str | int, lookup: Callable[[str], Any]) -> Any:
     if isinstance(expression, int):
         return expression
-    from ds_lint.prepared.expressions import evaluate
+    from ds_lint.knowledge.expressions import evaluate
 
     return evaluate(expression, lookup)
 

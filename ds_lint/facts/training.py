@@ -1,32 +1,21 @@
 """The training arguments of a run: fields of ``transformers.TrainingArguments``, as somebody gave them.
 
 They come from a JSON or YAML file of fields, from the flags of a launch command, or from the object itself. Which type
-a field has and what it defaults to is the business of the target's release (``ds_lint/arguments.py``).
+a field has and what it defaults to is the business of the target's release (``ds_lint/semantics/arguments.py``).
 """
 
 from __future__ import annotations
 
-from ds_lint import stores
 from ds_lint.facts import UnreadableFact
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.source.document import Document
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
-
-
-class Unknown:
-    """Stands for a value that is there and that nobody knows before the run, such as ``$LR`` of a shell."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "unknown"
-
-
-UNKNOWN = Unknown()
 
 
 class Argument:
@@ -66,7 +55,7 @@ class TrainingArguments:
     __slots__ = ("are_taken", "given", "origin", "others")
 
     def __init__(self, given: Mapping[str, Argument], origin: str, *, are_taken: bool = False) -> None:
-        fields = stores.read("transformers")["training_arguments"]
+        fields = tables.read("transformers")["training_arguments"]
         self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
         self.others = [name for name in given if name not in self.given]
         self.origin = origin
@@ -82,9 +71,9 @@ class TrainingArguments:
         """The fields that were most likely meant by names that are next to theirs."""
         if self.are_taken or not self.others:
             return {}
-        from ds_lint.suggest import slip
+        from ds_lint.knowledge.suggestions import slip
 
-        fields = [name for name in stores.read("transformers")["training_arguments"] if name not in self.given]
+        fields = [name for name in tables.read("transformers")["training_arguments"] if name not in self.given]
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
@@ -174,7 +163,7 @@ def _as_json_has_it(value: Any) -> Any:
 
 def field_of(name: str) -> str:
     """The field that a flag sets: ``no_x`` sets ``x`` where no release has a field ``no_x``."""
-    fields = stores.read("transformers")["training_arguments"]
+    fields = tables.read("transformers")["training_arguments"]
     return name if name in fields else name.removeprefix("no_")
 
 

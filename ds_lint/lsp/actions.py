@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from ds_lint import layout
-from ds_lint.finding import Edit
-from ds_lint.fix import SAFE, edited, fix_one
-from ds_lint.lsp import known
+from ds_lint.diagnostics.finding import Edit
+from ds_lint.fixes import layout
+from ds_lint.fixes.application import SAFE, edited, fix_one
+from ds_lint.lsp import key_knowledge
 from ds_lint.lsp.diagnostics import diagnostic
 from ds_lint.output.text import counted
 from ds_lint.source import json as json_source
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
     from ds_lint.lsp.documents import Judgement, OpenDocument
 
 FIX_ALL = "source.fixAll.ds-lint"
@@ -94,7 +94,7 @@ def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[
 
 def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
     """The text with a comment that holds a finding back; None where the language or who loads the file has none."""
-    if judgement.report.stack != "deepspeed" or known.oldest(judgement.terms).reads_json:
+    if judgement.report.stack != "deepspeed" or key_knowledge.oldest(judgement.terms).reads_json:
         return None
     has_comments = any(issue.kind == "comment" for issue in judgement.report.document.issues)
     if opened.language not in _WITH_COMMENTS and not has_comments:

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from ds_lint.config import AUTO
-from ds_lint.constructors import optimizer_types
-from ds_lint.lsp import known
+from ds_lint.json_schema.sections import STAGES
+from ds_lint.lsp import key_knowledge
 from ds_lint.lsp.cursor import typed_at
 from ds_lint.lsp.documents import HUGE
 from ds_lint.lsp.hover import entry_in_markdown
-from ds_lint.published.sections import STAGES
-from ds_lint.tree import dotted
+from ds_lint.semantics.constructors import optimizer_types
+from ds_lint.source.spelling import AUTO
+from ds_lint.source.tree import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.config import Config
-    from ds_lint.knowledge import Key, Knowledge
+    from ds_lint.knowledge.keys import Key, Knowledge
     from ds_lint.lsp.cursor import Typed
     from ds_lint.lsp.documents import OpenDocument
-    from ds_lint.terms import Terms
-    from ds_lint.tree import KeyPath, Node
+    from ds_lint.semantics.config import Config
+    from ds_lint.session.context import Terms
+    from ds_lint.source.tree import KeyPath, Node
 
 _FIRST, _THEN, _LAST = "0", "1", "2"  # how what is likely stands before what is not
 
@@ -50,7 +50,7 @@ def completion(opened: OpenDocument, terms: Terms, position: types.Position) -> 
     typed = typed_at(opened.text, opened.lines.offset(position))
     if typed is None:
         return []
-    config = known.config(opened.document, terms)
+    config = key_knowledge.config(opened.document, terms)
     place = types.Range(opened.lines.position(typed.start), opened.lines.position(typed.end))
     if typed.key is None:
         return [_key_item(child, typed, place, opened.uri) for child in _keys(config, typed, opened.text)]
@@ -62,7 +62,7 @@ def resolved(item: types.CompletionItem, terms: Terms) -> types.CompletionItem:
     data = item.data
     if isinstance(data, dict) and isinstance(data.get("key"), list):
         path = tuple(str(part) for part in data["key"])
-        text = entry_in_markdown(path, known.knowledge(terms))
+        text = entry_in_markdown(path, key_knowledge.knowledge(terms))
         if text:
             item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
     return item
@@ -78,7 +78,7 @@ class _Offer:
 
 def _keys(config: Config, typed: Typed, text: str) -> Iterator[_Offer]:
     """The keys that the section knows and does not have yet."""
-    path = known.as_meant(typed.section, config.knowledge)
+    path = key_knowledge.as_meant(typed.section, config.knowledge)
     section = config.knowledge.find(path)
     written = _written(config.written, typed)
     for name in _names(config, section, path):
@@ -91,7 +91,7 @@ def _keys(config: Config, typed: Typed, text: str) -> Iterator[_Offer]:
 
 def _names(config: Config, section: Key | None, path: KeyPath) -> list[str]:
     """The names of a section; of the parameters of an optimizer or scheduler those that its type takes."""
-    if len(path) == 2 and path[1] == "params" and (built := known.constructor(config, path[0])) is not None:
+    if len(path) == 2 and path[1] == "params" and (built := key_knowledge.constructor(config, path[0])) is not None:
         return built.names()
     if section is None or not section.is_section:
         return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
-from ds_lint.finding import STACKS
-from ds_lint.options import Options
+from ds_lint.session.options import Options
 from ds_lint.targets.pin import LIBRARIES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ds_lint.tree import KeyPath, Member, Node
+    from ds_lint.source.tree import KeyPath, Member, Node
 
 
 class At(NamedTuple):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
+from ds_lint.diagnostics.report import page_url
 from ds_lint.lsp.positions import Lines
-from ds_lint.output.report import page_url
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding, Related
+    from ds_lint.diagnostics.finding import Finding, Related
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.lsp.documents import Judgement
-    from ds_lint.output.report import FileReport
 
 SOURCE = "ds-lint"
 MOST = 1_000  # findings of one text that are sent

@@ -14,9 +14,9 @@ from ds_lint.source import json as json_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.output.report import FileReport
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.session.context import Terms
     from ds_lint.source.document import Document
-    from ds_lint.terms import Terms
 
 LARGE = 100_000  # characters: from here on a judgement is made beside the loop that answers
 MANY = 50  # findings: from here on their fixes are tried beside the loop, too

@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from ds_lint import entries, pages
-from ds_lint.config import AUTO
-from ds_lint.lsp import known
+from ds_lint.diagnostics.report import page_url
+from ds_lint.diagnostics.rule import named
+from ds_lint.json_schema.sections import STAGES
+from ds_lint.knowledge import descriptions
+from ds_lint.lsp import key_knowledge
 from ds_lint.lsp.cursor import member_at
-from ds_lint.output.report import page_url
-from ds_lint.published.sections import STAGES
-from ds_lint.rule import named
-from ds_lint.tree import Span, dotted
+from ds_lint.rule_pages import pages
+from ds_lint.source.spelling import AUTO
+from ds_lint.source.tree import Span, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.finding import Finding
-    from ds_lint.knowledge import Knowledge
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.knowledge.keys import Knowledge
     from ds_lint.lsp.cursor import At
     from ds_lint.lsp.documents import OpenDocument
-    from ds_lint.terms import Terms
-    from ds_lint.tree import KeyPath
+    from ds_lint.session.context import Terms
+    from ds_lint.source.tree import KeyPath
 
 
 def hover(
@@ -38,7 +39,7 @@ def hover(
                 place = place or finding.span
                 parts.append(_finding(finding))
     at = member_at(opened.document.root, offset)
-    if at is not None and (text := _about(at, known.knowledge(terms))):
+    if at is not None and (text := _about(at, key_knowledge.knowledge(terms))):
         place = place or (at.member.key_span if at.is_key else at.member.value.span)
         parts.append(text)
     if not parts:
@@ -51,7 +52,7 @@ def hover(
 
 def entry_in_markdown(path: KeyPath, knowledge: Knowledge) -> str:
     """The entry of a key; empty where nothing is known of it."""
-    lines = entries.entry(path, knowledge)
+    lines = descriptions.entry(path, knowledge)
     if not lines:
         return ""
     by_label = {line.label: line.text for line in lines}
@@ -64,7 +65,7 @@ def entry_in_markdown(path: KeyPath, knowledge: Knowledge) -> str:
 
 def _about(at: At, knowledge: Knowledge) -> str:
     """The entry of the key, and what its value says."""
-    path = (*known.as_meant(at.path[:-1], knowledge), at.path[-1])
+    path = (*key_knowledge.as_meant(at.path[:-1], knowledge), at.path[-1])
     text = entry_in_markdown(path, knowledge) or _meant(path, knowledge)
     value = at.member.value
     if path == ("zero_optimization", "stage") and type(value.value) is int and 0 <= value.value < len(STAGES):
@@ -80,7 +81,7 @@ def _meant(path: KeyPath, knowledge: Knowledge) -> str:
     section = knowledge.find(path[:-1])
     if section is None or not section.is_section:
         return ""
-    from ds_lint.suggest import meant
+    from ds_lint.knowledge.suggestions import meant
 
     unknown = f"`{path[-1]}` is no key of DeepSpeed {knowledge.deepspeed}"
     if (since := knowledge.next_release_of(path)) is not None:

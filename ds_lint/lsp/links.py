@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from ds_lint import entries
-from ds_lint.output.report import page_url
-from ds_lint.selection import find
-from ds_lint.suppression import suppressions_of
-from ds_lint.tree import walk
+from ds_lint.diagnostics.report import page_url
+from ds_lint.diagnostics.suppression import suppressions_of
+from ds_lint.knowledge import descriptions
+from ds_lint.linter.selection import find
+from ds_lint.source.tree import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def links(opened: OpenDocument) -> Iterator[types.DocumentLink]:
         for number, (path, member) in enumerate(walk(root)):
             if number == _MOST:
                 break
-            if url := entries.documentation(path).get("url"):
+            if url := descriptions.documentation(path).get("url"):
                 yield types.DocumentLink(opened.lines.range(member.key_span), url, "What DeepSpeed documents of it")
     for suppression in suppressions_of(opened.document):
         for word in suppression.words:

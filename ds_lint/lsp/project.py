@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ds_lint.choice import UnknownRelease
 from ds_lint.facts import UnreadableFact
-from ds_lint.options import Options
-from ds_lint.selection import UnknownRule
+from ds_lint.linter.choice import UnknownRelease
+from ds_lint.linter.selection import UnknownRule
+from ds_lint.session.options import Options
+from ds_lint.session.session import Wishes
 from ds_lint.settings.nearest import NAMES
 from ds_lint.settings.record import SettingsError
 from ds_lint.targets.directories import up_to_root, with_parents
 from ds_lint.targets.distributions import environments
 from ds_lint.targets.files import by_standing
-from ds_lint.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ds_lint.terms import Terms
+    from ds_lint.session.context import Terms
 
     Stamps = dict[str, tuple[int, int] | None]  # by path, time and size
 

@@ -9,12 +9,13 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint import discover, linting
+from ds_lint.linter import lint
+from ds_lint.project import discovery
 
 if TYPE_CHECKING:
     from ds_lint.lsp.documents import OpenDocument
     from ds_lint.settings.record import Settings
-    from ds_lint.tree import Node
+    from ds_lint.source.tree import Node
 
 _ENDINGS = (".json", ".hjson", ".jsonc", ".json5")
 _LANGUAGES = ("json", "jsonc", "json5", "hjson")
@@ -33,7 +34,7 @@ def is_config(opened: OpenDocument, settings: Settings) -> bool:
         return True
     if not may_be_config(opened):
         return False
-    if discover.may_be_config(opened.text.encode(errors="replace")) and discover.is_config(opened.document):
+    if discovery.may_be_config(opened.text.encode(errors="replace")) and discovery.is_config(opened.document):
         return True
     return SAYS_SO.search(os.path.basename(opened.path)) is not None and _says_nothing_else(opened.document.root)
 
@@ -56,7 +57,7 @@ def _says_nothing_else(root: Node | None) -> bool:
     written = [member for member in root.members if member.value.kind != "missing"]
     if not written:
         return True
-    from ds_lint.suggest import sibling
+    from ds_lint.knowledge.suggestions import sibling
 
-    top = linting.knowledge().root
+    top = lint.knowledge().root
     return any(top.child(member.key) is not None or sibling(member.key, top) is not None for member in written)

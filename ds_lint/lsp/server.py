@@ -18,15 +18,17 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
 
-from ds_lint import __version__, linting, pages
-from ds_lint.engine import every_rule
+from ds_lint import __version__
+from ds_lint.diagnostics.report import page_url
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
+from ds_lint.linter.selection import find
 from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.project import Projects
+from ds_lint.lsp.schedule import Turns
 from ds_lint.lsp.target import target_of
-from ds_lint.lsp.turns import Turns
-from ds_lint.output.report import page_url
-from ds_lint.selection import find
+from ds_lint.rule_pages import pages
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
 from ds_lint.targets.files import PATTERNS
 
@@ -154,7 +156,7 @@ def _watch(ls: Server, process: int) -> None:
 def _warm_up() -> None:
     """Load what every text needs, all rules before any thread asks for them; it stays, which spares the collector."""
     every_rule()
-    linting.lint_bytes(b'{"zero_optimization": {"stag": 3,}}', "")
+    lint.lint_bytes(b'{"zero_optimization": {"stag": 3,}}', "")
     gc.collect()
     gc.freeze()
 

@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ds_lint.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.targets.pin import LIBRARIES
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.lsp.documents import Judgement, OpenDocument
-    from ds_lint.terms import Terms
+    from ds_lint.session.context import Terms
 
 
 def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.output.report import Report
+    from ds_lint.diagnostics.report import Report
     from ds_lint.output.terminal import Terminal
 
 FORMATS = {

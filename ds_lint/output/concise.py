@@ -8,8 +8,8 @@ from ds_lint.output.text import shown_path, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import FileReport, Report
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
 
 

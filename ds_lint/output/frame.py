@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
-    from ds_lint.tree import Span
+    from ds_lint.source.tree import Span
 
 TAB = 4  # columns from one tab stop to the next
 CUT, ASCII_CUT = "…", "..."  # stands for what a long line has beyond what is shown

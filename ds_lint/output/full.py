@@ -6,7 +6,7 @@ from ds_lint.output.summary import summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.output.report import Report
+    from ds_lint.diagnostics.report import Report
     from ds_lint.output.terminal import Terminal
 
 

@@ -5,7 +5,7 @@ Escaping is that of ``issueCommand`` in https://github.com/actions/toolkit (``pa
 
 from __future__ import annotations
 
-from ds_lint.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.output import places
 from ds_lint.output.concise import record
 from ds_lint.output.summary import summary
@@ -14,9 +14,9 @@ from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.places import Root
-    from ds_lint.output.report import FileReport, Report
 
 COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 SHOWN_OF_A_STEP = 10  # annotations of one kind; the others are in the log only

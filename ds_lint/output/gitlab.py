@@ -15,9 +15,9 @@ from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.places import Root
-    from ds_lint.output.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
 
     Json = dict[str, object]

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.places import Root
-    from ds_lint.output.report import FileReport, Report
 
 
 def identified(report: Report, root: Root) -> Iterator[tuple[FileReport, Finding, str]]:

@@ -5,15 +5,15 @@ Paths stand as they were given. The text is ASCII: a lone surrogate in a config 
 
 from __future__ import annotations
 
-from ds_lint.output.report import page_url
+from ds_lint.diagnostics.report import page_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding, Fix, Related
-    from ds_lint.output.report import FileReport, Report
+    from ds_lint.diagnostics.finding import Finding, Fix, Related
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
-    from ds_lint.tree import Span
+    from ds_lint.source.tree import Span
 
     Json = dict[str, object]
 

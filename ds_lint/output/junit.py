@@ -18,9 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.facts.smoke import Verdict
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import FileReport, Report
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
+    from ds_lint.diagnostics.verdict import Verdict
 
 PASSED = "system-out"  # the element for what a test printed
 

@@ -9,10 +9,10 @@ import re
 from typing import NamedTuple
 from unicodedata import category
 
-from ds_lint.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import visible, width_of
-from ds_lint.pages import FENCE, FINDINGS, FIXED
+from ds_lint.rule_pages.pages import FENCE, FINDINGS, FIXED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,22 +11,22 @@ from json import dumps
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ds_lint.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.diagnostics.report import DOCUMENTATION, page_url
 from ds_lint.output import places
 from ds_lint.output.identity import identified
-from ds_lint.output.report import DOCUMENTATION, page_url
 from ds_lint.output.sentences import told
 from ds_lint.output.text import counted, visible
-from ds_lint.pages import first_paragraph, page, row
+from ds_lint.rule_pages.pages import first_paragraph, page, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Edit, Finding, Fix, Related
+    from ds_lint.diagnostics.finding import Edit, Finding, Fix, Related
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.places import Root
-    from ds_lint.output.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
-    from ds_lint.tree import Span
+    from ds_lint.source.tree import Span
 
     Json = dict[str, object]
 

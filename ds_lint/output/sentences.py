@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
 
 
 def told(finding: Finding) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from ds_lint.facts.smoke import CPU, CUDA, FAKE, STATUSES, Adaptation, Check, Held, RankEnd, Step, Verdict
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Adaptation, Check, Held, RankEnd, Step, Verdict
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
 from ds_lint.output.text import counted, shown_path, visible, wrap
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ds_lint.finding import SEVERITIES
+from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import SEVERITY, STRONG
 from ds_lint.output.text import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import Report
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import Report
     from ds_lint.output.terminal import Terminal
 
 VERSION = 1  # of the JSON, raised when a reader of it would have to change

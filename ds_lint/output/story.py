@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ds_lint.finding import EFFECTS, NONE
+from ds_lint.diagnostics.finding import EFFECTS, NONE
 from ds_lint.output.frame import Mark, Sheet, frame, margin_for
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding, Fix, Related
-    from ds_lint.output.report import FileReport, Report
+    from ds_lint.diagnostics.finding import Finding, Fix, Related
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
 

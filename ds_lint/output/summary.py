@@ -5,14 +5,14 @@ A clean run ends here too, so this module imports nothing that only findings nee
 
 from __future__ import annotations
 
-from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 from ds_lint.output.terminal import SEVERITY, STRONG
 from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.finding import Finding
-    from ds_lint.output.report import FileReport, Report
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
 
 # What supplies a fact.

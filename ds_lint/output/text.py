@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 NO_WIDTH = ("Mn", "Me")  # combining marks stand on the character before them
 

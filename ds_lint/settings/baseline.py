@@ -12,13 +12,13 @@ import os
 
 from ds_lint.settings.globs import relative
 from ds_lint.settings.record import SettingsError
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ds_lint.output.report import FileReport
+    from ds_lint.diagnostics.report import FileReport
 
     Counts = dict[str, dict[str, int]]  # by file and name of a rule
 

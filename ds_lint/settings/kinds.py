@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.finding import SEVERITIES, STACKS
+from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class RuleWord:
 
     def complaints(self, value: object, place: str) -> Iterator[str]:
         """What is wrong with a value at a place in the settings."""
-        from ds_lint.rule import unknown
-        from ds_lint.selection import UnknownRule, find, rules_of
+        from ds_lint.knowledge.suggestions import no_such_rule
+        from ds_lint.linter.selection import UnknownRule, find, rules_of
 
         if not isinstance(value, str) or not value:  # every code begins with nothing
             yield f"{place} is {self.words}, not {shown_value(value)}"
@@ -60,7 +60,7 @@ class RuleWord:
             except UnknownRule as error:
                 yield f"{place}: {error}"
         elif find(value) is None:
-            yield f"{place}: {unknown(value)}"
+            yield f"{place}: {no_such_rule(value)}"
 
 
 class ListOf:
@@ -177,7 +177,7 @@ def shown_value(value: object) -> str:
 
 
 def _hint(name: str, names: list[str]) -> str:
-    from ds_lint.suggest import choice
+    from ds_lint.knowledge.suggestions import choice
 
     meant = choice(name, names)
     return f', did you mean "{meant}"?' if meant else f"; there are {', '.join(names)}"

@@ -6,7 +6,7 @@ import os
 
 from ds_lint.settings.record import NO_SETTINGS, OWN_TABLE, SHARED, SettingsError
 from ds_lint.targets.directories import with_parents
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def _read(path: str) -> Settings | None:
         data = file.read()
     if os.path.basename(path) == SHARED and OWN_TABLE.encode() not in data:
         return None
-    from ds_lint.settings import reading  # few projects have any
+    from ds_lint.settings import reader  # few projects have any
 
-    return reading.read(data, path)
+    return reader.read(data, path)
 
 
 def _named(path: str) -> Settings:

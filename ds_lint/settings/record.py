@@ -6,7 +6,7 @@ import os
 
 from ds_lint.facts import Sources
 from ds_lint.targets.pin import LIBRARIES
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

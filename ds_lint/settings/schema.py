@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ds_lint.engine import every_rule
-from ds_lint.published import DRAFT
+from ds_lint.json_schema import DRAFT
+from ds_lint.linter.engine import every_rule
 from ds_lint.settings.kinds import schema_of
 from ds_lint.settings.table import SETTINGS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.facts.smoke import CPU, Held, Step
-from ds_lint.smoke.shrinking import TINY, Sizes
+from ds_lint.diagnostics.verdict import CPU, Held, Step
+from ds_lint.smoke.driver.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.rendezvous import Rendezvous
+    from ds_lint.smoke.launch.rendezvous import Rendezvous
 
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
 TRAIN, RESUME, EXPORT = "train", "resume", "export"  # the parts of a run

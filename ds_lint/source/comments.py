@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.suppression import Suppression
-    from ds_lint.tree import Node, Span
+    from ds_lint.diagnostics.suppression import Suppression
+    from ds_lint.source.tree import Node, Span
 
 
 class SyntaxIssue:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON
-from ds_lint.tree import Member, Node, Span, as_read
+from ds_lint.source.tree import Member, Node, Span, as_read
 
 _DECODE_ERROR = "HjsonDecodeError"
 _PAST_THE_END = "string index out of range"

@@ -9,7 +9,7 @@ imported before, reads the text again from the start.
 from __future__ import annotations
 
 from ds_lint.source.document import Document, SyntaxIssue
-from ds_lint.tree import Member, Node, Span
+from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import re
 
 from ds_lint.source.document import SyntaxIssue
 from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON, unescape
-from ds_lint.tree import Member, Node, Span
+from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.tree import Scalar
+    from ds_lint.source.tree import Scalar
 
 _MOST_ISSUES = 100_000  # more than anybody repairs, and deeper than any reader reads: there the reader stops
 _MOST_NESTING = 10_000

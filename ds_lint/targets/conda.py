@@ -8,7 +8,7 @@ import yaml
 
 from ds_lint.targets import requirement, requirements_file
 from ds_lint.targets.pin import OR, Requirement, library_called
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

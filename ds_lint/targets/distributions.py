@@ -17,7 +17,7 @@ import sys
 
 from ds_lint.targets.directories import up_to_root
 from ds_lint.targets.pin import LIBRARIES, Pin, library_called
-from ds_lint.targets.reading import shown, text_of
+from ds_lint.targets.text import shown, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _installed_on(paths: Sequence[str]) -> dict[str, Pin]:
         for library in LIBRARIES:
             copies = [pin for pin in pins if pin.library == library]
             if copies and library not in found:  # Python imports the first on its path
-                from ds_lint.targets.combining import any_of
+                from ds_lint.targets.combination import any_of
 
                 found[library] = any_of(copies)
     return found

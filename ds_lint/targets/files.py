@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.targets.reading import mentions_a_library, text_of
+from ds_lint.targets.text import mentions_a_library, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ read as they are: to parse the hashes of a large lock takes ten times as long as
 from __future__ import annotations
 
 from ds_lint.targets.pin import Requirement, library_called
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

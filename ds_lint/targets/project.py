@@ -22,7 +22,7 @@ def used(directory: str) -> dict[str, Pin]:
 
     for library, pin in installed(directory).items():
         if library in found:
-            from ds_lint.targets.combining import narrowed
+            from ds_lint.targets.combination import narrowed
 
             found[library] = narrowed(found[library], pin)
         else:
@@ -47,7 +47,7 @@ def _pins_of(paths: Sequence[str]) -> Iterator[Pin]:
     stated = [requirements for path in paths if (requirements := requirements_of(path))]
     if not stated:
         return
-    from ds_lint.targets.combining import any_of, pins_of
+    from ds_lint.targets.combination import any_of, pins_of
 
     pins = [pin for requirements in stated for pin in pins_of(requirements)]
     for library in LIBRARIES:
@@ -57,7 +57,7 @@ def _pins_of(paths: Sequence[str]) -> Iterator[Pin]:
 
 def _settle(found: dict[str, Pin], pin: Pin) -> None:
     """Take a pin where none was found before, or where it only says more exactly what was."""
-    from ds_lint.targets.combining import narrowed
+    from ds_lint.targets.combination import narrowed
 
     earlier = found.get(pin.library)
     found[pin.library] = pin if earlier is None else narrowed(earlier, pin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.targets import requirement, toml
 from ds_lint.targets.pin import Requirement, library_called
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.targets import requirement
-from ds_lint.targets.reading import shown, text_of
+from ds_lint.targets.text import shown, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from configparser import Error, RawConfigParser
 
 from ds_lint.targets import requirement
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import ast
 import warnings
 
 from ds_lint.targets import requirement
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

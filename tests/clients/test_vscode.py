@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint import discover
+from ds_lint.project import discovery
 
 pytestmark = pytest.mark.client
 
@@ -239,7 +239,7 @@ def test_parts_that_need_no_editor(program):
 
 def test_the_server_is_worth_starting_for_the_texts_that_the_command_line_looks_at():
     marks = (EXTENSION / "src" / "marks.ts").read_text()
-    assert discover._MARKS.pattern.decode() in marks
+    assert discovery._MARKS.pattern.decode() in marks
 
 
 def _npm(*arguments):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint import stores
+from ds_lint.knowledge import tables
 
-FAMILIES = stores.read("families")["overflow_in_fp16"]
+FAMILIES = tables.read("families")["overflow_in_fp16"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

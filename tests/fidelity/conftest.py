@@ -7,9 +7,9 @@ import json
 import pytest
 from installed import INSTALLED
 
-from ds_lint import linting
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
+from ds_lint.facts.sources import gather
+from ds_lint.linter import lint
 
 SECONDS = 120.0  # for a part of a run, which takes one
 
@@ -19,7 +19,7 @@ def pool():
     """The warm process in which configs are proved, each in a second or two."""
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
-    from ds_lint.smoke.client import Pool
+    from ds_lint.smoke.driver.client import Pool
 
     with Pool() as pool:
         assert pool.versions["deepspeed"]
@@ -32,17 +32,17 @@ def prove(pool):
 
     `model` is a folder with a config.json, `wish` how the run is to be made.
     """
-    from ds_lint.smoke import proving
+    from ds_lint.smoke.driver import proof
 
     def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)
-        (verdict,) = proving.prove(
+        (verdict,) = proof.prove(
             pool,
-            linting.read(text.encode(), "config.json"),
+            lint.read(text.encode(), "config.json"),
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,
-            wish=(wish or proving.Wish(seconds=SECONDS))._replace(simulates=False),
+            wish=(wish or proof.Wish(seconds=SECONDS))._replace(simulates=False),
         )
         return verdict
 

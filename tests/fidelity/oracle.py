@@ -7,8 +7,8 @@ The process of an `Oracle` imports DeepSpeed once and forks a child for every co
 The child patches the libraries to be watched, trains a tiny model on one CPU rank (gloo) and sends back what happened.
 
 The machine that a config is judged for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (README.md);
-where a CPU shows something else, `ds_lint/smoke/ops.py` and `packages.py` take the place of what is missing. What
-cannot be had is `Verdict.unjudged`, never a rejection.
+where a CPU shows something else, `ds_lint/smoke/standins/ops.py` and `packages.py` take the place of what is missing.
+What cannot be had is `Verdict.unjudged`, never a rejection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
-from ds_lint.smoke import ops, recording
+from ds_lint.smoke.rank import recorder
+from ds_lint.smoke.standins import ops
 
 Level = Literal["parse", "construct", "initialize", "train"]
 Stage = Literal["load", "parse", "initialize", "train"]
@@ -306,7 +307,7 @@ class _Judge:
         self.directory = directory
         self.stage: Stage = "load"
         self.original: Any = None  # the config, before anybody changes it
-        self.log = recording.Log()
+        self.log = recorder.Log()
         self.messages: list[str] = []
         self._patch()
 
@@ -315,7 +316,7 @@ class _Judge:
         self.stage = "load"
         self.messages.clear()
         # Accelerate asks for every key by name, to see whether "auto" stands there.
-        self.original, self.log = None, recording.start("deepspeed" if job.script else "")
+        self.original, self.log = None, recorder.start("deepspeed" if job.script else "")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -330,7 +331,7 @@ class _Judge:
                     verdict.facts["unjudged"] = blame
                 else:
                     verdict.rejected_at = self.stage
-        verdict.ignored = frozenset(map(_dotted, recording.unread(self.original, self.log)))
+        verdict.ignored = frozenset(map(_dotted, recorder.unread(self.original, self.log)))
         verdict.auto_dropped = frozenset(map(_dotted, self.log.auto_dropped))
         verdict.warnings = list(
             dict.fromkeys([*self.messages, *(str(warning.message) for warning in caught if _is_deepspeeds(warning))])
@@ -462,7 +463,7 @@ class _Judge:
     def _record(self, config: Any) -> Any:
         if self.original is None:
             self.original = copy.deepcopy(config)
-        return recording.wrap(_inside(config, self.directory), (), self.log)
+        return recorder.wrap(_inside(config, self.directory), (), self.log)
 
     # ------------------------------------------------------------------------------------------------------ the patches
 
@@ -478,7 +479,7 @@ class _Judge:
 
         judge = self
         self.get_rank, self.get_world_size = deepspeed.comm.get_rank, deepspeed.comm.get_world_size
-        recording.watch()
+        recorder.watch()
         load_file = hjson.load
 
         def load(file: Any, **options: Any) -> Any:
@@ -551,7 +552,7 @@ def _class(value: object) -> str | None:
     return None if value is None else type(value).__name__
 
 
-def _dotted(path: recording.KeyPath) -> str:
+def _dotted(path: recorder.KeyPath) -> str:
     return ".".join(map(str, path))
 
 

@@ -14,8 +14,9 @@ from agreement import is_judged
 from installed import INSTALLED, knowledge
 from oracle import Oracle
 
-from ds_lint import linting, stores
 from ds_lint.facts import Facts
+from ds_lint.knowledge import tables
+from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -160,7 +161,7 @@ SHOWN_BY_THE_TRAINER = {"recomputation-loses-frozen-parameters"}  # test_frozen_
 
 
 def test_every_behaviour_is_shown():
-    assert set(stores.read("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
+    assert set(tables.read("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
 
 
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
@@ -174,7 +175,7 @@ def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
 def test_ds_lint_says_so(behaviour, verdicts):
     config = {"train_batch_size": 2, **SHOWN_BY[behaviour][0]}
-    found = linting.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
+    found = lint.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
     rejections = {finding.stage for finding in found if finding.effect == "rejected"}
     assert rejections == ({judged(verdicts[behaviour]).rejected_at} - {None})
 

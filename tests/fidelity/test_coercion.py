@@ -12,8 +12,8 @@ pytest.importorskip("deepspeed")
 from installed import knowledge
 from models import MODELS
 
-from ds_lint.coercion import refusal
-from ds_lint.knowledge import Key
+from ds_lint.knowledge.coercion import refusal
+from ds_lint.knowledge.keys import Key
 from ds_lint.source import json as json_source
 
 pytestmark = pytest.mark.fidelity

@@ -22,8 +22,8 @@ from test_agreement import assert_agreement
 from test_trainer_agreement import disagreement
 from trainer import prepare
 
-from ds_lint import linting
 from ds_lint.facts import Facts
+from ds_lint.linter import lint
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
@@ -43,7 +43,7 @@ def test_real_configs_as_files():
     with Oracle() as oracle:
         verdicts = oracle.verdicts(texts, level="train", as_file=True)
     judged = [
-        (text.decode(errors="replace"), linting.lint_bytes(text, "config.json", **JUDGED).findings, verdict)
+        (text.decode(errors="replace"), lint.lint_bytes(text, "config.json", **JUDGED).findings, verdict)
         for text, verdict in zip(texts, verdicts, strict=True)
     ]
     # A template is judged as what it will be once it is filled in.
@@ -75,7 +75,7 @@ def test_real_configs_with_the_trainer():
     wrong, prepared = [], []
     for path in newest():
         facts = Facts(world_size=1)
-        findings = linting.lint_file(str(path), target=INSTALLED, stack="trainer", facts=facts).findings
+        findings = lint.lint_file(str(path), target=INSTALLED, stack="trainer", facts=facts).findings
         config = parsed(path)
         if config is None or any(finding.name == "template" for finding in findings):
             continue
@@ -122,7 +122,7 @@ def test_real_configs_mutated():
         verdicts = oracle.verdicts(copy.deepcopy(configs), level="train")
     assert_agreement(
         compare_all(
-            (config, linting.lint_dict(config, **JUDGED).findings, verdict)
+            (config, lint.lint_dict(config, **JUDGED).findings, verdict)
             for config, verdict in zip(configs, verdicts, strict=True)
         )
     )

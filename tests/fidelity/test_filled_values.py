@@ -13,8 +13,8 @@ pytest.importorskip("deepspeed")
 from installed import INSTALLED
 from oracle import Oracle
 
-from ds_lint import linting
-from ds_lint.knowledge import Target
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -41,7 +41,7 @@ def test_said_where_the_filled_value_is_refused(code, filled, auto, stack):
     with Oracle() as oracle:
         verdict = oracle.verdict(filled)
     assert verdict.unjudged is None
-    codes = {finding.code for finding in linting.lint_dict(auto, target=OLD, stack=stack).findings}
+    codes = {finding.code for finding in lint.lint_dict(auto, target=OLD, stack=stack).findings}
     assert (code in codes) == (verdict.rejected_at is not None), verdict.error
 
 

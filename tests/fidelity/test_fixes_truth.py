@@ -16,11 +16,12 @@ from handwriting import HANDS, written
 from installed import INSTALLED, knowledge
 from oracle import Oracle, Verdict
 
-from ds_lint import linting, pages
-from ds_lint.engine import every_rule
-from ds_lint.finding import STAGES, Finding
-from ds_lint.fix import ALL, SAFE, fix
-from ds_lint.spelling import is_comment
+from ds_lint.diagnostics.finding import STAGES, Finding
+from ds_lint.fixes.application import ALL, SAFE, fix
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
+from ds_lint.source.spelling import is_comment
 
 pytestmark = pytest.mark.fidelity
 
@@ -45,11 +46,11 @@ class Pair:
 
 
 def judge(document):
-    return linting.lint_document(document, stack="deepspeed", target=INSTALLED)
+    return lint.lint_document(document, stack="deepspeed", target=INSTALLED)
 
 
 def pair(name, text, safeties) -> Pair | None:
-    report = fix(linting.read(text.encode(), name), judge, safeties)
+    report = fix(lint.read(text.encode(), name), judge, safeties)
     return Pair(name, text, report.document.text, report.fixed, report.findings) if report.fixed else None
 
 

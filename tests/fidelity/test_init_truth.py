@@ -26,7 +26,7 @@ from oracle import Oracle
 from trainer import HIDDEN_SIZE, prepare
 
 from ds_lint.commands.init import LAUNCH_FILE, Options, init
-from ds_lint.composing import OFFLOADS, PRECISIONS, STAGES, Wish, config, refusal
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config, refusal
 
 # What is recommended today need not exist in older releases.
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

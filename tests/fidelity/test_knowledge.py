@@ -13,8 +13,8 @@ from deepspeed.runtime.zero.utils import ZERO_SUPPORTED_OPTIMIZERS
 from installed import INSTALLED, knowledge
 from models import MODELS, NAMES, NO_DEFAULT, fields
 
-from ds_lint import resources
 from ds_lint.checks.optimizer import ZERO_TESTED
+from ds_lint.knowledge import resources
 
 pytestmark = pytest.mark.fidelity
 

@@ -12,15 +12,16 @@ from installed import INSTALLED
 from torch import nn
 from transformers import CONFIG_MAPPING
 
-from ds_lint import linting, stores
+from ds_lint.knowledge import tables
+from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
-MODELS = stores.read("models")
+MODELS = tables.read("models")
 
 
 def known(table: str, name: str):
-    return linting.knowledge(INSTALLED).of_model(table, name)
+    return lint.knowledge(INSTALLED).of_model(table, name)
 
 
 def made(cls):

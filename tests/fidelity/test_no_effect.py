@@ -20,9 +20,9 @@ pytest.importorskip("deepspeed")
 from installed import INSTALLED, measured_with_the_newest
 from ranks import run
 
-from ds_lint import linting
-from ds_lint.engine import every_rule
 from ds_lint.facts import Facts
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -205,9 +205,9 @@ def test_with_the_key_the_run_is_the_same(name, imprints):
 @pytest.mark.parametrize("name", SAME)
 def test_the_rule_says_so(name):
     rule, given, *_ = SAME[name]
-    document = linting.as_text(given)
+    document = lint.as_text(given)
     facts = Facts(world_size=RANKS)
-    report = linting.lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
+    report = lint.lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
     assert "no-effect" in {finding.effect for finding in report.findings if finding.code == rule}
 
 

@@ -24,8 +24,8 @@ from deepspeed.ops.op_builder.builder import OpBuilder
 from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
 from ranks import run
 
-from ds_lint.smoke import ops
-from ds_lint.smoke.kernels import functions_of
+from ds_lint.smoke.standins import ops
+from ds_lint.smoke.standins.kernels import functions_of
 
 pytestmark = pytest.mark.fidelity
 

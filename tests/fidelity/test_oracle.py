@@ -25,7 +25,7 @@ pytest.importorskip("deepspeed")
 from installed import measured_with_the_newest
 from oracle import Oracle
 
-from ds_lint.smoke import recording
+from ds_lint.smoke.rank import recorder
 
 pytestmark = pytest.mark.fidelity
 
@@ -345,9 +345,9 @@ def test_shared_memory(oracle: Oracle) -> None:
 
 
 def test_recording() -> None:
-    log = recording.start()
+    log = recorder.start()
     plain = {"read": 1, "swept": 2, "call": {"a": 1, "b": 2}, "list": [{"c": 3, "d": 4}], "in": 5, "asked": 6}
-    watched = recording.wrap(copy.deepcopy(plain), (), log)
+    watched = recorder.wrap(copy.deepcopy(plain), (), log)
 
     def function(**arguments: Any) -> dict[str, Any]:
         return arguments
@@ -360,4 +360,4 @@ def test_recording() -> None:
     assert watched["list"][0].pop("c") == 3
     assert "in" in watched
     assert "asked" in watched.keys()  # noqa: SIM118
-    assert recording.unread(plain, log) == {("swept",), ("list", 0, "d")}
+    assert recorder.unread(plain, log) == {("swept",), ("list", 0, "d")}

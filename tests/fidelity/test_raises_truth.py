@@ -25,8 +25,8 @@ from installed import INSTALLED
 from oracle import Job, Oracle
 from trainer import prepare
 
-from ds_lint import linting
 from ds_lint.facts import Facts, training
+from ds_lint.linter import lint
 from tools.raises import table
 from tools.raises.__main__ import installed
 from tools.raises.table import LIBRARIES, Row
@@ -34,7 +34,7 @@ from tools.raises.table import LIBRARIES, Row
 if TYPE_CHECKING:
     from oracle import Level, Verdict
 
-    from ds_lint.finding import Finding
+    from ds_lint.diagnostics.finding import Finding
     from tools.raises.sites import Site
 
 pytestmark = pytest.mark.fidelity
@@ -130,10 +130,10 @@ def begin(config: dict[str, Any], arguments: dict[str, Any]) -> None:
 def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
     config: Any = row.shown["config"] if row.shown else None
     if isinstance(config, str):
-        return linting.lint_document(
-            linting.read(config.encode(), "config.json"), target=INSTALLED, stack=stack, facts=facts
+        return lint.lint_document(
+            lint.read(config.encode(), "config.json"), target=INSTALLED, stack=stack, facts=facts
         ).findings
-    return linting.lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
+    return lint.lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
 
 
 def judged_for_ranks(row: Row) -> list[Finding]:

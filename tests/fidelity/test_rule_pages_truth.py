@@ -20,16 +20,17 @@ from agreement import is_judged
 from installed import INSTALLED, knowledge
 from oracle import Job, Oracle
 
-from ds_lint import engine, pages  # noqa: F401 - the engine registers the rules
-from ds_lint.engine import every_rule
-from ds_lint.finding import STAGES
+from ds_lint.diagnostics.finding import STAGES
+from ds_lint.linter import engine  # noqa: F401 - the engine registers the rules
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
 from tools.rule_pages import judge
 
 if TYPE_CHECKING:
     from oracle import Verdict
 
-    from ds_lint.finding import Finding
-    from ds_lint.pages import Example
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.rule_pages.pages import Example
 
 pytestmark = pytest.mark.fidelity
 

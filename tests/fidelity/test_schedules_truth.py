@@ -19,8 +19,8 @@ from oracle import HIDDEN, Job, Oracle
 from training import train
 from transformers import get_scheduler
 
-from ds_lint import stores
-from ds_lint.smoke.schedules import default_rate, rates, trainer_rates
+from ds_lint.knowledge import tables
+from ds_lint.smoke.verify.schedules import default_rate, rates, trainer_rates
 
 pytestmark = pytest.mark.fidelity
 
@@ -297,7 +297,7 @@ KWARGS: dict[str, tuple[Parameters, Parameters]] = {
         },
     ),
 }
-IS_NEWEST = INSTALLED.transformers == stores.read("transformers")["releases"][-1]
+IS_NEWEST = INSTALLED.transformers == tables.read("transformers")["releases"][-1]
 
 
 @pytest.mark.parametrize("name", KWARGS)

@@ -15,18 +15,18 @@ import transformers
 from installed import INSTALLED
 from transformers import CONFIG_MAPPING
 
-from ds_lint import stores
 from ds_lint.facts.shapes import count, kinds
+from ds_lint.knowledge import tables
 
 pytestmark = [
     pytest.mark.fidelity,
     pytest.mark.skipif(
-        INSTALLED.transformers != stores.read("shapes")["transformers"],
+        INSTALLED.transformers != tables.read("shapes")["transformers"],
         reason="the shapes are those of another release",
     ),
 ]
 
-MODELS = stores.read("shapes")["models"]
+MODELS = tables.read("shapes")["models"]
 FOLDERS = [
     path
     for path in sorted((Path(__file__).parents[1] / "models").glob("*/config.json"))

@@ -11,7 +11,7 @@ import pytest
 from command_line import ROOT, clean_environment
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.proving import Wish
+from ds_lint.smoke.driver.proof import Wish
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

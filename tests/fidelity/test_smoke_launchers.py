@@ -39,7 +39,7 @@ FAULTS = {"killed": lambda: os.kill(os.getpid(), signal.SIGKILL), "hangs": lambd
 
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "ds_lint.smoke.with_deepspeed":
+        if name != "ds_lint.smoke.rank.deepspeed_run":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         load = spec.loader.exec_module
@@ -56,10 +56,10 @@ sys.meta_path.insert(0, Finder())
 ANEW = """
 import os, sys
 
-if "ds_lint.smoke.pool" in sys.orig_argv:
-    import ds_lint.facts.smoke
+if "ds_lint.smoke.rank.pool" in sys.orig_argv:
+    import ds_lint.diagnostics.verdict
 
-    ds_lint.facts.smoke.CUDA = ds_lint.facts.smoke.CPU
+    ds_lint.diagnostics.verdict.CUDA = ds_lint.diagnostics.verdict.CPU
     start = os.execve
     os.execve = lambda path, arguments, variables: start(path, arguments, variables | {"DS_ACCELERATOR": "cpu"})
 """
@@ -234,7 +234,7 @@ def test_a_gpu_that_torch_does_not_see_is_no_pass(place):
 
 def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
     pytest.importorskip("torch")
-    from ds_lint.smoke.launched import Arrival, obstacle
+    from ds_lint.smoke.launch.ranks import Arrival, obstacle
 
     first = Arrival(0, "node-1", sees_folder=True, gpus=8, error=None)
     blind = Arrival(9, "node-2", sees_folder=False, gpus=8, error=None)
@@ -248,16 +248,16 @@ def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
 @pytest.mark.parametrize(("gpus", "message"), [(8, None), (0, None), (1, "with srun no --gpus-per-task")])
 def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     pytest.importorskip("torch")
-    from ds_lint.smoke import launched
-    from ds_lint.smoke.client import CouldNotRun
-    from ds_lint.smoke.rendezvous import Rendezvous
+    from ds_lint.smoke.driver.client import CouldNotRun
+    from ds_lint.smoke.launch import ranks
+    from ds_lint.smoke.launch.rendezvous import Rendezvous
 
-    class Met(launched.Launched):
+    class Met(ranks.Launched):
         versions = property(lambda _: {})
 
         def __init__(self):
             self.place = Rendezvous(0, 16, 0, 8, "node-1", 29500, "srun", 0, 2)
-            self._arrived = [launched.Arrival(rank, "node-1", True, gpus, None) for rank in range(16)]
+            self._arrived = [ranks.Arrival(rank, "node-1", True, gpus, None) for rank in range(16)]
 
     if message is None:
         assert Met().have_gpus == (gpus > 0)

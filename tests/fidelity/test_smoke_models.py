@@ -16,7 +16,9 @@ import transformers
 from installed import measured_with_the_newest
 from transformers.integrations import HfDeepSpeedConfig, is_deepspeed_zero3_enabled
 
-from ds_lint.smoke.building import (
+from ds_lint.smoke.driver.small_model import SWAPPED
+from ds_lint.smoke.rank.data import Tokens, batch
+from ds_lint.smoke.rank.training_model import (
     CAUSAL,
     DEFAULT,
     IMAGE_TEXT,
@@ -28,8 +30,6 @@ from ds_lint.smoke.building import (
     recipe,
     shapes,
 )
-from ds_lint.smoke.data import Tokens, batch
-from ds_lint.smoke.shrinking import SWAPPED
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

@@ -8,7 +8,7 @@ import pytest
 from command_line import ROOT
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.proving import Wish
+from ds_lint.smoke.driver.proof import Wish
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -66,7 +66,7 @@ def mutating(tmp_path_factory):
     """A warm process of its own whose ranks break a promise, and the file that names it."""
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
-    from ds_lint.smoke.client import Pool
+    from ds_lint.smoke.driver.client import Pool
 
     name_file = tmp_path_factory.mktemp("mutation") / "name"
     with pytest.MonkeyPatch.context() as patch:

@@ -13,14 +13,14 @@ import pytest
 from command_line import ROOT, clean_environment
 from installed import measured_with_the_newest
 
-from ds_lint import linting
+from ds_lint.diagnostics.verdict import CPU, FAKE, Held, RankEnd
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
-from ds_lint.facts.smoke import CPU, FAKE, Held, RankEnd
-from ds_lint.knowledge import Target
-from ds_lint.smoke import proving, real_world
+from ds_lint.facts.sources import gather
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
+from ds_lint.smoke.driver import proof, real_world
+from ds_lint.smoke.driver.messages import Ended
 from ds_lint.smoke.job import WORLD, Evidence, Job
-from ds_lint.smoke.messages import Ended
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -66,13 +66,13 @@ def prove(pool, tmp_path):
         if model is not None:
             (tmp_path / "config.json").write_text(json.dumps(model))
         sources = Sources(world_size=ranks, trainer_args=arguments, model=str(tmp_path) if model is not None else None)
-        return proving.prove(
+        return proof.prove(
             pool,
-            linting.read(json.dumps(config).encode(), "config.json"),
+            lint.read(json.dumps(config).encode(), "config.json"),
             stack=stack,
             facts=gather(sources),
             target=Target(),
-            wish=proving.Wish(),
+            wish=proof.Wish(),
         )
 
     return prove
@@ -270,7 +270,7 @@ PROGRAM = """
 import json, os, resource, sys, tempfile, time
 os.environ["DS_ACCELERATOR"] = "cpu"
 from ds_lint.smoke.job import Job
-from ds_lint.smoke.working import work
+from ds_lint.smoke.rank.run import work
 import deepspeed.runtime.zero.stage3
 with tempfile.TemporaryDirectory() as folder:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -316,11 +316,11 @@ def test_without_the_private_module_of_torch_it_is_skipped(prove, pool):
 
 
 def test_a_rank_sees_that_the_module_is_missing(monkeypatch, tmp_path):
-    from ds_lint.smoke import simulating, working
+    from ds_lint.smoke.rank import run, simulation
 
-    monkeypatch.setattr(simulating, "FAKE_GROUP", "torch.testing.no_such_package.fake_pg")
+    monkeypatch.setattr(simulation, "FAKE_GROUP", "torch.testing.no_such_package.fake_pg")
     job = Job("{}", "deepspeed", str(tmp_path), world_size=RANKS, mode=FAKE, part=WORLD)
-    seen = working.work(job, 0, lambda _phase: None)
+    seen = run.work(job, 0, lambda _phase: None)
     assert seen.lacks_fake_group
     assert seen.raised is None
 

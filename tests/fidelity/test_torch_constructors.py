@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 import torch
 from installed import knowledge
 
-from ds_lint import linting
-from ds_lint.coercion import refusal
+from ds_lint.knowledge.coercion import refusal
+from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -81,7 +81,7 @@ def test_values_are_refused_where_torch_refuses_them(family: str) -> None:
             given["total_steps"] = 100
         for parameter in parameters.keys() - ON_GPU_ONLY - NEEDS_ANOTHER:
             for value in VALUES:
-                node = linting.read(json.dumps([value]).encode(), "value.json").root.items[0]
+                node = lint.read(json.dumps([value]).encode(), "value.json").root.items[0]
                 if (parameter, node.kind) in EXCEPTIONS:
                     continue
                 with warnings.catch_warnings():

@@ -19,14 +19,14 @@ from installed import knowledge
 from pairs import Pair, pair
 from transformers import AutoConfig
 
-from ds_lint.config import Config
-from ds_lint.effective import effective
 from ds_lint.facts import Facts, Sources, training
-from ds_lint.facts.gathering import gather
 from ds_lint.facts.model import Model
-from ds_lint.facts.training import UNKNOWN
-from ds_lint.linting import as_text
-from ds_lint.prepared import prepare
+from ds_lint.facts.sources import gather
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.linter.lint import as_text
+from ds_lint.semantics.config import Config
+from ds_lint.semantics.effective import effective
+from ds_lint.semantics.preparation import prepare
 
 pytestmark = pytest.mark.fidelity
 

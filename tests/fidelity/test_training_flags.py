@@ -14,11 +14,12 @@ pytest.importorskip("transformers")
 from installed import knowledge
 from transformers import HfArgumentParser, TrainingArguments
 
-from ds_lint import arguments, stores
-from ds_lint.config import Config
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
-from ds_lint.linting import as_text
+from ds_lint.facts.sources import gather
+from ds_lint.knowledge import tables
+from ds_lint.linter.lint import as_text
+from ds_lint.semantics import arguments
+from ds_lint.semantics.config import Config
 
 pytestmark = pytest.mark.fidelity
 
@@ -71,7 +72,7 @@ def test_a_flag_is_read_as_the_parser_reads_it(seed):
 
 
 OTHERS = sorted(
-    set(stores.read("transformers")["training_arguments"])
+    set(tables.read("transformers")["training_arguments"])
     - set(knowledge().table("transformers", "training_arguments"))
 )
 

@@ -15,10 +15,10 @@ pytest.importorskip("accelerate")
 from installed import INSTALLED, measured_with_the_newest
 from training import train
 
-from ds_lint import linting
-from ds_lint.engine import every_rule
 from ds_lint.facts import Sources
-from ds_lint.facts.gathering import gather
+from ds_lint.facts.sources import gather
+from ds_lint.linter import lint
+from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -38,8 +38,8 @@ def scheduler(kind, **params):
 
 def findings(config, arguments):
     """The findings about the config, also of the rules that are off by default, by their names."""
-    report = linting.lint_document(
-        linting.read(json.dumps(config).encode(), "config.json"),
+    report = lint.lint_document(
+        lint.read(json.dumps(config).encode(), "config.json"),
         stack="trainer",
         target=INSTALLED,
         facts=gather(Sources(trainer_args=arguments)),
@@ -136,7 +136,7 @@ def test_the_old_name_of_bf16_switches_nothing_on(section, dtype):
     assert train(config, arguments).dtype == dtype
     unread = {
         finding.key
-        for finding in linting.lint_dict(config, target=INSTALLED, stack="trainer").findings
+        for finding in lint.lint_dict(config, target=INSTALLED, stack="trainer").findings
         if finding.effect == "ignored"
     }
     assert unread == ({"bfloat16"} if section == "bfloat16" else set())

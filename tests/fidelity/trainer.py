@@ -24,7 +24,7 @@ from deepspeed.ops.op_builder.builder import OpBuilder
 from transformers import TrainingArguments
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
 
-from ds_lint.smoke import ops
+from ds_lint.smoke.standins import ops
 
 HIDDEN_SIZE = 64
 STEPS = 100

@@ -2,7 +2,7 @@
 
     train({"zero_optimization": {"stage": 3}, ...}, {"lr_scheduler_type": "cosine"}).rates
 
-One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `ds_lint/smoke/ops.py`.
+One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `ds_lint/smoke/standins/ops.py`.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _patch() -> None:
     import torch
     import torch._dynamo
 
-    from ds_lint.smoke import ops
+    from ds_lint.smoke.standins import ops
 
     ops.install(builds=False)
     accelerator = deepspeed.get_accelerator()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_same_findings import offset_of
 
-from ds_lint.fix import edited
+from ds_lint.fixes.application import edited
 from ds_lint.lsp.actions import differences
 
 BROKEN = """{

@@ -6,8 +6,8 @@ import pytest
 
 from ds_lint.lsp import project
 from ds_lint.lsp.project import Project
-from ds_lint.options import Options
-from ds_lint.wishes import Wishes
+from ds_lint.session.options import Options
+from ds_lint.session.session import Wishes
 
 
 @pytest.fixture

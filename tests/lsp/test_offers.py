@@ -7,8 +7,8 @@ from lsprotocol import types
 
 from ds_lint.lsp import completion as completions
 from ds_lint.lsp.documents import OpenDocument
-from ds_lint.options import Options
-from ds_lint.wishes import Wishes
+from ds_lint.session.options import Options
+from ds_lint.session.session import Wishes
 
 
 def completed(text, *, stack=None, version="0.19.8"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from ds_lint.lsp.positions import Lines
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 TEXTS = st.text(alphabet="ab 中😋\ud83d\r\n\x0b\x85\u2028é\t", max_size=30)
 ENCODINGS = st.sampled_from(["utf-8", "utf-16", "utf-32"])

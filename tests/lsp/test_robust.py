@@ -12,9 +12,9 @@ from lsprotocol import types
 
 from ds_lint.lsp import actions, completion, diagnostics, hover, links
 from ds_lint.lsp.documents import OpenDocument
-from ds_lint.lsp.judging import judged
-from ds_lint.options import Options
-from ds_lint.wishes import Wishes
+from ds_lint.lsp.lint import judged
+from ds_lint.session.options import Options
+from ds_lint.session.session import Wishes
 
 BROKEN = '{\n  "zero_optimization": {"stage": 3},\n  "gradient_cliping": 1.0\n}\n'
 PIECES = [

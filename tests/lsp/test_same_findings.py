@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from ds_lint import pages
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
 
 SETTINGS = """
 [tool.ds-lint]

@@ -66,14 +66,15 @@ def test_a_byte_order_mark_that_the_editor_hides_is_a_finding_until_the_file_is_
 
 
 CRASHES = """
-from ds_lint.lsp import hover, judging
+from ds_lint.lsp import hover
+from ds_lint.lsp import lint
 
 def crash(*_, **__):
     raise ZeroDivisionError("on purpose")
 
 hover.hover = crash
-right = judging.judged
-judging.judged = lambda document, *rest: crash() if "crash" in document.text else right(document, *rest)
+right = lint.judged
+lint.judged = lambda document, *rest: crash() if "crash" in document.text else right(document, *rest)
 """
 
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from lsprotocol import types
 
-from ds_lint.lsp import turns
+from ds_lint.lsp import schedule
 from ds_lint.lsp.documents import LARGE, OpenDocuments
-from ds_lint.lsp.judging import judged
+from ds_lint.lsp.lint import judged
 from ds_lint.lsp.project import Projects
-from ds_lint.lsp.turns import Turns
+from ds_lint.lsp.schedule import Turns
 
 BROKEN = '{"gradient_cliping": 1.0, "train_micro_batch_size_per_gpu": 1}'
 NO_BASELINE = 'baseline = "missing.json"\n'
@@ -90,8 +90,8 @@ def test_a_text_rests_for_as_long_as_its_judgement_took_but_a_second_at_most(fol
         now += took
         return judged(*arguments)
 
-    monkeypatch.setattr(turns, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(turns, "judged", slowly)
+    monkeypatch.setattr(schedule, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(schedule, "judged", slowly)
 
     async def judging():
         desk = Desk(folder)
@@ -109,7 +109,7 @@ def test_a_text_is_judged_while_a_large_one_is(folder, monkeypatch):
             may_end.wait(20)
         return judged(document, lines, terms)
 
-    monkeypatch.setattr(turns, "judged", held_back)
+    monkeypatch.setattr(schedule, "judged", held_back)
 
     async def judging():
         large, small = Desk(folder, BROKEN + " " * LARGE), Desk(folder)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.finding import Finding
-from ds_lint.output.report import FileReport, Report
+from ds_lint.diagnostics.finding import Finding
+from ds_lint.diagnostics.report import FileReport, Report
 from ds_lint.source.document import Document
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 TARGET = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"}
 

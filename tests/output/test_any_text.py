@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds_lint.finding import EFFECTS, SEVERITIES, Fix, Related
+from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES, Fix, Related
 from ds_lint.output import FORMATS, renderer
 from ds_lint.output.full import render as full
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import visible, width_of
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 ANY = st.text(st.characters(codec=None, categories=None) | st.sampled_from(" \t\r\n\ufeff梯\x1b\u0301\ud800"))
 LONG = st.builds(str.__mul__, ANY, st.integers(1, 60))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.output.concise import render
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 JUDGED = "Judged for deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
 

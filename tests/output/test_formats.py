@@ -28,9 +28,12 @@ def test_formats_know_nothing_of_checks_and_engine(module):
         tree = ast.parse(file.read())
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     allowed = (
-        "ds_lint.facts.smoke", "ds_lint.finding", "ds_lint.tree", "ds_lint.source", "ds_lint.output", "ds_lint.pages",
-            "ds_lint.rule", "ds_lint.targets.reading",
-    )  # fmt: skip
+        "ds_lint.diagnostics",
+        "ds_lint.source",
+        "ds_lint.output",
+        "ds_lint.rule_pages.pages",
+        "ds_lint.targets.text",
+    )
     assert all(name.startswith(allowed) for name in imported if name.startswith("ds_lint"))
 
 
@@ -39,7 +42,7 @@ def test_a_clean_run_imports_little():
 import sys
 before = set(sys.modules)
 from ds_lint.output import renderer
-from ds_lint.output.report import FileReport, Report
+from ds_lint.diagnostics.report import FileReport, Report
 from ds_lint.output.terminal import terminal_of
 from ds_lint.source.document import Document
 

@@ -7,11 +7,11 @@ from textwrap import dedent
 
 import pytest
 
-from ds_lint.finding import Fix, Related
+from ds_lint.diagnostics.finding import Fix, Related
 from ds_lint.output.full import render
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.document import Document
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 CONFIG = """{
   "train_batch_size": 8,

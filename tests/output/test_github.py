@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint.output.github import command, render
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 CONFIG = '{\n  "gradient_cliping": {\n  }\n}\n'
 

@@ -8,7 +8,7 @@ import pytest
 
 from ds_lint.output.gitlab import render
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from ds_lint.output.identity import identified
 from ds_lint.output.places import Root
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 FIRST, SECOND = Span(1, 2), Span(5, 6)
 

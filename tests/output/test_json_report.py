@@ -7,12 +7,12 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
-from ds_lint.finding import EFFECTS, SEVERITIES, STACKS, STAGES, Edit, Fix, Related
+from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES, STACKS, STAGES, Edit, Fix, Related
+from ds_lint.knowledge import resources
 from ds_lint.output.json import render
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.document import Document
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 TEXT = '{\n  "train_batch_size": 8,\n  "gradient_cliping": 1.0\n}\n'
 

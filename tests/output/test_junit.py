@@ -6,10 +6,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ds_lint.facts.smoke import CPU, Check, Verdict
+from ds_lint.diagnostics.verdict import CPU, Check, Verdict
 from ds_lint.output.junit import render
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from textwrap import dedent
 
 import pytest
 
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
 from ds_lint.output import markdown
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import width_of
-from ds_lint.pages import page
+from ds_lint.rule_pages.pages import page
 
 PAGE = """\
 # DS999: made-up

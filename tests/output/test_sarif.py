@@ -8,12 +8,12 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
-from ds_lint.finding import Edit, Fix, Related
+from ds_lint.diagnostics.finding import Edit, Fix, Related
 from ds_lint.output import sarif
 from ds_lint.output.places import Root
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.document import Document
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 CONFIG = '{\n  "zero": 1,\n  "梯度😀": {"gradient_cliping": 0.5}\r\n}\n'
 
@@ -97,7 +97,7 @@ def test_a_result_points_to_its_rule(run, file, finding):
 
 
 def test_every_rule_can_be_told(run, file, finding):
-    from ds_lint.engine import every_rule
+    from ds_lint.linter.engine import every_rule
 
     rules = every_rule()
     found = run(file("{}", *(finding(Span(0, 1), code=rule.code, name=rule.name) for rule in rules)))

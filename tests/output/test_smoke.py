@@ -9,14 +9,14 @@ import pytest
 import smoke_runs as runs
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
-from ds_lint.facts.smoke import MODES, STATUSES, Adaptation, Held
+from ds_lint.diagnostics.verdict import MODES, STATUSES, Adaptation, Held
+from ds_lint.knowledge import resources
 from ds_lint.output import smoke
 from ds_lint.output.concise import render as concise
 from ds_lint.output.full import render as full
 from ds_lint.output.json import render as as_json
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 
 def expected(text: str) -> str:

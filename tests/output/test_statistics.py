@@ -9,11 +9,11 @@ import pytest
 import smoke_runs as runs
 from jsonschema import Draft7Validator
 
-from ds_lint import resources
-from ds_lint.finding import Fix
+from ds_lint.diagnostics.finding import Fix
+from ds_lint.knowledge import resources
 from ds_lint.output import smoke, statistics
 from ds_lint.output.terminal import Terminal
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 HERE = Span(0, 1)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ds_lint.smoke import devices
+from ds_lint.smoke.launch import devices
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.facts.smoke import RankEnd
-from ds_lint.smoke.failing import as_told, failure
+from ds_lint.diagnostics.verdict import RankEnd
+from ds_lint.smoke.driver.failure import as_told, failure
+from ds_lint.smoke.driver.messages import Ended
 from ds_lint.smoke.job import Evidence, Job, Raised
-from ds_lint.smoke.messages import Ended
 
 GLOO = "[pair.cc:553] Connection closed by peer"
 WHERE = "deepspeed/runtime/engine.py:1 step"

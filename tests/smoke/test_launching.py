@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ds_lint.smoke import launching
-from ds_lint.smoke.client import CouldNotRun
+from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.launch import command
 
 WORKER = "ds_lint.smoke.worker"
 HERE = [sys.executable, "-m", WORKER]
@@ -49,7 +49,7 @@ def programs(tmp_path, monkeypatch):
 def test_each_launcher_is_told_in_its_own_way_that_it_starts_a_module(launcher, end, programs):
     programs(**dict.fromkeys(["torchrun", "deepspeed", "accelerate", "accelerate_launch", "srun", "mpirun"], "exit 1"))
     words = launcher.split()
-    assert launching.command(launcher) == words + end
+    assert command.command(launcher) == words + end
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_each_launcher_is_told_in_its_own_way_that_it_starts_a_module(launcher, 
 )
 def test_what_is_no_launcher_is_said_in_one_sentence(launcher, message):
     with pytest.raises(CouldNotRun, match=message):
-        launching.command(launcher)
+        command.command(launcher)
 
 
 def test_the_runs_of_the_report_of_rank_0_are_read(programs, tmp_path):
     (tmp_path / "report").write_text('{"smoke": [{"status": "pass"}]}')
     programs(torchrun='for word; do case $word in --output-file=*) cp report "${word#*=}";; esac; done')
-    found = launching.runs(launching.command("torchrun"), "config.json", [], None)
+    found = command.runs(command.command("torchrun"), "config.json", [], None)
     assert found == [{"status": "pass"}]
 
 
@@ -84,14 +84,14 @@ def test_the_runs_of_the_report_of_rank_0_are_read(programs, tmp_path):
 def test_a_launcher_without_a_verdict_could_not_run(script, message, programs, tmp_path):
     programs(srun=script)
     with pytest.raises(CouldNotRun, match=message.replace("[", r"\[")):
-        launching.runs(launching.command("srun"), "config.json", [], None)
+        command.runs(command.command("srun"), "config.json", [], None)
     assert os.listdir(tmp_path) == ["srun"]
 
 
 def test_srun_gets_a_folder_that_its_nodes_share_with_us(programs, tmp_path):
     programs(srun=f'echo "$@" > {tmp_path}/given')
     with pytest.raises(CouldNotRun):
-        launching.runs(launching.command("srun"), "config.json", ["--stack=trainer"], None)
+        command.runs(command.command("srun"), "config.json", ["--stack=trainer"], None)
     given = (tmp_path / "given").read_text().split()
     assert given[:5] == [*HERE, "config.json", "--stack=trainer"]
     assert given[5] == f"--smoke-folder={tmp_path}"
@@ -101,9 +101,9 @@ def test_whoever_ends_us_ends_the_launcher(programs, tmp_path):
     programs(torchrun=f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     program = (
         "from ds_lint.smoke import launching\n"
-        "from ds_lint.smoke.client import ended_by_signal\n"
+        "from ds_lint.smoke.driver.client import ended_by_signal\n"
         "with ended_by_signal():\n"
-        "    launching.runs(launching.command('torchrun'), 'config.json', [], None)\n"
+        "    command.runs(command.command('torchrun'), 'config.json', [], None)\n"
     )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with subprocess.Popen([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": root}) as ours:

@@ -12,7 +12,7 @@ import smoke_runs as runs
 
 pytest.importorskip("plotly")  # of the extra smoke
 
-from ds_lint.smoke.page import BADGES, render  # imports plotly
+from ds_lint.smoke.html.page import BADGES, render  # imports plotly
 
 VOID = {"br", "meta", "wbr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

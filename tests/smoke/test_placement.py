@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from ds_lint import linting
+from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
-from ds_lint.facts.smoke import CPU, CUDA
-from ds_lint.knowledge import Target
-from ds_lint.smoke.asked import Asked
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import lint
+from ds_lint.smoke.driver.expectation import Asked
 from ds_lint.smoke.job import Engine, Evidence, Job
-from ds_lint.smoke.verifying.checking import Runs
-from ds_lint.smoke.verifying.offloading import placement
-from ds_lint.smoke.verifying.shares import sharding
+from ds_lint.smoke.verify.check import Runs
+from ds_lint.smoke.verify.offload import placement
+from ds_lint.smoke.verify.shares import sharding
 
 OFFLOAD = {
     "train_batch_size": 2,
@@ -43,8 +43,8 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
 
 @pytest.fixture
 def asked():
-    document = linting.read(json.dumps(OFFLOAD).encode(), "config.json")
-    config = linting.config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
+    document = lint.read(json.dumps(OFFLOAD).encode(), "config.json")
+    config = lint.config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
     return Asked(config, OFFLOAD, {})
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.smoke.rendezvous import NEEDED, NoRendezvous, Rendezvous, environment, find, first_host, tasks_by_node
+from ds_lint.smoke.launch.rendezvous import (
+    NEEDED,
+    NoRendezvous,
+    Rendezvous,
+    environment,
+    find,
+    first_host,
+    tasks_by_node,
+)
 
 ELASTIC = {
     "GROUP_RANK": "0",

@@ -10,7 +10,7 @@ import sys
 import pytest
 from command_line import ROOT
 
-from ds_lint.smoke import keeping, logs, traces
+from ds_lint.smoke.driver import kept_files, leftovers, logs
 
 WITHOUT = ("fcntl", "grp", "posix", "pwd", "resource", "termios")  # what Windows lacks
 is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there the system tells")
@@ -19,11 +19,11 @@ is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only
 @pytest.mark.parametrize(
     "module",
     [
-        "ds_lint.commands.smoking",
-        "ds_lint.smoke.client",
-        "ds_lint.smoke.failing",
-        "ds_lint.smoke.locks",
-        "ds_lint.smoke.pool",
+        "ds_lint.commands.training_runs",
+        "ds_lint.smoke.driver.client",
+        "ds_lint.smoke.driver.failure",
+        "ds_lint.smoke.driver.locks",
+        "ds_lint.smoke.rank.pool",
     ],
 )
 def test_import_takes_nothing_that_windows_lacks(module):
@@ -41,20 +41,20 @@ def test_import_takes_nothing_that_windows_lacks(module):
 def test_children_are_ended_whatever_session_they_went_to(tmp_path):
     folder = str(tmp_path)
     program = "import os, time; os.fork() or os.setsid(); print('here', flush=True); time.sleep(20)"
-    environment = os.environ | {traces.MARK: folder}
+    environment = os.environ | {leftovers.MARK: folder}
     with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.readline()
-        assert len(traces.processes_of(folder)) == 2
-        traces.end_processes_of(folder, but=[process.pid])
-        assert traces.processes_of(folder) == [process.pid]
-        traces.end_processes_of(folder)
+        assert len(leftovers.processes_of(folder)) == 2
+        leftovers.end_processes_of(folder, but=[process.pid])
+        assert leftovers.processes_of(folder) == [process.pid]
+        leftovers.end_processes_of(folder)
         assert process.wait() == -signal.SIGKILL
-    assert traces.processes_of(folder) == []
+    assert leftovers.processes_of(folder) == []
 
 
 def test_segments_are_removed_by_pid_and_port(tmp_path, monkeypatch):
-    monkeypatch.setattr(traces, "SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr(leftovers, "SHARED_MEMORY", str(tmp_path))
     uid = os.getuid()
     gone = [
         "torch_77_1_0",
@@ -64,13 +64,13 @@ def test_segments_are_removed_by_pid_and_port(tmp_path, monkeypatch):
     kept = ["torch_770_1_0", f"deepspeed_allreduce_buffer_{uid}_127.0.0.1_29500_0", "else"]
     for name in gone + kept:
         (tmp_path / name).touch()
-    traces.sweep([77], 20077)
+    leftovers.sweep([77], 20077)
     assert sorted(os.listdir(tmp_path)) == sorted(kept)
 
 
 def test_a_system_without_shared_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(traces, "SHARED_MEMORY", str(tmp_path / "none"))
-    traces.sweep([77], 20077)
+    monkeypatch.setattr(leftovers, "SHARED_MEMORY", str(tmp_path / "none"))
+    leftovers.sweep([77], 20077)
 
 
 def test_the_end_of_each_log_is_joined(tmp_path, monkeypatch):
@@ -104,7 +104,7 @@ def test_runs_are_kept_where_their_configs_lie(tmp_path, monkeypatch):
         "<stdin>",
     ):
         (tmp_path / "run").mkdir()
-        kept.append(keeping.keep(str(tmp_path / "run"), "kept", path))
+        kept.append(kept_files.keep(str(tmp_path / "run"), "kept", path))
     outside = str(tmp_path / "ds.json").lstrip("/")
     assert kept == [f"kept/{name}" for name in ("a/ds.json", "b/ds.json", "a/ds.json-2", outside, "ds.json", "<stdin>")]
     assert all(os.path.isdir(folder) for folder in kept)

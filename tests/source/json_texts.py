@@ -7,7 +7,7 @@ import os
 
 from hypothesis import strategies as st
 
-from ds_lint.tree import Span
+from ds_lint.source.tree import Span
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CORPUS = os.environ.get("DS_LINT_CORPUS") or os.path.join(os.path.dirname(ROOT), "shared", "corpus")

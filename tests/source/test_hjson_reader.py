@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
-from ds_lint import tree
-from ds_lint.source import hjson, json
+from ds_lint.source import hjson, json, tree
 from ds_lint.source.json import MOST_NESTING_HJSON
-from ds_lint.tree import Node, Span, plain, walk
+from ds_lint.source.tree import Node, Span, plain, walk
 
 READ = [
     # text with the value of the first member marked; what is read

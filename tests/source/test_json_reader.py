@@ -10,7 +10,7 @@ from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
 from ds_lint.source import dialect, tolerant
 from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON, decode, read
-from ds_lint.tree import Node, Span, plain, walk
+from ds_lint.source.tree import Node, Span, plain, walk
 
 ISSUES = [
     # kind, text with the span of its only issue marked, the value that is read

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ds_lint.targets.combining import narrowed, pins_of
+from ds_lint.targets.combination import narrowed, pins_of
 from ds_lint.targets.pin import Pin, Requirement
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ds_lint.output.text import shown_path
-from ds_lint.targets.reading import shown
+from ds_lint.targets.text import shown
 
 
 @pytest.mark.parametrize("path", ["a.json", os.path.join("runs", "a.json"), ""])

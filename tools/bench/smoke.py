@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.proving import STEPS, STEPS_AFTER
+from ds_lint.smoke.driver.proof import STEPS, STEPS_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.stacks import records
+from ds_lint.knowledge.stacks import records
 from tools.extract.releases import number
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ds_lint.knowledge import Knowledge
+from ds_lint.knowledge.keys import Knowledge
 from tools.extract.releases import UnavailableError
 from tools.fidelity import environments, page
 from tools.fidelity.trial import ROOT, TrialError, try_release

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ds_lint.engine import every_rule
+from ds_lint.linter.engine import every_rule
 from tools.raises.table import LIBRARIES, REASONS, Row, modules, releases, rows
 
 if TYPE_CHECKING:

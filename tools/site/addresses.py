@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint import pages
+from ds_lint.rule_pages import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

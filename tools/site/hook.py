@@ -16,8 +16,8 @@ if str(ROOT) not in sys.path:  # the console script of mkdocs has not the direct
 
 from mkdocs.structure.files import File  # noqa: E402 - behind the path of what is imported below
 
-from ds_lint.engine import every_rule  # noqa: E402
-from ds_lint.knowledge import Knowledge  # noqa: E402
+from ds_lint.knowledge.keys import Knowledge  # noqa: E402
+from ds_lint.linter.engine import every_rule  # noqa: E402
 from tools import documents  # noqa: E402
 from tools.site import addresses, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
 

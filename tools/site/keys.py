@@ -7,16 +7,17 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ds_lint import entries, pages, stores
-from ds_lint.engine import every_rule
+from ds_lint.knowledge import descriptions, tables
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
 from tools.site import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.knowledge import Knowledge
-    from ds_lint.rule import Rule
-    from ds_lint.tree import KeyPath
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.source.tree import KeyPath
 
 INDEX = "keys/index.md"
 TOP = "top-level"  # the page of the keys that are no sections
@@ -27,7 +28,7 @@ _NAME = re.compile(r"(?<![\w`.])[a-z]\w*(?:\.\w+)*\(\)|(?<![\w`.])[a-z][\w*]*_[\
 
 def documented() -> list[KeyPath]:
     """Every key that the newest release reads, sections before what they hold."""
-    order = {path: number for number, path in enumerate(entries.documented())}
+    order = {path: number for number, path in enumerate(descriptions.documented())}
     return sorted(order, key=lambda path: [order.get(path[:depth], -1) for depth in range(1, len(path) + 1)])
 
 
@@ -44,7 +45,7 @@ def sections() -> dict[str, list[KeyPath]]:
 
 def read_again() -> None:
     """Forget what was read, because files may have changed: mkdocs builds again and again while it serves."""
-    entries.documented.cache_clear()
+    descriptions.documented.cache_clear()
     sections.cache_clear()
     _mentions.cache_clear()
 
@@ -83,7 +84,7 @@ def page(section: str, knowledge: Knowledge) -> str:
 
 
 def _labelled(path: KeyPath, knowledge: Knowledge) -> dict[str, str]:
-    return {line.label: line.text for line in entries.entry(path, knowledge)}
+    return {line.label: line.text for line in descriptions.entry(path, knowledge)}
 
 
 def _entry(path: KeyPath, knowledge: Knowledge) -> str:
@@ -153,11 +154,11 @@ def gone(knowledge: Knowledge) -> str:
 def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
     """The keys that are gone, each with until when they were read; not what stood in a section that is gone itself."""
     pending: list[tuple[KeyPath, Any]] = [
-        ((name,), facts) for name, facts in stores.read("deepspeed")["root"]["keys"].items()
+        ((name,), facts) for name, facts in tables.read("deepspeed")["root"]["keys"].items()
     ]
     for path, facts in pending:
         key = knowledge.find(path)
-        if key is not None and (removal := entries.removal(key, knowledge)):
+        if key is not None and (removal := descriptions.removal(key, knowledge)):
             yield path, f"refused since {removal.since}" + (f"; {removal.instead}" if removal.instead else "")
         elif key is not None:
             pending += [((*path, name), below) for name, below in facts.get("keys", {}).items()]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint import pages
-from ds_lint.engine import every_rule
-from ds_lint.finding import LOADERS
+from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.linter.engine import every_rule
+from ds_lint.rule_pages import pages
 
 if TYPE_CHECKING:
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.rule import Rule
 
 FAMILIES = {  # by the first digit of their codes
     "0": "Syntax and comments",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ds_lint import resources
+from ds_lint.knowledge import resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

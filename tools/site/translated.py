@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint import resources, translations
+from ds_lint.knowledge import resources
+from ds_lint.rule_pages import translations
 from tools.site import addresses, rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.rule import Rule
+    from ds_lint.diagnostics.rule import Rule
 
 NAMES = {"en": "English"} | {code: language.name for code, language in translations.LANGUAGES.items()}
 

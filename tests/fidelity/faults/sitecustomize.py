@@ -89,7 +89,7 @@ def _leave_things():
 
 def _make_faulty():
     """In a rank that was just forked."""
-    worker = sys.modules.get("ds_lint.smoke.working")
+    worker = sys.modules.get("ds_lint.smoke.rank.run")
     if worker is None or "faulty" in worker.work.__name__:
         return
     work = worker.work
@@ -113,7 +113,7 @@ def _make_faulty():
 
 
 if "DS_LINT_FAULT" in os.environ:
-    if "ds_lint.smoke.pool" in sys.orig_argv:
+    if "ds_lint.smoke.rank.pool" in sys.orig_argv:
         with open(os.environ["DS_LINT_FAULT_DONE"] + ".pools", "a", encoding="utf-8") as pools:
             pools.write(f"{os.getpid()}\n")
     if os.environ["DS_LINT_FAULT"] == "no fork":

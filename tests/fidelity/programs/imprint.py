@@ -31,7 +31,7 @@ import torch
 import torch._dynamo
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ds_lint.smoke import ops
+from ds_lint.smoke.standins import ops
 
 Loss = Callable[[Any, int, int], torch.Tensor]  # of an engine, a step and a rank
 STEPS, HIDDEN = 2, 64

@@ -9,8 +9,8 @@ import os
 import deepspeed
 import torch
 
-from ds_lint.smoke import data, probes, with_deepspeed
 from ds_lint.smoke.job import RESUME, TRAIN
+from ds_lint.smoke.rank import data, deepspeed_run, probes
 
 
 def mutated(work, name_file):
@@ -225,12 +225,12 @@ IN_THE_DATA = {"a sample too few": _drop_a_sample}
 
 
 def _states_file(folder):
-    (path,) = glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*zero_pp_rank_1_*optim_states.pt"))
+    (path,) = glob.glob(os.path.join(folder, deepspeed_run.CHECKPOINT, "*", "*zero_pp_rank_1_*optim_states.pt"))
     return path
 
 
 def _weights_file(folder):
-    return os.path.join(folder, with_deepspeed.EXPORT, with_deepspeed.WEIGHTS)
+    return os.path.join(folder, deepspeed_run.EXPORT, deepspeed_run.WEIGHTS)
 
 
 def _truncate(folder):
@@ -261,7 +261,7 @@ def _change_low_bits(folder):
 
 def _shuffle_partitions(folder):
     """Each rank's fp32 weights in the file of another one, whatever their size."""
-    paths = sorted(glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*optim_states.pt")))
+    paths = sorted(glob.glob(os.path.join(folder, deepspeed_run.CHECKPOINT, "*", "*optim_states.pt")))
     saved = [torch.load(path, weights_only=False) for path in paths]
     key = "single_partition_of_fp32_groups"
     groups = [one["optimizer_state_dict"][key] for one in saved]
@@ -272,7 +272,7 @@ def _shuffle_partitions(folder):
 
 def _shuffle_names(folder):
     """The parameters' names and shapes in another order than the partitions have."""
-    for path in glob.glob(os.path.join(folder, with_deepspeed.CHECKPOINT, "*", "*model_states.pt")):
+    for path in glob.glob(os.path.join(folder, deepspeed_run.CHECKPOINT, "*", "*model_states.pt")):
         saved = torch.load(path, weights_only=False)
         saved["param_shapes"] = [dict(reversed(shapes.items())) for shapes in saved["param_shapes"]]
         torch.save(saved, path)

@@ -3,9 +3,9 @@
 import os
 import sys
 
-if any(argument.endswith("ds_lint.smoke.pool") for argument in sys.orig_argv):
+if any(argument.endswith("ds_lint.smoke.rank.pool") for argument in sys.orig_argv):
     from mutations import mutated
 
-    import ds_lint.smoke.working
+    import ds_lint.smoke.rank.run
 
-    ds_lint.smoke.working.work = mutated(ds_lint.smoke.working.work, os.environ["MUTATION"])
+    ds_lint.smoke.rank.run.work = mutated(ds_lint.smoke.rank.run.work, os.environ["MUTATION"])

@@ -1,0 +1,145 @@
+"""What each subcommand is called with: the way from the words of the command line to its function.
+
+A subcommand is imported when it is called, so that none costs the others start-up.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ds_lint.commands import conflicts
+from ds_lint.facts import Sources
+from ds_lint.session.options import Options
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run_check(options: Namespace) -> int:
+    """Judge, or do what ``check`` can do instead."""
+    if said := conflicts.complaint(options):
+        return _refused(said)
+    asked = _options(options, _versions(options))
+    asked.fix, asked.unsafe_fixes, asked.diff = options.fix, options.unsafe_fixes, options.diff
+    asked.baseline, asked.write_baseline = options.baseline, options.write_baseline
+    if options.show_settings:
+        from ds_lint.commands.show_settings import show_settings
+
+        return show_settings(asked)
+    if options.smoke_sbatch is not None:
+        from ds_lint.commands.training_runs import write_sbatch
+
+        return write_sbatch(options)
+    from ds_lint.commands.check import check
+
+    if not options.smoke:
+        return check(asked)
+    from ds_lint.commands.training_runs import smoke_of
+
+    asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
+    return check(asked, smoke_of(options))
+
+
+def run_upgrade(options: Namespace) -> int:
+    """Say what changes with other releases."""
+    from ds_lint.commands.upgrade import upgrade
+
+    ends = {}
+    for library in LIBRARIES:
+        first, last = getattr(options, f"{library}_from"), getattr(options, f"{library}_to")
+        if first is not None:
+            ends[library] = (first, last)
+        elif last is not None:
+            name = "" if library == "deepspeed" else f"{library}-"
+            return _refused(f"--{name}to needs --{name}from, the release that is left")
+    if said := conflicts.complaint(options):
+        return _refused(said)
+    if not ends:
+        return _refused("upgrade needs --from, the release that is left (or --transformers-from)")
+    return upgrade(_options(options, {}), ends)
+
+
+def run_effective(options: Namespace) -> int:
+    """Print a config as it will be used."""
+    from ds_lint.commands import effective
+
+    wanted = Options(
+        [options.path],
+        stack=options.stack,
+        versions=_versions(options),
+        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
+        settings=options.settings,
+        isolated=options.isolated,
+        output_format=options.output_format,
+    )
+    return effective.run(wanted, against=options.against, everything=options.all)
+
+
+def run_explain(options: Namespace) -> int:
+    """Explain a rule or a key."""
+    from ds_lint.commands.explain import explain
+
+    return explain(options.subject, options.lang)
+
+
+def run_rules(_options: Namespace) -> int:
+    """List the rules."""
+    from ds_lint.commands.rules import rules
+
+    return rules()
+
+
+def run_schema(options: Namespace) -> int:
+    """Print the JSON Schema of a config."""
+    from ds_lint.commands.schema import schema
+
+    return schema(options.deepspeed_version, options.output)
+
+
+def run_init(options: Namespace) -> int:
+    """Write a config to start from."""
+    from ds_lint.commands.init import Options as InitOptions
+    from ds_lint.commands.init import init
+
+    return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
+
+
+def run_lsp(_options: Namespace) -> int:
+    """Answer an editor."""
+    from ds_lint.commands.lsp import lsp
+
+    return lsp()
+
+
+def _options(options: Namespace, versions: dict[str, str]) -> Options:
+    return Options(
+        options.paths,
+        stack=options.stack,
+        versions=versions,
+        sources=Sources(**{name: getattr(options, name) for name in Sources.NAMES}),
+        select=options.select or None,
+        extend_select=options.extend_select,
+        ignore=options.ignore,
+        preview=options.preview,
+        settings=options.settings,
+        isolated=options.isolated,
+        output_format=options.output_format,
+        output_file=options.output_file,
+        stdin_filename=options.stdin_filename,
+        detect=options.detect,
+        fail_on=options.fail_on,
+        verbose=options.verbose,
+        statistics=options.statistics,
+    )
+
+
+def _versions(options: Namespace) -> dict[str, str]:
+    given = {library: getattr(options, f"{library}_version") for library in LIBRARIES}
+    return {library: version for library, version in given.items() if version is not None}
+
+
+def _refused(complaint: str) -> int:
+    sys.stderr.write(f"ds-lint: {complaint}\n")
+    return 2

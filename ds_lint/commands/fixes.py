@@ -1,0 +1,163 @@
+"""``ds-lint check --fix`` and ``--diff``: apply the fixes to the files that were asked for, or show them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from difflib import unified_diff
+from tempfile import mkstemp
+
+from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text, unless_it_fails
+from ds_lint.fixes.application import ALL, SAFE
+from ds_lint.output.summary import not_fixed
+from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
+from ds_lint.output.text import counted, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.session.context import Terms
+    from ds_lint.session.options import Options
+    from ds_lint.session.session import Wishes
+    from ds_lint.source.document import Document
+
+
+def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+    """Fix every file, and standard input onto standard output; the reports are on what is left."""
+    judged = []
+    for path, document, terms in _documents(options, wishes, unreadable):
+        report = _fixed(document, terms, options, unreadable)
+        if report is None:
+            continue
+        if path == STANDARD_INPUT:
+            if _is_text(document):
+                sys.stdout.buffer.write(report.document.text.encode())
+        elif report.fixed and not _replaced(document, report.document.text, unreadable):
+            report = terms.judge(document, terms.rules)  # the file is as it was
+        judged.append((report, terms))
+    return judged
+
+
+def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
+    """Print what ``fix`` would change; the exit status says whether that is anything."""
+    changes, number = "", 0
+    left: list[str] = []
+    for _, document, terms in _documents(options, wishes, unreadable):
+        report = _fixed(document, terms, options, unreadable)
+        if report is None:
+            continue
+        left += not_fixed(report)
+        changes += _difference(document, report.document)
+        number += len(report.fixed or ())
+    list_unreadable(unreadable)
+    if options.output_file is None:
+        print_text(_painted(changes, terminal_of(sys.stdout)), sys.stdout)
+    else:
+        with open(options.output_file, "w", encoding="utf-8", newline="") as file:
+            file.write(changes)
+    for line in left:
+        sys.stderr.write(f"{line}\n")
+    if number:
+        sys.stderr.write(f"{counted(number, 'finding')} would be fixed.\n")
+    if unreadable:
+        return 2
+    return 1 if changes else 0
+
+
+def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[tuple[str, Document, Terms]]:
+    """Every document with the path that it was asked for by, and the terms that it is judged on."""
+    seen: set[str] = set()
+    for path in options.paths:
+        for document in documents_at(path, options, wishes, unreadable, seen):
+            yield path, document, wishes.terms(document.path)
+
+
+def _fixed(document: Document, terms: Terms, options: Options, unreadable: list[str]) -> FileReport | None:
+    """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
+
+    def fixed() -> FileReport:
+        report = terms.fixed(document, _safeties(options))
+        if report.unfixed and not options.unsafe_fixes:
+            left = terms.fixed(document, ALL).findings
+            problems = {(finding.code, finding.key) for finding in left}
+            for unfixed in report.unfixed:
+                mended = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
+                unfixed.is_mended_by_all = not mended & problems
+        return report
+
+    return unless_it_fails(fixed, document.path, unreadable)
+
+
+def _safeties(options: Options) -> tuple[str, ...]:
+    return ALL if options.unsafe_fixes else SAFE
+
+
+def _is_text(document: Document) -> bool:
+    """Whether the text is what the bytes were; those that are no UTF-8 could only be passed on broken."""
+    return all(issue.kind != "not-utf8" for issue in document.issues)
+
+
+def _replaced(document: Document, text: str, unreadable: list[str]) -> bool:
+    """Whether the file now holds the text: put in place in one step, with its mode, where no link is in the way."""
+    path = os.path.realpath(document.path)
+    try:
+        with open(path, "r+b") as file:  # a file that may not be written is not to be replaced either
+            if file.read() != document.text.encode():
+                unreadable.append(f"{document.path}: was changed while it was judged, so nothing was fixed")
+                return False
+            status = os.fstat(file.fileno())
+        temporary, name = mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            _take_after(name, status)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        unreadable.append(f"{document.path}: cannot be written: {error.strerror or error}")
+        return False
+    return True
+
+
+def _take_after(name: str, status: os.stat_result) -> None:
+    """Give a file the owner, where that is allowed, and the mode of another."""
+    if hasattr(os, "chown"):  # not on Windows
+        with suppress(PermissionError):
+            os.chown(name, status.st_uid, status.st_gid)
+    os.chmod(name, stat.S_IMODE(status.st_mode))
+
+
+def _difference(before: Document, after: Document) -> str:
+    """A unified diff that ``patch`` takes, carriage returns and a missing end of the last line included."""
+    lines = unified_diff(_lines(before.text), _lines(after.text), before.path, after.path)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _painted(changes: str, terminal: Terminal) -> str:
+    """The same in colours, for somebody who looks at it; without them it is a patch, and stays as it is."""
+    if not terminal.colour:
+        return changes
+    styles = {"-": REMOVED, "+": ADDED, "@": STRONG}
+    lines = (line.rstrip("\r\n") for line in _lines(changes))
+    return "".join(
+        f"{terminal.paint(_shown(line), styles[line[0]]) if line[:1] in styles else _shown(line)}\n" for line in lines
+    )
+
+
+def _shown(line: str) -> str:
+    return "\t".join(visible(part) for part in line.split("\t"))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; only a line feed ends one, as for ``patch``."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -1,0 +1,289 @@
+"""``ds-lint check --smoke``: train with each config, and report what it showed beside what was judged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from shlex import quote
+from typing import NamedTuple
+
+from ds_lint import __version__
+from ds_lint.commands import progress
+from ds_lint.commands.check import print_text
+from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
+from ds_lint.facts import Facts, Sources
+from ds_lint.linter.choice import choose
+from ds_lint.output.smoke import outcome, verdict_of
+from ds_lint.output.text import counted
+from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal
+from ds_lint.smoke.driver.proof import RANKS, SECONDS, Wish, prove
+from ds_lint.smoke.launch import command, devices
+from ds_lint.smoke.launch.batch_script import sbatch
+from ds_lint.targets.distributions import installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.session.context import Terms
+    from ds_lint.smoke.driver.proof import Runner
+
+_RUN_RULES = "DS9"
+_REFUSED = "run-is-refused"
+_WITHOUT_EFFECT = ("ignored", "no-effect")  # of a section: what it asks for does not happen
+_BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
+
+
+AUTO = "auto"  # on CPU ranks, and on the GPUs where there are any
+CPU_RANKS, GPUS = "cpu", "cuda"
+# What a launched run is told of our command line, beside the config.
+_PASSED_ON = (
+    "stack", *Sources.NAMES, "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device",
+    "smoke_folder",
+)  # fmt: skip
+_REPORTED = ("fail_on", "output_format", "output_file", "smoke_report")  # and how a job reports by itself
+
+
+class Smoke(NamedTuple):
+    """What the command line says about runs."""
+
+    wish: Wish = Wish(RANKS, SECONDS)
+    report: str | None = None  # the HTML file to write
+    device: str = AUTO
+    folder: str | None = None  # where runs may write; None: a temporary one
+    launcher: str | None = None  # the command line that starts the ranks
+    passed_on: tuple[str, ...] = ()  # the options that they get
+    joins: bool = False  # this process is rank 0 of ranks that a launcher started
+
+
+def smoke_of(options: Namespace) -> Smoke:
+    """The same from the options of ``check``."""
+    wish = Wish(
+        options.smoke_ranks or RANKS, options.smoke_timeout or SECONDS, options.smoke_build_ops, options.smoke_keep
+    )
+    return Smoke(
+        wish,
+        options.smoke_report,
+        options.smoke_device or AUTO,
+        options.smoke_folder,
+        options.smoke_launch,
+        tuple(_as_flags(options, _PASSED_ON)),
+        options.smoke_join,
+    )
+
+
+def _as_flags(options: Namespace, names: tuple[str, ...]) -> list[str]:
+    """The options of these names that were given, as they could be given again."""
+    given = ((name.replace("_", "-"), getattr(options, name)) for name in names)
+    return [
+        f"--{name}" if value is True else f"--{name}={value}" for name, value in given if value not in (None, False)
+    ]
+
+
+def write_sbatch(options: Namespace) -> int:
+    """Write the script of a job that makes the run on the nodes of a cluster; the exit status."""
+    nodes, ranks = options.nodes, options.world_size
+    if nodes is None or ranks is None or ranks % nodes:
+        sys.stderr.write(
+            "ds-lint: --smoke-sbatch needs --nodes, and --world-size, a multiple of it: the ranks on all nodes\n"
+        )
+        return 2
+    arguments = [*options.paths, *_as_flags(options, (*_PASSED_ON, *_REPORTED))]
+    if options.smoke_folder is None and nodes > 1:
+        arguments.append("--smoke-folder=.")  # the folder that the job is sent from, which nodes usually share
+    script = sbatch(arguments, nodes=nodes, gpus_per_node=ranks // nodes)
+    if options.smoke_sbatch == "-":
+        sys.stdout.write(script)
+        return 0
+    if os.path.lexists(options.smoke_sbatch):
+        sys.stderr.write(
+            f"ds-lint: {options.smoke_sbatch} exists; delete it first, write to another file, or to - and look\n"
+        )
+        return 2
+    with open(options.smoke_sbatch, "x", encoding="utf-8", newline="\n") as file:
+        file.write(script)
+    wrote = f"Wrote {options.smoke_sbatch}: a job for {counted(ranks, 'GPU')} on {counted(nodes, 'node')}."
+    print_text(f"{wrote} Nothing was judged.\nNext:\n  sbatch {quote(options.smoke_sbatch)}\n", sys.stdout)
+    return 0
+
+
+def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
+    """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
+    if not judged:
+        return []
+    complaints: list[str] = []
+    try:
+        with ended_by_signal(), progress.shown(len(judged)) as show:
+            if smoke.launcher is not None:
+                complaints += _launch(judged, smoke, smoke.launcher, show)
+            else:
+                complaints += _run(judged, smoke, show)
+    except CouldNotRun as error:
+        complaints.append(f"the smoke run could not be made: {error}")
+    except (KeyboardInterrupt, SystemExit) as ended:
+        name = "Ctrl-C" if isinstance(ended, KeyboardInterrupt) else "SIGTERM"
+        sys.stderr.write(f"ds-lint: {name} ended the smoke run; nothing of it is left\n")
+        raise
+    if smoke.report is not None:
+        try:
+            _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
+        except OSError as error:  # the runs are told all the same
+            complaints.append(f"the page about the smoke run cannot be written: {_cause(error)}")
+    return complaints
+
+
+def _run(judged: list[tuple[FileReport, Terms]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+    """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
+    with _ranks(smoke) as ranks:
+        wishes = _wishes(smoke, ranks)
+        for report, terms in judged:
+            yield from _prove(ranks, report, terms, wishes, show)
+
+
+def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], show: progress.Show) -> Iterator[str]:
+    """Train with one config and add what that showed to its report; complaints if it could not be done."""
+    # The releases that run are the installed ones, whatever the project pins.
+    target = choose("", {}, installed("")).newest
+    stack = report.stack or terms.stack
+    on_phase = show.config(report.path)
+    outcomes = []
+    for wish in wishes:
+        try:
+            verdicts = prove(
+                ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
+            )
+        except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
+            outcomes.append("could not run")
+            yield f"{report.path}: the smoke run could not be made: {_cause(error)}"
+        else:
+            outcomes += map(outcome, verdicts)
+            for verdict in verdicts:
+                yield from _add(report, terms, verdict)
+    show.done(", ".join(dict.fromkeys(outcomes)))
+
+
+def _ranks(smoke: Smoke) -> Runner:
+    if not smoke.joins:
+        return Pool(smoke.folder)
+    from ds_lint.smoke.launch.ranks import Launched  # imports torch
+    from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
+
+    try:
+        return Launched(find(os.environ), smoke.folder)
+    except NoRendezvous as error:
+        raise CouldNotRun(str(error)) from None
+
+
+def _wishes(smoke: Smoke, ranks: Runner) -> list[Wish]:
+    """The runs to make with each config; raises CouldNotRun where the ranks cannot be made."""
+    _ = ranks.versions
+    if not isinstance(ranks, Pool):
+        has_gpus = smoke.device != CPU_RANKS and ranks.have_gpus
+        _demand_gpus(smoke, has_gpus, "not every rank has one")
+        mode = CUDA if has_gpus else CPU
+        return [smoke.wish._replace(ranks=ranks.world_size, mode=mode, is_real_world=True)]
+    gpus = devices.visible() if smoke.device != CPU_RANKS else 0
+    _demand_gpus(smoke, gpus > 0, "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide")
+    on_cpu = [] if smoke.device == GPUS else [smoke.wish]
+    return on_cpu + ([smoke.wish._replace(ranks=gpus, mode=CUDA, simulates=not on_cpu)] if gpus else [])
+
+
+def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
+    if smoke.device == GPUS and not has_gpus:
+        raise CouldNotRun(f"--smoke-device {GPUS} needs a GPU for each rank, and {why}")
+
+
+def _launch(judged: list[tuple[FileReport, Terms]], smoke: Smoke, launcher: str, show: progress.Show) -> Iterator[str]:
+    """Make the runs through the launcher of the user, one config after the other."""
+    start = command.command(launcher)
+    for report, terms in judged:
+        if not os.path.isfile(report.path):
+            raise CouldNotRun(f"--smoke-launch takes configs in files, and {report.path} is none")
+        show.config(report.path)
+        verdicts = [
+            verdict_of(found) for found in command.runs(start, report.path, list(smoke.passed_on), smoke.folder)
+        ]
+        for verdict in verdicts:
+            yield from _add(report, terms, verdict)
+        show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
+
+
+def _write_page(runs: list[Verdict], path: str) -> None:
+    from ds_lint.smoke.html import page  # plotly is slow to import
+
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page.render(runs, __version__))
+
+
+def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
+    """Put a verdict into the report on its config; a complaint if the run could not be made."""
+    report.smoke = [*(report.smoke or ()), verdict]
+    _add_findings(report, terms, verdict)
+    if verdict.status == "error":
+        what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
+        yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
+
+
+def _obstacle(verdict: Verdict) -> str | None:
+    """Why a run was not made, or not to its end."""
+    return verdict.error or next((check.message for check in verdict.checks if check.status == "error"), None)
+
+
+def _cause(error: OSError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "the config is nested too deeply"
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
+def _log(verdict: Verdict) -> str:
+    return f" (what the libraries printed: {verdict.log})" if verdict.log else ""
+
+
+def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
+    """The findings of the rules about runs; one that says again what was found before confirms that instead."""
+    facts = Facts(world_size=terms.facts.world_size, nodes=terms.facts.nodes, training=terms.facts.training)
+    facts.smoke = [verdict]
+    terms = terms.about(facts, verdict.stack)
+    add_findings(report, terms.judge(report.document, terms.rules).findings)
+
+
+def add_findings(report: FileReport, found: list[Finding]) -> None:
+    """Put the findings about runs among these into the report, or let those that it has be confirmed by them."""
+    new = []
+    for finding in (one for one in found if one.code.startswith(_RUN_RULES)):
+        if any((one.code, one.key) == (finding.code, finding.key) for one in report.findings):
+            continue  # the run before showed it
+        foretold = [one for one in report.findings if _foretells(one, finding)]
+        for one in foretold:
+            one.confirmed = one.confirmed or finding.message
+        same = [one for one in foretold if _says_the_same(one, finding)]
+        for one in same:  # what was a fear is a fact now, and is told once
+            one.severity = min(one.severity, finding.severity, key=SEVERITIES.index)
+        if not same:
+            new.append(finding)
+    report.add(new)
+
+
+def _foretells(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run is what an earlier one has foretold."""
+    if finding.name == _REFUSED:
+        stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
+        return earlier.effect == "rejected" and earlier.stage in stages
+    is_of_section = earlier.effect in _WITHOUT_EFFECT and (finding.key or "").startswith(f"{earlier.key}.")
+    return (_is_of_the_same(earlier, finding) or is_of_section) and earlier.severity != "info"
+
+
+def _is_of_the_same(earlier: Finding, finding: Finding) -> bool:
+    return earlier.key == finding.key or earlier.span == finding.span
+
+
+def _says_the_same(earlier: Finding, finding: Finding) -> bool:
+    """Whether a finding of a run adds nothing to one that has foretold it, but that it is so."""
+    is_there = _is_of_the_same(earlier, finding) or finding.name == _REFUSED
+    return earlier.effect == finding.effect and is_there

@@ -1,0 +1,141 @@
+"""What a rule says: findings, their severity, effect and fix."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.source.tree import Span
+
+SEVERITIES = ("error", "warning", "info")  # most severe first
+
+# What the stack does, worst first; the order decides which effect stands for a finding whose stack is unknown.
+EFFECTS = ("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice")
+
+NONE = "none"  # stands in ``Finding.effects`` for a stack that has no problem
+
+STAGES = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
+STACKS = ("deepspeed", "trainer", "accelerate")  # who loads the config
+LOADERS = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}  # in prose
+
+
+class Related:
+    """Another place that takes part in a finding. ``path`` is None for the file of the finding itself."""
+
+    __slots__ = ("label", "path", "span")
+
+    def __init__(self, span: Span, label: str, path: str | None = None) -> None:
+        self.span = span
+        self.label = label
+        self.path = path
+
+
+class Edit:
+    """Replace the text of ``span`` with ``text``."""
+
+    __slots__ = ("span", "text")
+
+    def __init__(self, span: Span, text: str) -> None:
+        self.span = span
+        self.text = text
+
+
+class Fix:
+    """A way out of a finding. ``safety`` is ``safe`` (same run, or the one clearly meant) or ``unsafe``.
+
+    ``applied_with`` are the fixes that have to be allowed for it to be applied: its own safety, ``unsafe`` where it
+    needs another that is unsafe beside it, None where it is never applied. ``refusal`` says why, where it is not the
+    safety. Both are known only where the fixes were tried.
+    """
+
+    __slots__ = ("applied_with", "edits", "refusal", "safety", "title")
+
+    def __init__(self, title: str, safety: str, edits: list[Edit]) -> None:
+        self.title = title
+        self.safety = safety
+        self.edits = edits
+        self.applied_with: str | None = safety
+        self.refusal = ""
+
+
+class Unfixed:
+    """A finding whose fix was tried and not applied: why, and the problems that it would have brought."""
+
+    __slots__ = ("brings", "finding", "is_mended_by_all", "reason")
+
+    def __init__(self, finding: Finding, reason: str, brings: list[tuple[str, str | None]]) -> None:
+        self.finding = finding
+        self.reason = reason
+        self.brings = brings  # by code and key
+        self.is_mended_by_all = False  # whether unsafe fixes, which were not allowed, would leave none of them
+
+
+class Finding:
+    """One thing wrong with one config."""
+
+    __slots__ = (
+        "code",
+        "confirmed",
+        "effect",
+        "effects",
+        "fix",
+        "help",
+        "key",
+        "label",
+        "message",
+        "name",
+        "path",
+        "related",
+        "releases",
+        "severity",
+        "span",
+        "stage",
+    )
+
+    def __init__(
+        self,
+        *,
+        code: str,
+        name: str,
+        severity: str,
+        effect: str,
+        stage: str | None,
+        effects: dict[str, str] | None,
+        key: str | None,
+        message: str,
+        help: str,
+        path: str,
+        span: Span,
+        label: str = "",
+        related: list[Related] | None = None,
+        fix: Fix | None = None,
+        releases: dict[str, list[tuple[str, str]]] | None = None,
+    ) -> None:
+        self.code = code  # "DS101"
+        self.name = name  # "unknown-key"
+        self.severity = severity
+        self.effect = effect
+        self.stage = stage  # when ``effect`` is ``rejected``
+        self.effects = effects  # effect by stack, where the stack is unknown and the stacks differ
+        self.key = key  # dotted key path of the node that the finding is about
+        self.message = message
+        self.help = help
+        self.path = path
+        self.span = span
+        self.label = label  # a word or two under the primary span
+        self.related = related or []
+        self.fix = fix
+        # By library, the first and last release of each stretch for which it holds; None: for all that were judged.
+        self.releases = releases
+        self.confirmed: str | None = None  # what a run of the config showed, where it showed the same
+
+    def __repr__(self) -> str:
+        """What somebody sees who prints a list of them."""
+        return f"<Finding {self.code} [{self.severity}] {self.path}: {self.message}>"
+
+    @property
+    def held_for(self) -> str:
+        """The releases for which it holds, in words; empty where it holds for all that were judged."""
+        return "; ".join(
+            f"{library} {' and '.join(one if one == last else f'{one} to {last}' for one, last in stretches)}"
+            for library, stretches in (self.releases or {}).items()
+        )

@@ -1,0 +1,83 @@
+"""What a rule yields, and what each stack makes of it."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.finding import Related
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.facts.training import Argument
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
+
+
+class Outcome:
+    """What one stack does: an effect, and for ``rejected`` the stage at which it raises."""
+
+    __slots__ = ("effect", "stage")
+
+    def __init__(self, effect: str, stage: str | None = None) -> None:
+        self.effect = effect
+        self.stage = stage
+
+
+IGNORED = Outcome("ignored")
+OVERRIDDEN = Outcome("overridden")
+NO_EFFECT = Outcome("no-effect")
+WRONG_RESULT = Outcome("wrong-result")
+RISK = Outcome("risk")
+ADVICE = Outcome("advice")
+
+
+def rejected(stage: str) -> Outcome:
+    """The stack raises at this stage."""
+    return Outcome("rejected", stage)
+
+
+class Problem:
+    """One thing wrong, before it is known which stacks may load the config.
+
+    ``outcomes`` is one outcome where every stack does the same, else an outcome by stack; a stack that is missing
+    there has no problem. ``key`` is the key path of the node that the problem is about.
+    """
+
+    __slots__ = ("fix", "help", "key", "label", "message", "outcomes", "related", "severity", "span")
+
+    def __init__(
+        self,
+        key: KeyPath | None,
+        span: Span,
+        message: str,
+        outcomes: Outcome | dict[str, Outcome],
+        *,
+        help: str,
+        label: str = "",
+        severity: str | None = None,
+        related: Iterable[Related] = (),
+        fix: Fix | None = None,
+    ) -> None:
+        self.key = key
+        self.span = span
+        self.message = message
+        self.outcomes = outcomes
+        self.help = help
+        self.label = label
+        self.severity = severity  # None: the rule's own
+        self.related = list(related)
+        self.fix = fix
+
+
+def beside(config: Config, *path: str) -> list[Related]:
+    """The value under a key path as another place that takes part, with what it says; none where there is none."""
+    member = config.member(*path)
+    return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []
+
+
+def said_at(argument: Argument, label: str) -> list[Related]:
+    """The place in a file where a training argument was given; none where it came as a flag or is a default."""
+    if argument.document is None or argument.span is None:
+        return []
+    return [Related(argument.span, label, argument.document.path)]

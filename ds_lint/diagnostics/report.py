@@ -1,0 +1,152 @@
+"""What every output format takes: the files that were looked at and what was found in them."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.finding import SEVERITIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Finding, Unfixed
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.source.document import Document
+
+DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
+
+
+class FileReport:
+    """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
+
+    ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
+    known, and ``facts`` what was known and who says so, by the same names. ``ranges`` has the oldest and the newest
+    release of each library of which several were judged, and ``sources`` who says which releases are used.
+    ``material`` are documents that findings point into beside the config.
+    ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
+    ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
+    fixes. ``unfixed`` are those whose fixes were tried and not applied; ``may_be_unfixable`` says that fixes were left
+    untried. ``smoke`` are the training runs that were made with the file; None where nobody asked for one. Findings
+    less severe than ``fail_on`` do not count for the exit status.
+    """
+
+    __slots__ = (
+        "document",
+        "facts",
+        "fail_on",
+        "findings",
+        "fixed",
+        "in_baseline",
+        "material",
+        "may_be_unfixable",
+        "missing",
+        "path",
+        "ranges",
+        "smoke",
+        "sources",
+        "stack",
+        "stacks",
+        "suppressed",
+        "target",
+        "unfixed",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        document: Document,
+        *,
+        stack: str | None,
+        target: dict[str, str],
+        missing: list[str],
+        findings: list[Finding],
+        stacks: tuple[str, ...] = (),
+        facts: dict[str, str] | None = None,
+        material: list[Document] | None = None,
+    ) -> None:
+        self.path = path
+        self.document = document
+        self.stack = stack  # None if nobody knows who loads the file
+        self.stacks = stacks
+        self.target = target  # version by library, in the order in which they are named to the reader
+        self.ranges: dict[str, tuple[str, str]] = {}
+        self.sources: dict[str, str] = {}
+        self.facts = facts or {}
+        self.material = material or []
+        self.fixed: list[Finding] | None = None
+        self.unfixed: list[Unfixed] = []
+        self.may_be_unfixable = False
+        self.smoke: list[Verdict] | None = None
+        self.missing = missing
+        self.fail_on = "warning"
+        self.findings: list[Finding] = []
+        self.suppressed = 0
+        self.in_baseline = 0
+        self.add(findings)
+
+    @property
+    def held_back(self) -> dict[str, int]:
+        """How many findings are not reported, by what holds them back."""
+        numbers = {"comments": self.suppressed, "baseline": self.in_baseline}
+        return {name: number for name, number in numbers.items() if number}
+
+    def counts(self, finding: Finding) -> bool:
+        """Whether a finding counts for the exit status."""
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
+
+    def add(self, findings: list[Finding]) -> None:
+        """Put findings where they stand in the text."""
+        self.findings = sorted(
+            [*self.findings, *findings], key=lambda finding: (finding.span.start, finding.span.end, finding.code)
+        )
+
+
+class Report:
+    """The outcome of one run. ``material`` are documents that findings point into but that hold no config.
+
+    ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints
+    about what could not be judged.
+    """
+
+    __slots__ = ("_documents", "can_fix", "files", "notes", "unreadable", "version")
+
+    def __init__(
+        self,
+        files: list[FileReport],
+        version: str,
+        *,
+        notes: list[str] | None = None,
+        material: list[Document] | None = None,
+        can_fix: bool = False,
+        unreadable: list[str] | None = None,
+    ) -> None:
+        self.files = files
+        self.version = version  # of ds-lint
+        self.can_fix = can_fix
+        self.notes = notes or []  # what a person should know beside the findings
+        self.unreadable = unreadable or []
+        self._documents = {document.path: document for document in material or []}
+        self._documents.update((document.path, document) for file in files for document in file.material)
+        self._documents.update((file.path, file.document) for file in files)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, file by file, each file's in the order of its text."""
+        return [finding for file in self.files for finding in file.findings]
+
+    @property
+    def fixed(self) -> list[Finding]:
+        """The findings of all files that are no longer there, because their fixes were applied."""
+        return [finding for file in self.files for finding in file.fixed or ()]
+
+    @property
+    def smoke(self) -> list[Verdict]:
+        """The training runs that were made with all files."""
+        return [verdict for file in self.files for verdict in file.smoke or ()]
+
+    def document(self, path: str) -> Document | None:
+        """The text at ``path``, or None if it was not read."""
+        return self._documents.get(path)
+
+
+def page_url(rule: Rule | Finding) -> str:
+    """Where the page of a rule, or of the rule that found something, is published."""
+    return f"{DOCUMENTATION}rules/{rule.code}-{rule.name}/"

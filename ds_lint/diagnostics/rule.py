@@ -1,0 +1,84 @@
+"""The registry of rules: one decorated function a rule."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.diagnostics.problem import Problem
+    from ds_lint.semantics.config import Config
+
+    Check = Callable[[Config], Iterator[Problem]]
+
+RULES: list[Rule] = []
+
+
+class Rule:
+    """A check with its identity.
+
+    ``keys`` are the top-level keys without any of which it cannot fire. ``is_default`` is false for advice and other
+    information that somebody has to select. ``preview`` is the release of ds-lint in which a rule entered preview,
+    where it is off unless somebody wants previews; None for a rule that is stable.
+    """
+
+    __slots__ = (
+        "check",
+        "code",
+        "effects",
+        "is_about_syntax",
+        "is_default",
+        "is_on",
+        "keys",
+        "name",
+        "preview",
+        "severity",
+    )
+
+    def __init__(
+        self,
+        code: str,
+        name: str,
+        severity: str,
+        effects: tuple[str, ...],
+        keys: frozenset[str],
+        check: Check,
+        *,
+        is_default: bool = True,
+        preview: str | None = None,
+    ) -> None:
+        self.code = code
+        self.is_about_syntax = code.startswith("DS0")
+        self.name = name
+        self.severity = severity
+        self.effects = effects
+        self.keys = keys
+        self.preview = preview
+        self.check = check
+        self.is_default = is_default
+        self.is_on = is_default and preview is None  # runs where nobody says anything about rules
+
+
+def rule(
+    code: str,
+    name: str,
+    *,
+    severity: str,
+    effects: tuple[str, ...],
+    keys: tuple[str, ...] = (),
+    default: bool = True,
+    preview: str | None = None,
+) -> Callable[[Check], Check]:
+    """Register the decorated function as a rule; its page is ``rules/<code>-<name>.md``."""
+
+    def register(check: Check) -> Check:
+        one = Rule(code, name, severity, effects, frozenset(keys), check, is_default=default, preview=preview)
+        RULES.append(one)
+        return check
+
+    return register
+
+
+def named(word: str) -> Rule | None:
+    """The rule of this code or name among those that are imported, or None."""
+    return next((one for one in RULES if word.lower() in (one.code.lower(), one.name)), None)

@@ -1,0 +1,1 @@
+"""Fixes: building their edits, applying them, and keeping the layout of the text."""

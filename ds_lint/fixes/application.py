@@ -1,0 +1,243 @@
+"""Applying the fixes of findings to a text, and keeping only those that do what they promise.
+
+A fix is kept if its finding is gone, no finding is new, and whoever could read the text still can. What is written is
+mended before anything is added, because a misspelled key may be the one that is missing; safe fixes go first, because
+an unsafe one may be a guess at what a safe one knows. In a text that nobody can read, only its syntax is mended: what
+stands where in it is a guess.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+
+from ds_lint.diagnostics.finding import Unfixed
+from ds_lint.source import json as json_source
+from ds_lint.source.dialect import hjson_refusal, json_refuses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from ds_lint.diagnostics.finding import Edit, Finding
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.source.document import Document
+
+    Judge = Callable[[Document], FileReport]  # by all rules, so that no fix brings about what nobody asked to see
+
+SAFE, ALL = ("safe",), ("safe", "unsafe")
+_SYNTAX = "DS0"  # with what the codes of the rules about syntax begin
+_MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
+_FEW_ATTEMPTS = 20  # for a number that somebody may never look at,
+_MOST_CHARACTERS = 100_000  # and only of a text that is judged in no time
+_MOST_CONSEQUENCES = 4  # what comes to light behind a fix, and behind that
+
+
+def fix(
+    document: Document,
+    judge: Judge,
+    safeties: Collection[str] = SAFE,
+    *,
+    codes: Collection[str] | None = None,
+    most_attempts: int = _MOST_ATTEMPTS,
+) -> FileReport:
+    """The report on what the fixes make of a document: the new text, what is left, and in ``fixed`` what is not.
+
+    ``safeties`` are the fixes that may be applied: ``SAFE``, ``ALL`` or none. ``codes`` are the rules whose findings
+    are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried;
+    ``unfixed`` has those of which it was.
+    """
+    is_allowed = _allowing(safeties, codes)
+    report = judge(document)
+    done: list[Finding] = []
+    refused: dict[Finding, Unfixed] = {}
+    attempts = most_attempts if _keeps_its_bytes(document) else 0
+    while (
+        candidates := [one for one in report.findings if is_allowed(one, report) and one not in refused]
+    ) and attempts:
+        attempts -= 1
+        chosen = _without_overlap(candidates)
+        better = _fixed(report, chosen, judge, is_allowed)
+        if isinstance(better, _Refusal) and len(chosen) > 1:
+            chosen = chosen[:1]
+            better = _fixed(report, chosen, judge, is_allowed)
+        if isinstance(better, _Refusal):
+            refused[chosen[0]] = Unfixed(chosen[0], better.reason, better.brings)
+        else:
+            report, refused = better, {}
+            done += chosen
+    for finding in refused:
+        finding.fix = None
+    report.findings = [finding for finding in report.findings if codes is None or finding.code in codes]
+    report.fixed = done
+    report.unfixed = list(refused.values())
+    report.may_be_unfixable = bool(candidates) and _keeps_its_bytes(document)
+    return report
+
+
+def try_all(report: FileReport, judge: Judge, *, codes: Collection[str] | None = None) -> None:
+    """Find out which fixes of a report would be applied with which safeties, and why the others would not."""
+    if len(report.document.text) > _MOST_CHARACTERS:
+        report.may_be_unfixable = any(finding.fix for finding in report.findings)
+        return
+    waiting = [finding for finding in report.findings if finding.fix is not None]
+    for safeties in (SAFE, ALL):
+        if not waiting:
+            return
+        after = fix(report.document, judge, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
+        done = _problems(after.fixed or ())
+        reasons = {_problem(unfixed.finding): unfixed.reason for unfixed in after.unfixed}
+        tried, waiting = waiting, []
+        for finding in tried:
+            problem = _problem(finding)
+            assert finding.fix is not None  # noqa: S101 - those without are not waiting
+            if done[problem]:
+                done[problem] -= 1
+                finding.fix.applied_with = safeties[-1]
+            else:
+                waiting.append(finding)
+                finding.fix.applied_with = finding.fix.safety if after.may_be_unfixable else None
+                finding.fix.refusal = reasons.get(problem, finding.fix.refusal)
+        report.may_be_unfixable |= after.may_be_unfixable
+
+
+def fix_one(
+    report: FileReport, finding: Finding, judge: Judge, *, codes: Collection[str] | None = None
+) -> FileReport | None:
+    """The report on the text with the fix of one finding in it, and what comes to light behind that fixed too.
+
+    ``report`` is by the same rules as ``judge``. None where the fix does not do what it promises.
+    """
+    is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
+    if not is_allowed(finding, report) or not _keeps_its_bytes(report.document):
+        return None
+    after = _fixed(report, [finding], judge, is_allowed)
+    return None if isinstance(after, _Refusal) else after
+
+
+def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
+    """Whether a fix may be applied: of these rules, and in a text that nobody can read only what mends its syntax."""
+
+    def is_allowed(finding: Finding, report: FileReport) -> bool:
+        if (
+            finding.fix is None
+            or finding.fix.safety not in safeties
+            or (codes is not None and finding.code not in codes)
+        ):
+            return False
+        return finding.code.startswith(_SYNTAX) or _is_readable(report.document)
+
+    return is_allowed
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with these edits, which do not overlap."""
+    pieces, end = [], 0
+    for edit in sorted(edits, key=lambda edit: edit.span.start):
+        pieces += [text[end : edit.span.start], edit.text]
+        end = edit.span.end
+    return "".join([*pieces, text[end:]])
+
+
+def _keeps_its_bytes(document: Document) -> bool:
+    """Whether the text is the file: bytes that are no UTF-8 were replaced when it was read."""
+    return all(issue.kind != "not-utf8" for issue in document.issues)
+
+
+def _is_readable(document: Document) -> bool:
+    return not json_refuses(document) or hjson_refusal(document) is None
+
+
+def _without_overlap(candidates: list[Finding]) -> list[Finding]:
+    """The fixes of the first turn, in the order of the text, without those that touch one before them."""
+    first = min(_turn(finding) for finding in candidates)
+    chosen: list[Finding] = []
+    taken: list[tuple[int, int]] = []
+    for finding in candidates:
+        spans = [(edit.span.start, edit.span.end) for edit in _edits(finding)]
+        if _turn(finding) == first and not any(_touches(span, taken) for span in spans):
+            chosen.append(finding)
+            for span in spans:
+                insort(taken, span)
+    return chosen
+
+
+def _touches(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+    """Whether a span overlaps one of others that are sorted and do not overlap, or begins where one ends."""
+    start, end = span
+    place = bisect_left(taken, span)
+    return (place > 0 and taken[place - 1][1] >= start) or (place < len(taken) and taken[place][0] <= end)
+
+
+def _turn(finding: Finding) -> tuple[bool, bool]:
+    """When a fix has its turn: safe ones first, and of those the ones that change what is written."""
+    only_adds = all(edit.span.start == edit.span.end for edit in _edits(finding))
+    return finding.fix is not None and finding.fix.safety != "safe", only_adds
+
+
+def _edits(finding: Finding) -> list[Edit]:
+    return finding.fix.edits if finding.fix else []
+
+
+def _fixed(
+    before: FileReport, chosen: list[Finding], judge: Judge, is_allowed: Callable[[Finding, FileReport], bool]
+) -> FileReport | _Refusal:
+    """The report after these fixes, or why they do not do what they promise.
+
+    A key under its right name may be deprecated, a section under its right name hold another typo: what comes to light
+    has to be fixed with it.
+    """
+    old = _problems(before.findings)
+    after = _applied(before, chosen, judge)
+    refusal = _Refusal("it would bring others without end")
+    for _ in range(_MOST_CONSEQUENCES):
+        if after is None:
+            return _Refusal("the text could not be read any more")
+        new = _problems(after.findings)
+        gained = new - old
+        if not gained:
+            return _Refusal("it would still be found") if _problems(chosen) - (old - new) else after
+        refusal = _Refusal(f"it would bring {_listed(gained)}", list(gained))
+        consequences = [one for one in after.findings if _problem(one) in gained and is_allowed(one, after)]
+        if not consequences:
+            return refusal
+        after = _applied(after, _without_overlap(consequences), judge)
+    return refusal
+
+
+def _listed(problems: Iterable[tuple[str, str | None]]) -> str:
+    """The codes of problems: ``DS101, DS703 and DS704``."""
+    *first, last = sorted({code for code, _ in problems})
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _applied(report: FileReport, chosen: list[Finding], judge: Judge) -> FileReport | None:
+    """The report on the text with these fixes; None where somebody who could read the text no longer can."""
+    before = report.document
+    text = edited(before.text, [edit for finding in chosen for edit in _edits(finding)])
+    after = json_source.read(text, before.path)
+    if json_refuses(after) and not json_refuses(before):
+        return None
+    if hjson_refusal(after) is not None and hjson_refusal(before) is None:
+        return None
+    return judge(after)
+
+
+class _Refusal:
+    """Why fixes are not applied, and the problems that they would bring."""
+
+    __slots__ = ("brings", "reason")
+
+    def __init__(self, reason: str, brings: list[tuple[str, str | None]] | None = None) -> None:
+        self.reason = reason
+        self.brings = brings or []
+
+
+def _problems(findings: Iterable[Finding]) -> Counter[tuple[str, str | None]]:
+    """How often each problem is there."""
+    return Counter(_problem(finding) for finding in findings)
+
+
+def _problem(finding: Finding) -> tuple[str, str | None]:
+    """A problem without its place, which moves with the text."""
+    return finding.code, finding.key

@@ -1,0 +1,25 @@
+"""Fixes for rules to offer. A clean file needs none, so ``editing``, which makes them, is imported at the first."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.fixes.builders import (
+        deletion,
+        moving,
+        offloading_anew,
+        renaming,
+        replacement,
+        set_to_auto,
+        setting,
+        written,
+    )
+
+__all__ = ["deletion", "moving", "offloading_anew", "renaming", "replacement", "set_to_auto", "setting", "written"]
+
+
+def __getattr__(name: str) -> object:
+    """One of the functions above."""
+    from ds_lint.fixes import builders
+
+    return getattr(builders, name)

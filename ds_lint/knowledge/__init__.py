@@ -1,0 +1,1 @@
+"""What the libraries of a target read, from ``schemas/``: keys, tables, stacks, coercion, suggestions."""

@@ -1,0 +1,391 @@
+"""Which values the libraries take: pydantic's lax coercions for strict sections, plain Python for the others.
+
+Everything here answers one question: what would have been taken instead, or None if this value is taken.
+Facts that say ``lax`` are of a release with pydantic 1 (below 0.15.0), which cuts fractions off and makes a string of
+a number, and takes no text for a number of an enum.
+Source: pydantic's conversion table (lax mode, Python input), held to the installed pydantic by
+``tests/fidelity/test_coercion.py``; ``takes`` in ``schemas/overlay.json`` says what later code does with a raw value.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ds_lint.source.tree import Node, Scalar
+
+    Facts = dict[str, Any]
+
+_BOOLEAN_TEXTS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"))
+_INTEGER_TEXT = r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?"
+_DIGITS = r"[0-9]+(_[0-9]+)*"
+_FLOAT_TEXT = rf"[+-]?(({_DIGITS}\.?({_DIGITS})?|\.{_DIGITS})(e[+-]?{_DIGITS})?|inf(inity)?|nan)"
+LARGEST = 2.0**63  # pydantic-core turns a float into an i64 or refuses it
+_PAIR = 2  # a key and its value
+
+# Words for the kinds of ``takes``, in the order in which a message lists them.
+_TAKES_WORDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "null": "null",
+    "array": "an array",
+    "array-of-str": "an array of strings",
+    "object": "an object",
+    "truthy": "a value that is not empty",
+    "falsy": "false",
+    "auto": '"auto"',
+    "above-one": "a number above 1",
+    "name": "a name without dots",
+    "false": "false",
+    "numbers": "an array of numbers, one for each parameter group",
+    "pair": "an array of two numbers",
+    "unit-pair": "an array of two numbers from 0 to below 1",
+    "eta-pair": "an array of a number between 0 and 1 and one above 1",
+    "null-pair": "an array of two numbers, of which the first may be null",
+    "triple": "an array of three numbers",
+    "shape": "an array of sizes of 1 or more, or -1, of which one may be an array of sizes",
+}
+
+
+def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
+    """In words, what DeepSpeed takes for a key instead of this value; None if it takes the value.
+
+    ``kind`` and ``value`` are the node's as its reader hands them over (hjson turns ``100.0`` into ``100``).
+    """
+    if "takes" in facts:
+        return refused_at_parsing(facts, strict, node, kind, value) or _refused_by_code(facts, node, kind, value)
+    if strict:
+        return _refused_by_pydantic(facts, node, kind, value)
+    return None
+
+
+def refused_at_parsing(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
+    """What pydantic takes instead of a value that later code has a say in too; None if it takes the value."""
+    if strict and facts.get("stage", "parse") != "parse":
+        return _refused_by_pydantic(facts, node, kind, value)
+    return None
+
+
+def _refused_by_code(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    takes = facts["takes"].split()
+    if "any" in takes:
+        return None
+    if kind == "string" and "one_of" in facts and _is_one_of(value, facts):
+        return None
+    if kind in ("integer", "float", "boolean") and value in facts.get("numbers", ()):
+        return None
+    for word in takes:
+        if _is_of(word, node, kind, value):
+            return _out_of_range(facts, kind, value, "a number" if "float" in takes else "a whole number")
+    return _wanted(facts, takes)
+
+
+def _is_of(word: str, node: Node, kind: str, value: Scalar) -> bool:
+    """Whether a value is what one word of ``takes`` names."""
+    if word in _KINDS_OF_WORDS:
+        return kind in _KINDS_OF_WORDS[word] or (word == "str" and kind == "template")
+    test = _TESTS_OF_WORDS.get(word)
+    return test is not None and test(node, kind, value)
+
+
+_TESTS_OF_WORDS: dict[str, Callable[[Node, str, Scalar], bool]] = {
+    "truthy": lambda node, _kind, value: _is_truthy(node, value),
+    "falsy": lambda node, _kind, value: not _is_truthy(node, value),
+    "false": lambda _node, kind, value: kind == "boolean" and not value,
+    "auto": lambda _node, _kind, value: value == "auto",
+    "above-one": lambda _node, kind, value: kind == "float" and isinstance(value, float) and value > 1,
+    "numeric-str": lambda _node, kind, value: kind == "string" and _is_text_of(_FLOAT_TEXT, value),
+    "numbers": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "numbers"),
+    "pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "pair"),
+    "unit-pair": lambda node, kind, _value: kind == "array" and _are_numbers(node.items, "unit-pair"),
+    "eta-pair": lambda node, kind, _value: kind == "array" and _are_etas(node.items),
+    "null-pair": lambda node, kind, _value: kind == "array" and _are_numbers_behind_null(node.items),
+    "triple": lambda node, kind, _value: (
+        kind == "array" and len(node.items) == 3 and _are_numbers(node.items, "numbers")
+    ),
+    "shape": lambda node, kind, _value: kind == "array" and _is_shape(node.items),
+    "name": lambda _node, kind, value: kind == "string" and bool(value) and "." not in str(value),
+    "array-of-str": lambda node, kind, _value: kind == "array" and all(item.kind == "string" for item in node.items),
+}
+
+
+def _are_numbers(items: list[Node], word: str) -> bool:
+    """Any numbers, two of them, or two from 0 to below 1, as ``torch.optim`` wants its betas."""
+    if not all(item.kind in ("integer", "float", "boolean") for item in items):
+        return False
+    if word == "numbers":
+        return bool(items)
+    return len(items) == 2 and (word == "pair" or all(0 <= item.value < 1 for item in items))  # type: ignore[operator]
+
+
+def _are_etas(items: list[Node]) -> bool:
+    """A factor to shrink by and one to grow by, as ``Rprop`` of torch wants them."""
+    return _are_numbers(items, "pair") and 0 < items[0].value < 1 < items[1].value  # type: ignore[operator]
+
+
+def _are_numbers_behind_null(items: list[Node]) -> bool:
+    """Two numbers, as ``Adafactor`` of torch wants its ``eps``."""
+    return len(items) == _PAIR and _are_numbers(items[items[0].kind == "null" :], "numbers")
+
+
+def _is_shape(items: list[Node]) -> bool:
+    """The shape of a weight as AutoTP wants it, where the dimension that is cut may consist of parts.
+
+    Source: ``TPLayerSpec._validate_shape_format`` in ``deepspeed/module_inject/autotp_config.py``.
+    """
+    parts = [item for item in items if item.kind == "array"]
+    sizes = [item for item in items if item.kind != "array"]
+    return (
+        bool(items)
+        and len(parts) <= 1
+        and all(bool(part.items) and _are_sizes(part.items) for part in parts)
+        and _are_sizes([item for item in sizes if item.value != -1])
+    )
+
+
+def _are_sizes(items: list[Node]) -> bool:
+    return all(item.kind in ("integer", "boolean") and int(item.value or 0) > 0 for item in items)
+
+
+def _is_truthy(node: Node, value: Scalar) -> bool:
+    return bool(value or node.members or node.items)
+
+
+def _is_one_of(value: Scalar, facts: Facts) -> bool:
+    if facts.get("case") == "any":
+        return str(value).lower() in {str(choice).lower() for choice in facts["one_of"]}
+    return value in facts["one_of"]
+
+
+def _out_of_range(facts: Facts, kind: str, value: Scalar, wanted: str) -> str | None:
+    if facts.get("zero") == "refused" and kind in ("integer", "float", "boolean") and value == 0:
+        return f"{wanted} other than 0"
+    if kind in ("integer", "float", "boolean"):
+        return _out_of_bounds(facts, float(value or 0) if kind == "boolean" else value, wanted)
+    return None
+
+
+def _wanted(facts: Facts, takes: list[str]) -> str:
+    words = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
+    if "int" in takes and "float" in takes:
+        words.remove("a whole number")
+    if "int" in takes and "bool" in takes:  # True is 1 to Python; nobody needs to be told
+        words.remove("a whole number" if facts.get("type") == "boolean" else "true or false")
+    choices = facts.get("one_of")
+    if choices:
+        words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
+    words = words or [str(one) for one in facts.get("numbers", ())]
+    return _either(words) if words else "no value that JSON can write"
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    if kind == "string" and "one_of" in facts:
+        return None if value in facts["one_of"] else _wanted(facts, [])
+    if "enum" in facts:
+        return _refused_enum(facts["enum"], kind, value, facts.get("lax", False))
+    types = facts.get("type")
+    if types is None:
+        return None  # annotated ``object``: anything is taken
+    if isinstance(types, str):
+        types = [types]
+    if kind == "null":  # pydantic 1 takes null for every field whose default it is
+        is_default = facts.get("lax") and "default" in facts and facts["default"] is None
+        return None if "null" in types or is_default else _pydantic_words(types, facts)
+    refusals = [_CHECKS[wanted](facts, node, kind, value) for wanted in types if wanted != "null"]
+    if None in refusals:
+        return None
+    return refusals[0] if len(refusals) == 1 else _pydantic_words(types, facts)
+
+
+def _pydantic_words(types: list[str], facts: Facts) -> str:
+    words = {
+        "boolean": "true or false",
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "a string",
+        "array": "an array",
+        "object": "an object",
+        "null": "null",
+    }
+    return _either([words[name] for name in types])
+
+
+def _refused_enum(choices: list[Scalar], kind: str, value: Scalar, lax: bool) -> str | None:
+    """An enum takes its values; an enum of integers also what turns into one (``"3"``, ``3.0``, ``true``)."""
+    wanted = "one of " + ", ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in choices)
+    if isinstance(choices[0], str):
+        return None if kind == "string" and value in choices else wanted
+    if kind in ("integer", "float", "boolean"):
+        return None if value in choices else wanted
+    number = _integer_of_text(value) if kind == "string" and not lax else None
+    return None if number is not None and number in choices else wanted
+
+
+def _integer_of_text(value: Scalar) -> int | None:
+    return int(str(value).strip().split(".")[0]) if _is_text_of(_INTEGER_TEXT, value) else None
+
+
+def _is_text_of(pattern: str, value: Scalar) -> bool:
+    import re  # compiled only where a config writes a number in quotes
+
+    return re.fullmatch(pattern, str(value).strip().lower(), re.ASCII) is not None
+
+
+def _refused_boolean(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    if kind == "boolean" or (kind in ("integer", "float") and value in (0, 1)):
+        return None
+    if kind == "string" and str(value).lower() in _BOOLEAN_TEXTS:
+        return None
+    return "true or false"
+
+
+def _refused_integer(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    wanted = "a whole number"
+    if facts.get("bool") == "refused" and kind == "boolean":
+        return wanted
+    number: Scalar = None
+    if kind in ("integer", "boolean"):
+        number = int(value or 0)
+    elif kind == "float" and isinstance(value, float) and facts.get("lax"):
+        number = int(value) if value - value == 0 else None  # the fraction is cut off
+    elif kind == "float" and isinstance(value, float) and abs(value) < LARGEST:
+        number = int(value) if value.is_integer() else None
+    elif kind == "string" and not ((facts.get("text") == "digits" or facts.get("lax")) and "." in str(value)):
+        number = _integer_of_text(value)
+    return wanted if number is None else _out_of_bounds(facts, number, wanted)
+
+
+def _refused_number(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    wanted = "a number"
+    if facts.get("bool") == "refused" and kind == "boolean":
+        return wanted
+    if kind in ("integer", "float", "boolean"):
+        return _out_of_bounds(facts, value, wanted)
+    if kind == "string" and _is_text_of(_FLOAT_TEXT, value):
+        return _out_of_bounds(facts, float(str(value)), wanted)
+    return wanted
+
+
+def _out_of_bounds(facts: Facts, value: Scalar, wanted: str) -> str | None:
+    if not isinstance(value, (int, float)):
+        return None
+    if facts.get("nan") == "taken" and str(value) == "nan":
+        return None  # the bound asks whether a value is outside, which nothing is that is no number
+    minimum, above = facts.get("minimum"), facts.get("exclusiveMinimum")
+    maximum, below = facts.get("maximum"), facts.get("exclusiveMaximum")
+    if (
+        (minimum is None or value >= minimum)
+        and (above is None or value > above)
+        and (maximum is None or value <= maximum)
+        and (below is None or value < below)
+        and not (facts.get("finite") and value - value != 0)
+    ):
+        return None
+    bounds = [
+        f"{words} {bound}"
+        for words, bound in (
+            ("of at least", minimum),
+            ("above", above),
+            ("of at most", maximum),
+            ("below", below),
+        )
+        if bound is not None
+    ]
+    return f"{wanted} {' and '.join(bounds)}" if bounds else "a finite number"
+
+
+def _refused_string(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    taken = ("string", "template", "integer", "float", "boolean") if facts.get("lax") else ("string", "template")
+    return None if kind in taken else "a string"
+
+
+def _refused_array(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    items = facts.get("items")
+    if kind != "array":
+        return "an array of strings" if items and items.get("type") == "string" else "an array"
+    if items and facts.get("lax"):
+        items = {**items, "lax": True}
+    if items and any(_refused_by_pydantic(items, item, item.kind, item.value) for item in node.items):
+        return "an array of " + ("strings" if "type" in items else ", ".join(f'"{choice}"' for choice in items["enum"]))
+    return None
+
+
+def _refused_object(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
+    is_pairs = all(map(_is_pair, node.items)) if facts.get("unknown") != "rejected" else not node.items
+    is_made_one = facts.get("lax") and kind in ("array", "string") and not value and is_pairs  # dict([]) is {}
+    return None if kind == "object" or is_made_one else "an object"
+
+
+def _is_pair(item: Node) -> bool:
+    """Whether ``dict([item])`` makes an entry of it."""
+    if item.kind == "string":
+        return len(str(item.value)) == _PAIR
+    return item.kind == "array" and len(item.items) == _PAIR and item.items[0].kind not in ("array", "object")
+
+
+_CHECKS = {
+    "boolean": _refused_boolean,
+    "integer": _refused_integer,
+    "number": _refused_number,
+    "string": _refused_string,
+    "array": _refused_array,
+    "object": _refused_object,
+}
+
+
+_KINDS_OF_WORDS = {
+    "any": ("object", "array", "string", "integer", "float", "boolean", "null"),
+    "bool": ("boolean",),
+    "int": ("integer",),
+    "float": ("float",),
+    "str": ("string",),
+    "null": ("null",),
+    "object": ("object",),
+    "array": ("array",),
+}
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "zero", "bool", "finite", "items", "one_of")
+
+
+def kinds_taken(facts: Facts, strict: bool) -> frozenset[str]:
+    """The kinds of value that are taken whatever the value: for these nobody needs to call ``refusal``."""
+    if "takes" in facts:
+        if strict and facts.get("stage", "parse") != "parse":
+            return frozenset()  # pydantic looks at it first
+        words = facts["takes"].split()
+        if "any" not in words and any(limit in facts for limit in _LIMITS if limit != "one_of"):
+            return frozenset()
+        return frozenset(kind for word in words for kind in _KINDS_OF_WORDS.get(word, ()))
+    if not strict:
+        return frozenset(_KINDS_OF_WORDS["any"])
+    if any(limit in facts for limit in _LIMITS) or "enum" in facts or "type" not in facts:
+        return frozenset()
+    types = [facts["type"]] if isinstance(facts["type"], str) else facts["type"]
+    return frozenset(kind for name in types for kind in _KINDS_OF_TYPES[name])
+
+
+def takes_counts(facts: Facts, strict: bool) -> bool:
+    """Whether a number of things (elements, bytes, steps) is taken, however large: whole and above 0."""
+    if not strict or "takes" in facts or facts.get("type") != "integer":
+        return False
+    return not any(limit in facts for limit in ("maximum", "exclusiveMaximum", "enum")) and all(
+        facts.get(bound, 0) <= 0 for bound in ("minimum", "exclusiveMinimum")
+    )
+
+
+_KINDS_OF_TYPES = {
+    "boolean": ("boolean",),
+    "integer": ("integer",),
+    "number": ("integer", "float"),
+    "string": ("string",),
+    "array": ("array",),
+    "object": ("object",),
+    "null": ("null",),
+}

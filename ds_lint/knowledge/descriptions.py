@@ -1,0 +1,162 @@
+"""The entry of a key: what is known of it, a label and a sentence at a time."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from json import dumps, load
+from typing import NamedTuple
+
+from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.knowledge import resources
+from ds_lint.source.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.knowledge.keys import Key, Knowledge
+
+
+class Line(NamedTuple):
+    """One thing that is known: what it is about, and the text."""
+
+    label: str
+    text: str
+
+
+class Removal(NamedTuple):
+    """Since when a key is refused by name, and what DeepSpeed says to do instead, if it says something."""
+
+    since: str
+    instead: str | None
+
+
+def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
+    """What there is to say of a key path, the key itself first; nothing where no release knows it."""
+    key = knowledge.find(path)
+    if key is not None and path != ():
+        return list(_known(key, knowledge))
+    return _parameter(path, knowledge) or _history(knowledge, path)
+
+
+def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
+    """Name and text of every line about a key that the target knows."""
+    yield Line("key", dotted(key.path))
+    words = documentation(key.path)
+    if words.get("text"):
+        yield Line("meaning", words["text"])
+    if gone := removal(key, knowledge):
+        yield Line("removed", f"DeepSpeed refuses a config that has it since {gone.since}")
+        if gone.instead:
+            yield Line("instead", gone.instead)
+    if key.facts.get("type") or "enum" in key.facts or "one_of" in key.facts:
+        yield Line("type", _type(key.facts))
+    if "default" in key.facts:
+        yield Line("default", dumps(key.facts["default"]))
+    if "alias" in key.facts:
+        yield Line("also", key.facts["alias"])
+    if key.is_section and "removed" not in key.facts:
+        unknown = "refused" if key.strict else "passed over without a word"
+        yield Line("section", f"keys that it does not know are {unknown}")
+        yield Line("keys", ", ".join(key.names()) or "any name")
+    if "replaced_by" in key.facts:
+        yield Line("deprecated", f"write {key.facts['replaced_by']}")
+    if "no_effect" in key.facts:
+        yield Line("effect", key.facts["no_effect"])
+    yield Line("releases", _releases(knowledge.runs(key.path), knowledge))
+    yield from _filling(dotted(key.path), knowledge)
+    if words.get("url"):
+        yield Line("see", words["url"])
+
+
+def removal(key: Key, knowledge: Knowledge) -> Removal | None:
+    """The removal of a key; None where the target does not refuse it."""
+    if "removed" not in key.facts:
+        return None
+    return Removal(key.facts.get("since", knowledge.deepspeed), key.facts.get("instead"))
+
+
+def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
+    """Parameters of torch's optimizers and schedulers, which DeepSpeed passes through."""
+    if len(path) != 3 or path[1] != "params" or path[0] not in ("optimizer", "scheduler"):
+        return []
+    family = knowledge.torch["optimizers" if path[0] == "optimizer" else "schedulers"]
+    users = [name for name, parameters in family.items() if path[2] in parameters]
+    if not users:
+        return []
+    return [
+        Line("key", dotted(path)),
+        Line("parameter of", "torch's " + ", ".join(users)),
+        *_filling(dotted(path), knowledge),
+    ]
+
+
+def _history(knowledge: Knowledge, path: tuple[str, ...]) -> list[Line]:
+    """What there is to say of a key that only older releases read."""
+    last = knowledge.last_release_of(path)
+    if last is None:
+        return []
+    return [
+        Line("key", dotted(path)),
+        Line("releases", f"read up to {last}; DeepSpeed {knowledge.deepspeed} does not know it any more"),
+    ]
+
+
+def _type(facts: dict[str, Any]) -> str:
+    choices = facts.get("enum") or facts.get("one_of")
+    if choices:
+        return "one of " + ", ".join(dumps(choice) for choice in choices)
+    kinds = facts["type"]
+    text = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    return text + "".join(f", {sign} {facts[name]}" for name, sign in bounds.items() if name in facts)
+
+
+def _releases(runs: list[dict[str, Any]], knowledge: Knowledge) -> str:
+    """Since when the key is read, and when its facts changed."""
+    first = runs[0].get("since", knowledge.releases[0])
+    text = f"since {first}" if first != knowledge.releases[0] else f"in every release since {first}"
+    last = runs[-1].get("until")
+    if last:
+        text += f", until {last}"
+    changes = [f"{_change(before, after)} in {after['since']}" for before, after in pairwise(runs)]
+    return text + "".join(f"; {change}" for change in changes if not change.startswith("nothing"))
+
+
+def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
+    if "removed" in after:
+        return "removed"
+    if before.get("unknown") != after.get("unknown"):
+        return "unknown keys " + ("refused" if after.get("unknown") == "rejected" else "passed over")
+    if before.get("default") != after.get("default"):
+        return f"default {dumps(before.get('default'))} became {dumps(after.get('default'))}"
+    if "deprecated" in after and "deprecated" not in before:
+        return "deprecated"
+    return "nothing"
+
+
+def _filling(path: str, knowledge: Knowledge) -> Iterator[Line]:
+    filled = knowledge.trainer["fills"].get(path)
+    if filled:
+        who = " and ".join(LOADERS[stack] for stack in filled["by"])
+        yield Line("auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}")
+        if filled["matched"]:
+            yield Line("match", "a value of its own must equal the Trainer's")
+    overwritten = knowledge.trainer["overwrites"].get(path)
+    if overwritten:
+        yield Line("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
+
+
+def documentation(path: tuple[str, ...]) -> dict[str, str]:
+    """What is written of a key: its meaning as ``text``, and as ``url`` where DeepSpeed documents it."""
+    return documented().get(path, {})
+
+
+@cache
+def documented() -> dict[tuple[str, ...], dict[str, str]]:
+    """The same of every key that something is written of."""
+    with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
+        keys: dict[str, dict[str, str]] = load(file)["keys"]
+    return {tuple(path.split(".")): words for path, words in keys.items()}

@@ -1,0 +1,454 @@
+"""What the libraries of one target know, read from ``schemas/``.
+
+``schemas/deepspeed.json`` holds what was extracted from every DeepSpeed release, with since/until per fact;
+``schemas/overlay.json`` holds what no extractor can see (what later code does with a raw value), in the same tree.
+A key is resolved for the target when a config first names it: a config names forty of some six hundred.
+"""
+
+from __future__ import annotations
+
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.coercion import LARGEST, kinds_taken, takes_counts
+from ds_lint.knowledge.stacks import TRAINER_TABLES, record_at, records, trainer_facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from ds_lint.source.tree import KeyPath, Scalar
+
+    Facts = dict[str, Any]
+
+
+_SCALARS = {"boolean", "integer", "number", "string"}
+_REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs", "requires")  # facts that a rule about keys asks for
+
+
+class Key:
+    """One key of the config as the target's DeepSpeed knows it.
+
+    ``facts`` is what ``schemas/README.md`` describes: type, bounds, default, ``takes``, ``stage``, ``removed``, ...
+    ``strict`` sections reject unknown keys (pydantic, ``extra="forbid"``) and coerce values; the others are open.
+    """
+
+    __slots__ = (
+        "_children",
+        "_knowledge",
+        "_names",
+        "_overlay",
+        "_store",
+        "_taken",
+        "_takes_counts",
+        "facts",
+        "is_remarkable",
+        "is_section",
+        "path",
+        "strict",
+    )
+
+    def __init__(self, knowledge: Knowledge, path: KeyPath, store: Facts, overlay: Facts, facts: Facts) -> None:
+        self._knowledge = knowledge
+        self._store = store
+        self._overlay = overlay
+        self._children: dict[str, Key | None] = {}
+        self.path = path
+        self.facts = facts
+        self.strict = facts.get("unknown") == "rejected"
+        self.is_section = any(part in side for side in (store, overlay) for part in ("keys", "any_key", "items_are"))
+        self._taken: frozenset[str] | None = None
+        self._takes_counts = False
+        self._names: list[str] | None = None
+        self.is_remarkable = any(remark in facts for remark in _REMARKS)
+
+    @property
+    def name(self) -> str:
+        """The last element of the path, in the spelling of DeepSpeed's documentation."""
+        return self.path[-1]
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a single value is wanted: what stands below an object in its place, nothing reads."""
+        types = self.facts.get("type", ())
+        return not _SCALARS.isdisjoint([types] if isinstance(types, str) else types) and "object" not in types
+
+    def child(self, name: str) -> Key | None:
+        """The key of this name in this section, also under an alias; None if the target does not know it."""
+        try:
+            return self._children[name]
+        except KeyError:
+            found = self._children[name] = self._resolve(name)
+            return found
+
+    def item(self) -> Key | None:
+        """What the elements of this array are, where they are sections of their own."""
+        return self._resolve_from("items_are", "0")
+
+    def names(self) -> list[str]:
+        """Every name the target knows in this section, without aliases."""
+        if self._names is None:
+            self._names = self._known_names()
+        return self._names
+
+    def _known_names(self) -> list[str]:
+        known = list(self._store.get("keys", ()))
+        known += [name for name in self._overlay.get("keys", ()) if name not in known]
+        return [name for name in known if (key := self.child(name)) is not None and key.name == name]
+
+    def takes(self, kind: str, value: Scalar, in_strict: bool) -> bool:
+        """Whether this value is taken beyond doubt, so that it needs no closer look; most values of a config are."""
+        if self._taken is None:
+            self._taken = kinds_taken(self.facts, in_strict)
+            self._takes_counts = takes_counts(self.facts, in_strict)
+        if kind in self._taken:
+            return True
+        if not self._takes_counts or kind not in ("integer", "float") or not isinstance(value, (int, float)):
+            return False
+        return 0 < value < LARGEST and value == int(value)
+
+    def _resolve(self, name: str) -> Key | None:
+        store = self._store.get("keys", {}).get(name)
+        overlay = self._overlay.get("keys", {}).get(name)
+        if store is None and overlay is None:
+            for spelling, own in self._store.get("keys", {}).items():
+                facts = self._knowledge.facts_of(own)
+                if facts and facts.get("alias") == name:
+                    return self.child(spelling)
+            return self._resolve_from("any_key", name)
+        return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
+
+    def _resolve_from(self, part: str, name: str) -> Key | None:
+        store, overlay = self._store.get(part), self._overlay.get(part)
+        if store is None and overlay is None:
+            return None
+        return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
+
+
+class Target:
+    """The releases that a config is judged by; None stands for the newest known."""
+
+    __slots__ = ("accelerate", "deepspeed", "transformers")
+
+    def __init__(
+        self, deepspeed: str | None = None, transformers: str | None = None, accelerate: str | None = None
+    ) -> None:
+        self.deepspeed = deepspeed
+        self.transformers = transformers
+        self.accelerate = accelerate
+
+    @property
+    def key(self) -> tuple[str | None, ...]:
+        """What tells one target from another."""
+        return (self.deepspeed, self.transformers, self.accelerate)
+
+
+class Knowledge:
+    """Everything ds-lint knows about the libraries of one target."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        target = target or Target()
+        self._target = target
+        self._store = tables.read("deepspeed")
+        self._overlay = tables.read("overlay")
+        self._trainer: Facts | None = None
+        self._tables: dict[tuple[str, str], Facts] = {}
+        self._asked_of_stacks: list[Facts] = []  # behaviours of transformers and Accelerate
+        self._torch: Facts | None = None
+        self.asked_of_models: list[Facts] = []  # the records of schemas/models.json, for ``ranges``
+        self._constructors: dict[tuple[str, str], list[Facts]] = {}
+        self._parameters: dict[str, Facts] = {}
+        self._everywhere: list[Key] = []
+        self._by_name: dict[str, list[Key]] = {}
+        self._knows: dict[KeyPath, bool] = {}
+        self.deepspeed = target.deepspeed or self._store["releases"][-1]
+        self._order = {release: place for place, release in enumerate(self._store["releases"])}
+        self._place = self._order[self.deepspeed]
+        self._same_from, self._same_to = 0, len(self._order) - 1
+        self.is_lax = self._trait("pydantic") == 1  # what it validates with; 2 refuses what 1 makes fit
+        self.reads_json = self._trait("reader") == "json"  # strictly; since 0.8.1 it reads hjson
+        root = self.resolve((), self._store["root"], self._overlay["root"])
+        assert root is not None  # noqa: S101 - the top level exists in every release
+        self.root = root
+
+    @property
+    def target(self) -> dict[str, str]:
+        """The versions that findings are judged by."""
+        return {
+            "deepspeed": self.deepspeed,
+            "transformers": self._target.transformers or tables.read("transformers")["releases"][-1],
+            "accelerate": self._target.accelerate or tables.read("accelerate")["releases"][-1],
+        }
+
+    @property
+    def releases(self) -> list[str]:
+        """Every known release, oldest first."""
+        releases: list[str] = self._store["releases"]
+        return releases
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the target is the newest known release, which the overlay was measured with."""
+        return self._place == len(self._order) - 1
+
+    @property
+    def same(self) -> tuple[str, str]:
+        """The first and the last of the releases that would have given the same answers to everything asked so far."""
+        return self.releases[self._same_from], self.releases[self._same_to]
+
+    @property
+    def trainer(self) -> Facts:
+        """What the Trainer and Accelerate fill, match and overwrite."""
+        if self._trainer is None:
+            self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
+        return self._trainer
+
+    def table(self, library: str, name: str) -> Facts:
+        """One table of what is known of transformers or accelerate, as the target has it: facts by their names."""
+        place = (library, name)
+        if place not in self._tables:
+            store = tables.read(library)
+            self._tables[place] = records(store, name, self.target[library]) if name in store else {}
+        return self._tables[place]
+
+    def asked_of(self, library: str) -> list[Facts]:
+        """The records about transformers or accelerate that what was answered so far may rest on."""
+        names = {name for asked_of, name in self._tables if asked_of == library}
+        names |= set(TRAINER_TABLES if self._trainer is not None else ())
+        store = tables.read(library)
+        asked = [record for name in sorted(names) for record in store.get(name, {}).values()]
+        asked += [record for record in self._asked_of_stacks if record["library"] == library]
+        return asked + (self.asked_of_models if library == "transformers" else [])
+
+    def of_model(self, table: str, model_type: str) -> Facts | None:
+        """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
+        store = tables.read("models")
+        record = store[table].get(model_type)
+        if record is None:
+            return None
+        self.asked_of_models.append(record)
+        return record_at(store, record, self.trainer["transformers"])
+
+    @property
+    def torch(self) -> Facts:
+        """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
+        if self._torch is None:
+            self._torch = tables.read("torch")
+        return self._torch
+
+    @property
+    def confusions(self) -> Facts:
+        """Names of other tools that people write for a DeepSpeed key."""
+        confusions: Facts = self._overlay["confusions"]
+        return confusions
+
+    @property
+    def common_names(self) -> list[str]:
+        """Names that other tools use as well, so that one of them at the top level does not tell what was meant."""
+        names: list[str] = self._overlay["common_names"]
+        return names
+
+    def does(self, behaviour: str) -> bool:
+        """Whether the target behaves in this way, which only some releases do; see ``behaviours`` in the overlay."""
+        return self._holds(self._overlay["behaviours"][behaviour])
+
+    def stack_does(self, behaviour: str) -> bool:
+        """The same for transformers and Accelerate; see ``behaviours`` in the overlay of the Trainer."""
+        record = tables.read("trainer_overlay")["behaviours"][behaviour]
+        self._asked_of_stacks.append(record)
+        return record_at(tables.read(record["library"]), record, self.target[record["library"]]) is not None
+
+    def ended(self, behaviour: str) -> str:
+        """The release with which a behaviour of older ones was gone."""
+        return self.releases[self._order[self._overlay["behaviours"][behaviour]["until"]] + 1]
+
+    def parameters(self, callable_name: str) -> Facts:
+        """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
+        if callable_name not in self._parameters:
+            stored: Facts = self._overlay["constructors"].get(callable_name, {})
+            self._parameters[callable_name] = {name: self._measured(facts) for name, facts in stored.items()}
+        return self._parameters[callable_name]
+
+    def constructors(self, section: str, kind: str) -> list[Facts]:
+        """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
+        place = (section, kind)
+        if place not in self._constructors:
+            runs = self._store["constructors"][section].get(kind, [])
+            self._constructors[place] = next((run["callables"] for run in runs if self._holds(run)), [])
+        return self._constructors[place]
+
+    def types(self, section: str) -> list[str]:
+        """The optimizer or scheduler types that DeepSpeed itself builds in the target."""
+        return [
+            kind for kind in self._store["constructors"][section] if kind != "*" and self.constructors(section, kind)
+        ]
+
+    def last_release_of_type(self, section: str, kind: str) -> str | None:
+        """The last release before the target that knew a type which the target does not, or None."""
+        ended = [run["until"] for run in self._store["constructors"][section].get(kind, ()) if "until" in run]
+        return max(
+            (until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None
+        )
+
+    def next_release_of_type(self, section: str, kind: str) -> str | None:
+        """The first release after the target that knows a type which the target does not, or None."""
+        begun = [run["since"] for run in self._store["constructors"][section].get(kind, ()) if "since" in run]
+        return min(
+            (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
+        )
+
+    def knows(self, path: KeyPath) -> bool:
+        """Whether rules may look at a key: what only other releases read means nothing to this one."""
+        if path not in self._knows:  # parameters are their constructor's business
+            self._knows[path] = path[1:2] == ("params",) or self.find(path) is not None
+        return self._knows[path]
+
+    def find(self, path: KeyPath) -> Key | None:
+        """The key at a path, or None if the target does not know it."""
+        key: Key | None = self.root
+        for name in path:
+            if key is None:
+                return None
+            key = key.item() if name.isdigit() and key.item() else key.child(name)
+        return key
+
+    def everywhere(self) -> list[Key]:
+        """Every key that the target reads, sections before what they hold."""
+        if not self._everywhere:
+            pending = [self.root]
+            for section in pending:
+                below = [key for name in section.names() if (key := section.child(name)) is not None]
+                pending += [key for key in below if "removed" not in key.facts]
+            self._everywhere = pending[1:]
+        return self._everywhere
+
+    def called(self, name: str) -> list[Key]:
+        """The keys of this name or with this alias, whatever section they are in."""
+        if not self._by_name:
+            for key in self.everywhere():
+                for one in {key.name, key.facts.get("alias", key.name)}:
+                    self._by_name.setdefault(one, []).append(key)
+        return self._by_name.get(name, [])
+
+    def last_release_of(self, path: KeyPath) -> str | None:
+        """The last release before the target that read a key which the target does not know, or None."""
+        ended = [run["until"] for run in self._runs_of(path) if "until" in run and "removed" not in run]
+        return max(
+            (until for until in ended if self._order[until] < self._place), key=self._order.__getitem__, default=None
+        )
+
+    def next_release_of(self, path: KeyPath) -> str | None:
+        """The first release after the target that reads a key which the target does not know, or None."""
+        begun = [run["since"] for run in self._runs_of(path) if "since" in run and "removed" not in run]
+        return min(
+            (since for since in begun if self._order[since] > self._place), key=self._order.__getitem__, default=None
+        )
+
+    def since_default(self, path: KeyPath) -> str | None:
+        """The release with which a key got the default that it has at the target; None if it always had it."""
+        return self._since(self._runs_of(path), lambda run: run.get("default"))
+
+    def since_default_of_parameter(self, section: str, kind: str, constructor: str, name: str) -> str | None:
+        """The same for a parameter of a constructor, named without its module, of an optimizer or scheduler type."""
+        return self._since(
+            self._store["constructors"][section].get(kind, []),
+            lambda run: [
+                one["parameters"].get(name) for one in run["callables"] if one["callee"].endswith(f".{constructor}")
+            ],
+        )
+
+    def _since(self, runs: list[Facts], value: Callable[[Facts], object]) -> str | None:
+        """The release with which what runs say began to be what it is at the target."""
+        place = next((place for place, run in enumerate(runs) if self._holds(run)), 0)
+        while place and value(runs[place - 1]) == value(runs[place]):
+            place -= 1
+        since: str | None = runs[place].get("since")
+        return since
+
+    def new_name(self, path: KeyPath) -> Facts | None:
+        """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value changes too."""
+        side: Facts = self._overlay["root"]
+        for name in path:
+            side = _below(side, name)
+        renamed: Facts | None = side.get("renamed")
+        return renamed
+
+    def old_name(self, path: KeyPath) -> str | None:
+        """What a key that is newer than the target is called there, or None."""
+        side: Facts = self._overlay["root"]
+        for name in path[:-1]:
+            side = _below(side, name)
+        renamed = (old for old, own in side.get("keys", {}).items() if own.get("renamed", {}).get("to") == path[-1])
+        return next((old for old in renamed if self.find((*path[:-1], old))), None)
+
+    def facts_of(self, store: Facts) -> Facts | None:
+        """The facts of one stored key at the target, or None where the key does not exist there."""
+        return self._run_of(store) if "runs" in store else store
+
+    def resolve(self, path: KeyPath, store: Facts, overlay: Facts) -> Key | None:
+        """The key of these two sides at the target: what was extracted, with the overlay on top."""
+        if "since" in overlay:  # a gap of the extraction: the overlay alone says that the key exists
+            if not self._holds(overlay):
+                return None
+            own: Facts | None = {}
+        else:
+            own = {} if store.get("group") or not store else self.facts_of(store)
+        if own is None:
+            return None
+        facts = {**own, **self._measured(overlay)} if overlay else own
+        return Key(self, path, store, overlay, {**facts, "lax": True} if self.is_lax else facts)
+
+    def extracted(self, path: KeyPath) -> Facts:
+        """What was extracted from the target about a key, without the overlay."""
+        return self._run_of({"runs": self.runs(path)}) or {}
+
+    def runs(self, path: KeyPath) -> list[Facts]:
+        """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
+        return self._runs_of(path) or [{}]
+
+    def _runs_of(self, path: KeyPath) -> list[Facts]:
+        """The runs of a key in every release; none if no release has it."""
+        sides: list[Facts] = [self._store["root"], self._overlay["root"]]
+        for name in path:
+            sides = [_below(side, name) for side in sides]
+        extracted, measured = sides
+        if extracted:
+            return extracted.get("runs") or [extracted]
+        return [measured] if "since" in measured else []
+
+    def _ordered(self, releases: Iterable[str]) -> list[str]:
+        return sorted(releases, key=self._order.__getitem__)
+
+    def _measured(self, overlay: Facts) -> Facts:
+        """The facts of the overlay at the target: those of every release, and those of its run."""
+        return {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
+
+    def _trait(self, name: str) -> str | int | None:
+        """A fact about the release as a whole; None where it has none."""
+        run = self._run_of({"runs": self._store[name]})
+        return run["is"] if run else None
+
+    def _run_of(self, facts: Facts) -> Facts | None:
+        for run in facts["runs"]:
+            if self._holds(run):
+                held: Facts = run
+                return held
+        return None
+
+    def _holds(self, run: Facts) -> bool:
+        """Whether the target is one of the releases from ``since`` to ``until``."""
+        since = self._order[run["since"]] if "since" in run else 0
+        until = self._order[run["until"]] if "until" in run else len(self._order) - 1
+        if self._place < since:
+            self._same_to = min(self._same_to, since - 1)
+            return False
+        if self._place > until:
+            self._same_from = max(self._same_from, until + 1)
+            return False
+        self._same_from = max(self._same_from, since)
+        self._same_to = min(self._same_to, until)
+        return True
+
+
+def _below(side: Facts, name: str) -> Facts:
+    own: Facts | None = side.get("keys", {}).get(name)
+    return own if own is not None else side.get("items_are" if name.isdigit() else "any_key", {})

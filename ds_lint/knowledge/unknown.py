@@ -1,0 +1,15 @@
+"""What stands for a value that is not known."""
+
+from __future__ import annotations
+
+
+class Unknown:
+    """Stands for a value that is there and that nobody knows before the run, such as ``$LR`` of a shell."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()

@@ -1,0 +1,238 @@
+"""Which releases a config is judged by, and who says so: flags, the project, what is installed, or the newest known.
+
+A pin that is a range leaves several releases; a finding then says from which to which it holds.
+"""
+
+from __future__ import annotations
+
+from ds_lint.knowledge import tables
+from ds_lint.knowledge.keys import Target
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.targets.pin import Pin
+
+NEWEST_KNOWN = "newest known"
+# Where a pin names no oldest release of DeepSpeed, this one is taken: what came before is hardly used any more, and
+# transformers has asked for 0.9.3 since 4.31.0.
+OLDEST_UNASKED = "0.9.0"
+
+NAMES = {"deepspeed": "DeepSpeed", "transformers": "transformers", "accelerate": "accelerate"}
+
+
+class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is unknown
+    """A version on the command line that is no release; the message says which are known."""
+
+
+class Choice:
+    """The releases of each library that are possible, oldest first, and who says so."""
+
+    __slots__ = ("notes", "origins", "releases")
+
+    def __init__(self) -> None:
+        self.releases: dict[str, list[str]] = {}
+        self.origins: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    @property
+    def newest(self) -> Target:
+        """The newest possible release of each library."""
+        return Target(*(self.releases[library][-1] for library in LIBRARIES))
+
+    @property
+    def oldest(self) -> Target:
+        """The oldest possible release of each library."""
+        return Target(*(self.releases[library][0] for library in LIBRARIES))
+
+    def __str__(self) -> str:
+        by_origin: dict[str, list[str]] = {}
+        for library in LIBRARIES:
+            release = " to ".join(self.ranges.get(library, self.releases[library][-1:]))
+            by_origin.setdefault(self.origins[library], []).append(f"{library} {release}")
+        return ", ".join(f"{', '.join(releases)} ({origin})" for origin, releases in by_origin.items())
+
+    @property
+    def ranges(self) -> dict[str, tuple[str, str]]:
+        """The oldest and the newest release of each library of which several are possible."""
+        return {library: (each[0], each[-1]) for library, each in self.releases.items() if len(each) > 1}
+
+    @property
+    def is_range(self) -> bool:
+        """Whether more than one release of a library is possible."""
+        return bool(self.ranges)
+
+
+def choose(
+    directory: str,
+    flags: dict[str, str],
+    pins: dict[str, Pin] | None = None,
+    *,
+    said_by: dict[str, str] | None = None,
+) -> Choice:
+    """The releases that the configs of a directory are judged by. Raises UnknownRelease for a flag that names none.
+
+    Without ``pins``, what the project around the directory pins, and what is installed, is looked up. ``said_by`` has,
+    by library, who asks for a version in ``flags`` where it is not the command line.
+    """
+    choice = Choice()
+    if pins is None and any(library not in flags for library in LIBRARIES):
+        from ds_lint.targets.project import used
+
+        pins = used(directory)
+    pins = pins or {}
+    for library in LIBRARIES:
+        known = tables.read(library)["releases"]
+        if library in flags:
+            who = (said_by or {}).get(library)
+            choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
+            choice.origins[library] = who or f"--{library}-version"
+        elif library in pins and not pins[library].specifier:
+            choice.releases[library] = known[-1:]
+            choice.origins[library] = NEWEST_KNOWN
+            choice.notes.append(
+                f"{pins[library].source} takes {NAMES[library]} from an address that names no release; judged by the "
+                f"newest known, {known[-1]} (--{library}-version says another)"
+            )
+        elif library in pins:
+            choice.releases[library] = _of_pin(pins[library], known, choice)
+            choice.origins[library] = pins[library].source
+        else:
+            choice.releases[library] = known[-1:]
+            choice.origins[library] = NEWEST_KNOWN
+    _warn_of_untested(choice)
+    return choice
+
+
+def between(
+    directory: str,
+    ends: dict[str, tuple[str, str | None]],
+    stated: dict[str, str] | None = None,
+    *,
+    said_by: dict[str, str] | None = None,
+) -> Choice:
+    """All releases from one to another, by library; None is the newest known. Raises UnknownRelease.
+
+    Of a library that stays, it is the newest that the project allows, or that ``stated`` allows.
+    """
+    for library, (first, _) in ends.items():
+        left = Choice()
+        _of_flag(library, first, tables.read(library)["releases"], left)
+        if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
+            raise UnknownRelease(f"{first} is no release of {library} that ds-lint knows; an upgrade begins at one")
+    left_releases = {library: first for library, (first, _) in ends.items()}
+    choice = choose(directory, (stated or {}) | left_releases, said_by=said_by)
+    for library in LIBRARIES:
+        if library not in ends:
+            choice.releases[library] = choice.releases[library][-1:]
+            continue
+        known = tables.read(library)["releases"]
+        oldest, last = choice.releases[library][0], ends[library][1]
+        newest = _of_flag(library, last, known, choice)[-1] if last else known[-1]
+        if known.index(newest) < known.index(oldest):
+            raise UnknownRelease(f"{NAMES[library]} {newest} is older than {oldest}")
+        choice.releases[library] = known[known.index(oldest) : known.index(newest) + 1]
+        choice.origins[library] = "asked for"
+    return choice
+
+
+def _warn_of_untested(choice: Choice) -> None:
+    known = tables.read("deepspeed")["releases"]
+    oldest = choice.releases["deepspeed"][0]
+    if known.index(oldest) < known.index(OLDEST_UNASKED):
+        choice.notes.append(
+            f"what is said of DeepSpeed below {OLDEST_UNASKED} was read off its source, and never held against a run"
+        )
+
+
+def _of_flag(library: str, wanted: str, known: list[str], choice: Choice, who: str = "the command line") -> list[str]:
+    """A release, a line such as ``0.16`` (its newest patch), or a specifier such as ``>=0.14``."""
+    wanted = wanted.strip().removeprefix("v")
+    if wanted in known:
+        return [wanted]
+    if wanted[:1].isdigit():
+        patches = [release for release in known if release.rpartition(".")[0] == wanted]
+        if patches:
+            return patches[-1:]
+        wanted = f"=={wanted}"
+    elif wanted[:1] not in ("=", "!", "<", ">", "~"):
+        raise _no_version(library, wanted)
+    from ds_lint.targets.releases import allowed
+
+    found = allowed(wanted, known)
+    if found:
+        return _from_oldest_unasked(library, found, known)
+    _demand_a_version(library, wanted)
+    if _is_newer(wanted, known):
+        choice.notes.append(_newer(who, library, wanted, known))
+        return known[-1:]
+    raise UnknownRelease(
+        f"ds-lint knows no {NAMES[library]} {wanted.removeprefix('==')}; it knows {known[0]} to {known[-1]}"
+    )
+
+
+def _demand_a_version(library: str, wanted: str) -> None:
+    """Raise UnknownRelease for what is no specifier, such as ``==0.16.x``."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(wanted)
+    except InvalidSpecifier:
+        raise _no_version(library, wanted.removeprefix("==")) from None
+
+
+def _no_version(library: str, wanted: str) -> UnknownRelease:
+    return UnknownRelease(f'{wanted!r} is no version of {NAMES[library]}; write 0.16.9, 0.16 or ">=0.14"')
+
+
+def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
+    from ds_lint.targets.releases import allowed
+
+    found = allowed(pin.specifier, known)
+    if found:
+        return _from_oldest_unasked(pin.library, found, known)
+    if _is_newer(pin.specifier, known):
+        choice.notes.append(_newer(pin.source, pin.library, pin.specifier, known))
+        return known[-1:]
+    oldest_wanted = _oldest_wanted(pin.specifier)
+    nearest = (allowed(f"<={oldest_wanted}", known) if oldest_wanted else known)[-1:] or known[:1]
+    choice.notes.append(
+        f"{pin.source} asks for {NAMES[pin.library]} {pin.specifier}, which is no release that ds-lint knows; "
+        f"judged by {nearest[0]}"
+    )
+    return nearest
+
+
+def _from_oldest_unasked(library: str, found: list[str], known: list[str]) -> list[str]:
+    """What is allowed, without the releases of the first years where nobody asked for them by name."""
+    if library != "deepspeed" or found[0] != known[0] or len(found) == 1:
+        return found
+    oldest = known.index(OLDEST_UNASKED)
+    return [release for release in found if known.index(release) >= oldest] or found
+
+
+def _is_newer(specifier: str, known: list[str]) -> bool:
+    """Whether a specifier without a known release asks for one that is newer than all of them."""
+    from ds_lint.targets.releases import allowed
+
+    version = _oldest_wanted(specifier)
+    if version is None:
+        return False
+    is_above = any(clause.strip() == f">{version}" for clause in specifier.split(","))
+    return not allowed(f">{version}" if is_above else f">={version}", known)
+
+
+def _oldest_wanted(specifier: str) -> str | None:
+    """The version of the first clause that bounds a specifier from below; None if none does."""
+    for clause in specifier.split(","):
+        version = clause.strip().lstrip("=>~ ").partition("+")[0].removesuffix(".*").strip()
+        if clause.strip()[:1] in ("=", ">", "~") and version[:1].isdigit():
+            return version
+    return None
+
+
+def _newer(who: str, library: str, specifier: str, known: list[str]) -> str:
+    return (
+        f"{who} asks for {NAMES[library]} {specifier.removeprefix('==')}, which is newer than what ds-lint knows; "
+        f"judged by {known[-1]}"
+    )

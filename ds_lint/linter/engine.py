@@ -1,0 +1,102 @@
+"""Run the rules over one config."""
+
+from __future__ import annotations
+
+from ds_lint import checks
+from ds_lint.diagnostics.finding import EFFECTS, NONE, Finding
+from ds_lint.diagnostics.rule import RULES
+from ds_lint.source.tree import dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.diagnostics.problem import Outcome, Problem
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.semantics.config import Config
+
+_registered: set[str] = set()  # families
+
+
+def every_rule() -> list[Rule]:
+    """All rules by code."""
+    _register(checks.every_family())
+    return sorted(RULES, key=lambda rule: rule.code)
+
+
+def default_rules(*, preview: bool = False) -> list[Rule]:
+    """The rules that run unless somebody selects others; with ``preview`` also those that are still in preview."""
+    return [rule for rule in every_rule() if rule.is_on or (preview and rule.is_default)]
+
+
+def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
+    """Everything that these rules find, or the default ones, in the order of the text."""
+    keys = {member.key for member in config.root.members}
+    if rules is None:
+        _register(checks.needed(config, keys))
+        rules = [rule for rule in RULES if rule.is_on]
+    findings = [
+        finding
+        for rule in _that_can_fire(config, rules, keys)
+        for problem in rule.check(config)
+        if (finding := _finding(rule, problem, config)) is not None
+    ]
+    findings.sort(key=lambda finding: (finding.span.start, finding.span.end, finding.code))
+    return findings
+
+
+def _register(names: Iterable[str]) -> None:
+    """Import families of rules, each once."""
+    for name in names:
+        if name not in _registered:
+            _registered.add(name)
+            __import__(f"ds_lint.checks.{name}")
+
+
+def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
+    """The rules that have something to look at: those about syntax a file with issues, the others an object."""
+    if config.is_yaml:
+        return [rule for rule in rules if rule.name == "yaml"]
+    if config.is_binary:
+        return [rule for rule in rules if rule.name == "not-utf8"]
+    has_issues = bool(config.document.issues)
+    has_keys = config.root.kind == "object" and not config.is_empty
+    return [
+        rule
+        for rule in rules
+        if (has_issues if rule.is_about_syntax else has_keys and (not rule.keys or not rule.keys.isdisjoint(keys)))
+    ]
+
+
+def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
+    """The problem as the stacks that may load this config have it; None if none of them does."""
+    outcomes = (
+        problem.outcomes if isinstance(problem.outcomes, dict) else dict.fromkeys(config.stacks, problem.outcomes)
+    )
+    outcomes = {stack: outcome for stack, outcome in outcomes.items() if stack in config.stacks}
+    if not outcomes:
+        return None
+    worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
+    filled = config.filled.get(problem.span)  # then the problem is about a value that nobody has written
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        severity=problem.severity or rule.severity,
+        effect=worst.effect,
+        stage=worst.stage,
+        effects=_effects(config, outcomes),
+        key=dotted(problem.key) if problem.key else None,
+        message=f'{problem.message} ("auto" is {filled})' if filled else problem.message,
+        help=problem.help,
+        path=config.document.path,
+        span=problem.span,
+        label=problem.label,
+        related=problem.related,
+        fix=None if filled else problem.fix,
+    )
+
+
+def _effects(config: Config, outcomes: dict[str, Outcome]) -> dict[str, str] | None:
+    """Effect by stack where the stack is unknown and the stacks differ; "none" for a stack without a problem."""
+    effects = {stack: outcomes[stack].effect if stack in outcomes else NONE for stack in config.stacks}
+    return effects if len(set(effects.values())) > 1 else None

@@ -1,0 +1,139 @@
+"""Judging a config for a range of releases: which findings hold from which release to which.
+
+No release is skipped and few are judged: what is known of a release says for which of its neighbours every answer
+would have been the same (``Knowledge.same``), so that only releases are asked between which something changes here.
+"""
+
+from __future__ import annotations
+
+from ds_lint.checks.releases import FAMILY
+from ds_lint.knowledge import stacks
+from ds_lint.linter import lint
+from ds_lint.targets.pin import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.knowledge.keys import Target
+    from ds_lint.linter.choice import Choice
+
+    Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
+    Problem = tuple[str, str | None, int, str]
+    Identity = tuple[str, str | None, int, str, str]
+
+
+class _Held:
+    """A finding, and by library the releases for which it holds."""
+
+    __slots__ = ("finding", "releases")
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        self.releases: dict[str, set[str]] = {library: set() for library in LIBRARIES}
+
+
+def judged(choice: Choice, judge: Judge) -> FileReport:
+    """The report for the newest releases, with the findings of older ones that are possible too.
+
+    One library is varied at a time, with the newest of the others. A finding that the newest releases do not have is no
+    more than information: an environment that is made today is without it.
+    """
+    report = judge(choice.newest, choice.oldest)
+    held: dict[Identity, _Held] = {}
+    for library in LIBRARIES:
+        for releases, findings in _along(library, choice, report, judge):
+            for finding in findings:
+                held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
+    newest = {_identity(finding) for finding in report.findings}
+    for identity, one in held.items():
+        if compares(one.finding):
+            continue
+        one.finding.releases = {
+            library: _stretches(one.releases[library], choice.releases[library])
+            for library in LIBRARIES
+            if one.releases[library] and len(one.releases[library]) < len(choice.releases[library])
+        } or None
+        if identity not in newest:
+            one.finding.severity = "info"
+    report.findings = sorted(
+        (one.finding for one in held.values()),
+        key=lambda finding: (finding.span.start, finding.span.end, finding.code),
+    )
+    return report
+
+
+def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> Iterator[tuple[list[str], list[Finding]]]:
+    """The possible releases of one library, newest first, in stretches that are judged alike."""
+    target, rest = choice.newest, list(choice.releases[library])
+    findings = newest.findings
+    while len(rest) > len(alike := _alike(library, target, rest)):
+        yield alike, findings
+        rest = rest[: -len(alike)]
+        setattr(target, library, rest[-1])
+        findings = judge(target).findings
+    yield rest, findings
+
+
+def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
+    """The newest of these releases, and those before it for which nothing that was asked is different."""
+    knowledge = lint.knowledge(target)
+    if len(rest) == 1:
+        return rest
+    if library == "deepspeed":
+        first = knowledge.releases.index(knowledge.same[0])
+        return [release for release in rest if knowledge.releases.index(release) >= first]
+    records = knowledge.asked_of(library)
+    if not records:
+        return rest
+    same = stacks.alike(library, rest[-1], records)
+    return [release for release in rest if release in same]
+
+
+def compares(finding: Finding) -> bool:
+    """Whether a finding is about two releases, and so holds for the range and not for a part of it."""
+    return finding.code.startswith(FAMILY)
+
+
+def _problem(finding: Finding) -> Problem:
+    return finding.code, finding.key, finding.span.start, finding.effect
+
+
+def _identity(finding: Finding) -> Identity:
+    """A problem with its way out: where releases take different values, what is said of one is not true of another."""
+    return (*_problem(finding), finding.help)
+
+
+def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]:
+    """First and last release of every stretch without a gap."""
+    stretches: list[tuple[str, str]] = []
+    for before, release in zip([None, *possible], possible, strict=False):
+        if release not in releases:
+            continue
+        if before in releases and stretches:
+            stretches[-1] = (stretches[-1][0], release)
+        else:
+            stretches.append((release, release))
+    return stretches
+
+
+def upgraded(choice: Choice, judge: Judge) -> FileReport:
+    """The report on what changes from the oldest releases to the newest: only what is new with the newest."""
+    before = {_problem(finding) for finding in judge(choice.oldest).findings}
+    report = judged(choice, judge)
+    report.findings = [
+        finding
+        for finding in report.findings
+        if compares(finding) or (_is_new(finding, choice) and _problem(finding) not in before)
+    ]
+    return report
+
+
+def _is_new(finding: Finding, choice: Choice) -> bool:
+    """Whether a finding holds for the newest release of a library, and not for the oldest."""
+    return any(
+        stretches[-1][1] == choice.releases[library][-1] and stretches[0][0] != choice.releases[library][0]
+        for library, stretches in (finding.releases or {}).items()
+    )

@@ -1,0 +1,98 @@
+"""Which rules a config is judged by."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.rule import named
+from ds_lint.linter.engine import default_rules, every_rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ds_lint.diagnostics.rule import Rule
+
+IGNORED = "ignored"
+NOT_SELECTED = "not selected"
+OFF_BY_DEFAULT = "off by default"
+
+
+class UnknownRule(Exception):  # noqa: N818 - it is the user's word that is unknown
+    """A selector that names no rule; the message says which and what was meant."""
+
+
+class Selection:
+    """What the user says about rules: codes, prefixes of codes (``DS1``) and names are accepted.
+
+    ``selected`` is None where nobody says which; ``extended`` comes on top, and ``ignored`` is taken away from both.
+    """
+
+    __slots__ = ("extended", "ignored", "preview", "selected")
+
+    def __init__(
+        self,
+        selected: Iterable[str] | None = None,
+        extended: Iterable[str] = (),
+        ignored: Iterable[str] = (),
+        *,
+        preview: bool = False,
+    ) -> None:
+        self.selected = None if selected is None else list(selected)
+        self.extended = list(extended)
+        self.ignored = list(ignored)
+        self.preview = preview  # whether rules in preview may be on at all
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it leaves the rules that are on anyway."""
+        return self.selected is None and not (self.extended or self.ignored or self.preview)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The words that switch rules on."""
+        return [*(self.selected or ()), *self.extended]
+
+
+def select(selection: Selection) -> list[Rule]:
+    """The rules that remain; one that is off by default runs where a word names it. Raises UnknownRule."""
+    off = why_off(selection)
+    return [rule for rule in every_rule() if rule not in off]
+
+
+def why_off(selection: Selection) -> dict[Rule, str]:
+    """The rules that do not remain, each with the reason. Raises UnknownRule."""
+    wanted = {rule for word in selection.wanted for rule in rules_of(word)}
+    if selection.selected is None:
+        wanted.update(default_rules(preview=selection.preview))
+    ignored = {rule for word in selection.ignored for rule in rules_of(word)}
+    off: dict[Rule, str] = {}
+    for rule in every_rule():
+        if rule in ignored:
+            off[rule] = IGNORED
+        elif rule.preview is not None and not selection.preview:
+            off[rule] = f"in preview since {rule.preview}"
+        elif rule not in wanted:
+            off[rule] = OFF_BY_DEFAULT if selection.selected is None else NOT_SELECTED
+    return off
+
+
+def left_in_preview(selection: Selection) -> list[Rule]:
+    """The rules that are named one by one, and stay off all the same because they are in preview."""
+    if selection.preview:
+        return []
+    return [rule for word in selection.wanted if (rule := find(word)) is not None and rule.preview is not None]
+
+
+def find(word: str) -> Rule | None:
+    """The rule of this code or name, or None."""
+    every_rule()  # registers those that few files need
+    return named(word)
+
+
+def rules_of(word: str) -> list[Rule]:
+    """The rules that a word means: a code, a prefix of codes or a name. Raises UnknownRule."""
+    found = [rule for rule in every_rule() if rule.name == word.lower() or rule.code.startswith(word.upper())]
+    if not found:
+        from ds_lint.knowledge.suggestions import no_such_rule  # few runs name a rule that there is not
+
+        raise UnknownRule(no_such_rule(word))
+    return found

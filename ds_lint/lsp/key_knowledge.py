@@ -1,0 +1,65 @@
+"""What is known of the keys of a text, for the newest release that its project may use.
+
+A knowledge of its own: what rules ask of theirs tells ``ranges`` between which releases to look, and an editor asks for
+everything.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ds_lint.knowledge.keys import Knowledge, Target
+from ds_lint.knowledge.suggestions import sibling
+from ds_lint.semantics.config import Config
+from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.source.tree import Node, Span
+
+if TYPE_CHECKING:
+    from ds_lint.semantics.constructors import Constructor
+    from ds_lint.session.context import Terms
+    from ds_lint.source.document import Document
+    from ds_lint.source.tree import KeyPath
+
+
+def knowledge(terms: Terms) -> Knowledge:
+    """What the libraries know that the config is judged by."""
+    newest = terms.choice.newest
+    return _knowledge(newest.deepspeed, newest.transformers, newest.accelerate)
+
+
+def oldest(terms: Terms) -> Knowledge:
+    """The same for the oldest releases that its project may use."""
+    target = terms.choice.oldest
+    return _knowledge(target.deepspeed, target.transformers, target.accelerate)
+
+
+@lru_cache(maxsize=8)
+def _knowledge(deepspeed: str | None, transformers: str | None, accelerate: str | None) -> Knowledge:
+    return Knowledge(Target(deepspeed, transformers, accelerate))
+
+
+def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
+    """The path of a section, with what was meant by the names in it that nobody knows."""
+    section = knowledge.root
+    for name in path:
+        child = section.child(name) or sibling(name, section)
+        if child is None or not child.is_section:
+            return path
+        section = child
+    return section.path
+
+
+def config(document: Document, terms: Terms) -> Config:
+    """The config in a text, as rules see it."""
+    root = document.root or Node("missing", Span(0, 0))
+    return Config(document, root, knowledge(terms), stack=terms.stack, facts=terms.facts)
+
+
+def constructor(config: Config, section: str) -> Constructor | None:
+    """What ``optimizer`` or ``scheduler`` builds; None for another section, or where nobody knows."""
+    if config.root.kind != "object":
+        return None
+    if section == "optimizer":
+        return optimizer_constructor(config)
+    return scheduler_constructor(config) if section == "scheduler" else None

@@ -1,0 +1,105 @@
+"""Which files hold a DeepSpeed config: by content, not by name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.source.document import Document
+    from ds_lint.source.tree import Node
+
+# Nobody keeps configs to be linted in here.
+SKIPPED = frozenset(("node_modules", "__pycache__", "venv", "env", "site-packages", "wandb", "build", "dist"))
+
+ENDINGS = (".json", ".jsonc", ".hjson")  # .pre-commit-hooks.yaml has them too
+
+# Every config has one of these words, in some spelling; a file without any is not even parsed.
+_MARKS = re.compile(
+    rb"zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping"
+    rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
+)
+
+_ZERO = re.compile(r"zero.?optimi[sz]", re.IGNORECASE)  # also where it is misspelled
+
+# Top-level keys that are DeepSpeed's alone, each with the kinds of value that it has in a config.
+_OWN = {
+    "zero_optimization": ("object", "boolean"),
+    "train_micro_batch_size_per_gpu": ("integer", "float", "string", "template"),
+    "zero_allow_untested_optimizer": ("boolean", "string"),
+    "zero_force_ds_cpu_optimizer": ("boolean", "string"),
+    "wall_clock_breakdown": ("boolean", "string"),
+    "flops_profiler": ("object",),
+    "comms_logger": ("object",),
+    "aio": ("object",),
+}
+# Top-level keys that other tools have too, with the values that they have here.
+_SHARED = {
+    "train_batch_size": ("integer", "float", "string", "template"),
+    "gradient_accumulation_steps": ("integer", "float", "string", "template"),
+    "gradient_clipping": ("integer", "float", "string", "template"),
+    "steps_per_print": ("integer", "float", "string", "template"),
+    "fp16": ("object",),
+    "bf16": ("object",),
+    "optimizer": ("object",),
+    "scheduler": ("object",),
+    "activation_checkpointing": ("object",),
+    "tensorboard": ("object",),
+    "zero-optimization": ("object",),
+}
+# Those of them that any training script may keep among its own settings.
+_ANYBODYS = ("train_batch_size", "gradient_accumulation_steps", "gradient_clipping")
+
+
+def json_files(
+    directory: str, on_error: Callable[[OSError], None], is_excluded: Callable[[str], bool] = lambda _path: False
+) -> Iterator[str]:
+    """The JSON files below a directory, in a stable order, hidden and generated folders left out.
+
+    ``on_error`` hears of the folders that cannot be opened; ``is_excluded`` says of a file or folder that nobody wants
+    it searched.
+    """
+    for here, folders, files in os.walk(directory, onerror=on_error):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in SKIPPED and not is_excluded(os.path.join(here, name))
+        )
+        for name in sorted(files):
+            path = os.path.join(here, name)
+            if name.endswith(ENDINGS) and os.path.isfile(path) and not is_excluded(path):
+                yield path
+
+
+def may_be_config(data: bytes) -> bool:
+    """Whether it is worth parsing this file to find out."""
+    return _MARKS.search(data) is not None or b"\x00" in data[:4]
+
+
+def is_config(document: Document) -> bool:
+    """Whether a document holds a DeepSpeed config."""
+    root = document.root
+    if root is None or root.kind != "object":
+        return False
+    if any(_ZERO.search(member.key) and member.value.kind in _OWN["zero_optimization"] for member in root.members):
+        return True
+    if _keys_of(root, _OWN):
+        return True
+    shared = _keys_of(root, _SHARED)  # two make a config if they are most of it, and not just anybody's
+    return len(shared) >= 2 and 2 * len(shared) >= len(root.members) and not all(key in _ANYBODYS for key in shared)
+
+
+def is_something_else(document: Document) -> bool:
+    """Whether a document hardly has a key of a DeepSpeed config, such as the config of a model."""
+    root = document.root
+    if root is None or root.kind != "object" or not root.members or is_config(document):
+        return False
+    known = [member for member in root.members if member.key in _OWN or member.key in _SHARED]
+    return 4 * len(known) < len(root.members)
+
+
+def _keys_of(root: Node, keys: dict[str, tuple[str, ...]]) -> list[str]:
+    return [member.key for member in root.members if member.value.kind in keys.get(member.key, ())]

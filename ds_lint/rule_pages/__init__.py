@@ -1,0 +1,1 @@
+"""The rule pages, ``rules/``, and their translations."""

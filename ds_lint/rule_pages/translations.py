@@ -1,0 +1,89 @@
+"""The rule pages in other languages: ``rules/<language>/<code>-<name>.md``, beside the English ones in ``rules/``.
+
+English is the source. A translated page holds the prose alone, line for line, and takes from the English page what
+ds-lint prints and what it is shown for::
+
+    <!-- translates: 3f2a90 77b1ce -->
+    # DS512: batch-arithmetic
+    ...
+    <!-- row -->
+    ...
+    <!-- example 1 -->
+
+``<!-- row -->`` stands for the row of severities and effects, ``<!-- example 1 -->`` for the first fenced blocks, up to
+the next line of prose. The first line names the English prose that is translated, by a hash of each of its lines;
+``python -m tools.translations`` tells which of them have changed since.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ds_lint.knowledge import resources
+from ds_lint.rule_pages import pages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.rule import Rule
+
+
+class Language(NamedTuple):
+    """A language that pages are translated into, and what ``ds-lint explain`` says in it."""
+
+    name: str
+    english_name: str
+    no_page: str  # of a rule, whose code stands in the braces
+    keys_are_english: str
+
+
+LANGUAGES = {
+    "zh": Language("中文", "Chinese", "{} 还没有中文页面。下面是英文页面。", "键的说明只有英文。"),
+    "ko": Language(
+        "한국어",
+        "Korean",
+        "{}의 한국어 페이지가 아직 없으므로 영어 페이지를 표시합니다.",
+        "키에 대한 설명은 영어로만 제공됩니다.",
+    ),
+}
+ROW = "<!-- row -->"
+_FENCED = r"^```[^\n]*\n.*?^```$"
+_EXAMPLE = re.compile(rf"{_FENCED}(?:\n+{_FENCED})*", re.DOTALL | re.MULTILINE)
+
+
+def path(rule: Rule, language: str) -> str:
+    """Where the translated page of a rule lies, if there is one."""
+    return resources.path("rules", language, f"{rule.code}-{rule.name}.md")
+
+
+def page(rule: Rule, language: str) -> str | None:
+    """The page of a rule in a language, with its examples; None where nobody has translated it."""
+    try:
+        with open(path(rule, language), encoding="utf-8") as file:
+            _, _, text = file.read().partition("\n")
+    except FileNotFoundError:
+        return None
+    _, kept = outline(pages.page(rule))
+    for placeholder, original in kept.items():
+        text = text.replace(placeholder, original)
+    return text
+
+
+def summary(rule: Rule, language: str) -> str | None:
+    """What the rule catches, in one sentence of a language; None where nobody has translated its page."""
+    text = page(rule, language)
+    return None if text is None else pages.first_paragraph(text)
+
+
+def outline(english: str) -> tuple[str, dict[str, str]]:
+    """An English page with placeholders for what translations take from it, and what each of them stands for."""
+    kept: dict[str, str] = {}
+
+    def keep(found: re.Match[str]) -> str:
+        placeholder = f"<!-- example {len(kept) + 1} -->"
+        kept[placeholder] = found[0]
+        return placeholder
+
+    before, table, after = _EXAMPLE.sub(keep, english).partition(pages.TABLE)
+    kept[ROW], end, rest = after.partition("\n")
+    return f"{before}{table}{ROW}{end}{rest}", kept

@@ -1,0 +1,1 @@
+"""A config to start from: what ``ds-lint init`` writes."""

@@ -1,0 +1,1 @@
+"""What the libraries do with a config: the view that rules ask, features, constructors, preparation, memory."""

@@ -1,0 +1,302 @@
+"""One config as the rules see it: its tree, what the target knows of each key, and who may load it."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.finding import STACKS
+from ds_lint.facts import Facts
+from ds_lint.source.spelling import AUTO
+from ds_lint.source.tree import Node, Span, as_read, dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from ds_lint.facts.training import Argument
+    from ds_lint.knowledge.keys import Key, Knowledge
+    from ds_lint.settings.policy import Policy
+    from ds_lint.source.document import Document
+    from ds_lint.source.tree import KeyPath, Member, Scalar
+
+    Result = TypeVar("Result")
+
+
+class Visit:
+    """One key of the config, with what the target knows of it (None: nothing) and of the section it stands in."""
+
+    __slots__ = ("key", "member", "path", "section")
+
+    def __init__(self, path: KeyPath, member: Member, key: Key | None, section: Key) -> None:
+        self.path = path
+        self.member = member
+        self.key = key
+        self.section = section
+
+    @property
+    def value(self) -> Node:
+        """The value under the key."""
+        return self.member.value
+
+
+class Reading:
+    """A value as some of the possible stacks read it."""
+
+    __slots__ = ("kind", "stacks", "value")
+
+    def __init__(self, stacks: tuple[str, ...], kind: str, value: Scalar) -> None:
+        self.stacks = stacks
+        self.kind = kind
+        self.value = value
+
+
+class Config:
+    """What rules ask of one config.
+
+    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``facts`` is
+    what is known beside it. ``written`` is its tree, and ``root`` the same with the values that are known to stand for
+    an ``"auto"``. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
+    ``before`` is what an older release knows that the target is compared with: the one that is upgraded from
+    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
+    """
+
+    __slots__ = (
+        "before",
+        "derived",
+        "document",
+        "facts",
+        "filled",
+        "from_file",
+        "is_upgrade",
+        "knowledge",
+        "policies",
+        "remarkable",
+        "root",
+        "stacks",
+        "unknown",
+        "visits",
+        "written",
+    )
+
+    def __init__(
+        self,
+        document: Document,
+        root: Node,
+        knowledge: Knowledge,
+        *,
+        stack: str | None = None,
+        facts: Facts | None = None,
+        from_file: bool = True,
+        before: Knowledge | None = None,
+        is_upgrade: bool = False,
+        policies: Sequence[Policy] = (),
+    ) -> None:
+        self.document = document
+        self.root = self.written = root
+        self.knowledge = knowledge
+        self.facts = facts or Facts()
+        self.from_file = from_file
+        self.before = before
+        self.is_upgrade = is_upgrade
+        self.policies = policies
+        self.derived: dict[str, Any] = {}  # what ``once`` remembers
+        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
+        self.stacks: tuple[str, ...] = (stack,) if stack else self._possible_stacks()
+        if self.facts.training is not None and self.stack == "trainer":
+            root = self._fill()
+        self.visits: list[Visit] = []
+        _visit(root, knowledge.root, self.visits)
+        if (new := root.get("bf16")) is not None and new.kind != "null":
+            self.visits = [visit for visit in self.visits if visit.path[0] != "bfloat16"]  # nothing looks at it
+        self.unknown = [visit for visit in self.visits if visit.key is None]
+        self.remarkable = [visit for visit in self.visits if visit.key is not None and visit.key.is_remarkable]
+
+    @property
+    def opening(self) -> Span:
+        """The opening of the config: where to point for what is not there."""
+        start = self.root.span.start
+        return Span(start, min(start + 1, self.root.span.end))
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks, or None if it is not known."""
+        return self.facts.world_size
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the file, which hjson reads as an empty object."""
+        return self.document.root is None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the file is no text in any encoding; one of a single byte a letter has no NUL in it."""
+        return any(issue.kind == "not-utf8" for issue in self.document.issues) and "\0" in self.document.text
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the text ends in the middle of a member, so that nobody knows what was to come."""
+        issues = self.document.issues
+        if all(issue.kind != "unclosed" for issue in issues):
+            return False
+        text = self.document.text.rstrip()
+        breaks_off = any(
+            issue.kind in ("unterminated-string", "stray-text") and issue.span.end >= len(text) for issue in issues
+        )
+        return breaks_off or text[-1:] in "{[,:" or self.is_last_word(self._last_value)
+
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether the text shows a part of a config: it breaks off, or has an ellipsis where a member could stand.
+
+        No reader takes such a text, so it never runs as it stands, and what is missing is no mistake. A text without
+        either is used as it is, however short: the stack refuses it for what it lacks.
+        """
+        text = self.document.text
+        return self.is_cut_off or any(
+            issue.kind == "stray-text" and text[issue.span.start : issue.span.end].strip(", ") in ("...", "\u2026")
+            for issue in self.document.issues
+        )
+
+    def is_last_word(self, value: Node | None) -> bool:
+        """Whether the text ends before this value, so that its key may have been meant to be longer."""
+        return value is not None and value.kind == "missing" and value.span.end >= len(self.document.text.rstrip())
+
+    @property
+    def _last_value(self) -> Node | None:
+        node = self.document.root
+        while node is not None and (node.members or node.items):
+            node = node.members[-1].value if node.members else node.items[-1]
+        return node
+
+    @property
+    def is_yaml(self) -> bool:
+        """Whether the file is YAML: no braces around it, and sections by indentation."""
+        if not any(issue.kind == "no-braces" for issue in self.document.issues):
+            return False
+        from re import MULTILINE, search
+
+        return search(r"^\w+:[ \t]*(#.*)?\r?\n[ \t]+[\w-]+", self.document.text, MULTILINE) is not None
+
+    @property
+    def stack(self) -> str | None:
+        """The stack that loads this config, or None if it is unknown."""
+        return self.stacks[0] if len(self.stacks) == 1 else None
+
+    def node(self, *path: str) -> Node | None:
+        """The node under a key path, or None if there is none or the target knows no such key."""
+        found = self.root.at(path)
+        return found if found is not None and self.knowledge.knows(path) else None
+
+    def value(self, *path: str) -> Scalar:
+        """The scalar under a key path; None if there is none."""
+        node = self.node(*path)
+        return node.value if node is not None else None
+
+    def member(self, *path: str) -> Member | None:
+        """The member at a key path, or None."""
+        section = self.root.at(path[:-1])
+        found = section.member(path[-1]) if section is not None else None
+        return found if found is not None and self.knowledge.knows(path) else None
+
+    def section(self, *path: str) -> Node | None:
+        """The object under a key path, or None if there is none or it is no object."""
+        node = self.node(*path)
+        return node if node is not None and node.kind == "object" else None
+
+    def is_written(self, path: KeyPath) -> bool:
+        """Whether the file itself says what stands at a key path: no stack filled or added it."""
+        node = self.written.at(path)
+        return node is not None and node.span not in self.filled
+
+    def readings(self, node: Node) -> list[Reading]:
+        """The value as the possible stacks read it: one reading unless hjson and json differ on it."""
+        if node.kind == "float" and self.from_file and "deepspeed" in self.stacks and not self.knowledge.reads_json:
+            rounded = as_read(node)
+            if isinstance(rounded, int):
+                others = tuple(stack for stack in self.stacks if stack != "deepspeed")
+                readings = [Reading(("deepspeed",), "integer", rounded)]
+                return readings + ([Reading(others, node.kind, node.value)] if others else [])
+        return [Reading(self.stacks, node.kind, node.value)]
+
+    def filled_by(self, path: KeyPath) -> tuple[str, ...]:
+        """The stacks that replace an ``"auto"`` at this path."""
+        filled = self.knowledge.trainer["fills"].get(dotted(path))
+        return tuple(filled["by"]) if filled else ()
+
+    def argument(self, name: str) -> Argument | None:
+        """A field of TrainingArguments: what was given, else the default of the target; None where it is not known."""
+        if self.facts.training is None:
+            return None
+        from ds_lint.semantics.arguments import argument  # without training arguments nobody asks
+
+        return argument(self, name)
+
+    def _fill(self) -> Node:
+        """Let the rules see what the Trainer and Accelerate put in place of ``"auto"``, where that is known.
+
+        Returned is the tree without the sections that they add: nobody has written those.
+        """
+        from ds_lint.semantics.preparation.filled import (
+            filled_root,  # without training arguments hardly anything is known
+        )
+
+        root, added, self.filled = filled_root(self)
+        self.root = Node(root.kind, root.span, root.value, [*root.members, *added], root.items)
+        return root
+
+    def _possible_stacks(self) -> tuple[str, ...]:
+        """Training arguments mean the Trainer.
+
+        Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer.
+        """
+        if self.facts.training is not None:
+            return ("trainer",)
+        stacks = STACKS
+        for path in _filled_autos(self):
+            stacks = tuple(stack for stack in self.knowledge.trainer["fills"][path]["by"] if stack in stacks)
+        return stacks or ("trainer",)
+
+
+def once(function: Callable[[Config], Result]) -> Callable[[Config], Result]:
+    """Let a question that many rules ask of a config be answered once."""
+    name = function.__qualname__
+
+    def remembered(config: Config) -> Result:
+        if name not in config.derived:
+            config.derived[name] = function(config)
+        answer: Result = config.derived[name]
+        return answer
+
+    remembered.__doc__ = function.__doc__
+    return remembered
+
+
+def _filled_autos(config: Config) -> Iterator[str]:
+    if AUTO in config.document.text:
+        for path in config.knowledge.trainer["fills"]:
+            if config.value(*path.split(".")) == AUTO:
+                yield path
+
+
+def _visit(node: Node, section: Key, visits: list[Visit]) -> None:
+    """Collect every key that DeepSpeed may look at, sections before what they hold.
+
+    Below a key that DeepSpeed does not know, or that takes its keys from elsewhere (``optimizer.params``), nothing.
+    """
+    for member in node.members:
+        if node.member(member.key) is not member:
+            continue  # an earlier duplicate; the last one is what is read
+        key = section.child(member.key)
+        visits.append(Visit((*section.path, member.key), member, key, section))
+        value = member.value
+        if key is None or not (value.members or value.items):
+            continue
+        if key.is_section:
+            if "removed" in key.facts or key.facts.get("unknown") == "by-type":
+                continue
+            if value.kind == "object":
+                _visit(value, key, visits)
+            elif (item := key.item()) is not None:
+                for element in value.items:
+                    _visit(element, item, visits)
+        elif value.kind == "object" and key.is_scalar and "unread" not in key.facts:
+            _visit(value, key, visits)

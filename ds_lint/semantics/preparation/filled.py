@@ -1,0 +1,51 @@
+"""The tree of a config with the values in place of every ``"auto"`` of which it is known what fills it."""
+
+from __future__ import annotations
+
+from ds_lint.semantics.preparation import prepare
+from ds_lint.semantics.preparation.stages import holds_unknown
+from ds_lint.semantics.preparation.words import source_of
+from ds_lint.source.tree import Member, Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
+
+_KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
+
+
+def filled_root(config: Config) -> tuple[Node, list[Member], dict[Span, str]]:
+    """The tree, the precision sections that Accelerate adds, and what filled each ``"auto"``, by its place."""
+    root, added, sources = config.written, [], {}
+    for path, setting in prepare(config).settings.items():
+        if holds_unknown(setting.value):
+            continue
+        auto = config.written.at(path)
+        if setting.did == "filled" and auto is not None:
+            root = _with_value(root, path, _node(setting.value, auto.span))
+            sources[auto.span] = source_of(path, setting)
+        elif setting.did == "inserted" and path[0] in ("fp16", "bf16"):
+            added.append(Member(path[0], config.opening, _node(setting.value, config.opening)))
+    return root, added, sources
+
+
+def _with_value(node: Node, path: KeyPath, value: Node) -> Node:
+    """A copy of the node in which the last member at this path has another value."""
+    if not path:
+        return value
+    changed = node.member(path[0])
+    members = [
+        Member(member.key, member.key_span, _with_value(member.value, path[1:], value)) if member is changed else member
+        for member in node.members
+    ]
+    return Node(node.kind, node.span, node.value, members, node.items)
+
+
+def _node(value: object, span: Span) -> Node:
+    """A value as a node of the tree, all of it at one place."""
+    if isinstance(value, dict):
+        return Node("object", span, None, [Member(name, span, _node(below, span)) for name, below in value.items()])
+    if isinstance(value, list):
+        return Node("array", span, None, None, [_node(item, span) for item in value])
+    return Node(_KINDS[type(value)], span, value)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""From options and settings to the context that each config is linted in."""

@@ -1,0 +1,231 @@
+"""What the user wants: the command line, over the settings near each config."""
+
+from __future__ import annotations
+
+import os
+
+from ds_lint.facts import Facts, UnreadableFact
+from ds_lint.linter.choice import UnknownRelease, between, choose
+from ds_lint.session.context import Terms
+from ds_lint.settings.nearest import Nearest
+from ds_lint.settings.record import NO_SETTINGS, SettingsError
+from ds_lint.targets.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from ds_lint.diagnostics.rule import Rule
+    from ds_lint.facts import Sources
+    from ds_lint.linter.choice import Choice
+    from ds_lint.linter.selection import Selection
+    from ds_lint.session.options import Options
+    from ds_lint.settings.policy import Policy
+    from ds_lint.settings.record import ConfigEntry, Settings
+
+    Value = TypeVar("Value")
+
+
+class _Chosen:
+    """What a file of settings and the command line say about rules together."""
+
+    __slots__ = ("left_in_preview", "rules", "severities")
+
+    def __init__(self, options: Options, settings: Settings) -> None:
+        self.rules: list[Rule] | None = None
+        self.severities: dict[str, str] = {}
+        self.left_in_preview: list[Rule] = []
+        if not (options.names_rules or settings.names_rules):
+            return
+        from ds_lint.linter.selection import find, left_in_preview, select
+
+        selection = selection_of(options, settings)
+        if not selection.says_nothing:
+            self.rules = select(selection)
+            self.left_in_preview = left_in_preview(selection)
+        for word, severity in settings.severity.items():
+            if (rule := find(word)) is not None:
+                self.severities[rule.code] = severity
+
+
+class Wishes:
+    """What the user wants for each config; for an upgrade, ``ends`` are the releases from and to by library.
+
+    Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease.
+    """
+
+    def __init__(self, options: Options, ends: dict[str, tuple[str, str | None]] | None = None) -> None:
+        self.options = options
+        self.ends = ends
+        self.choices: dict[str, Choice] = {}  # by directory
+        self._nearest = Nearest(options.settings, is_isolated=options.isolated)
+        self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
+        self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
+        self._policies: dict[str, list[Policy]] = {}  # by the path of the settings
+        self._chosen_by(NO_SETTINGS)  # a rule that there is not is wrong usage, whatever files there are
+        self._facts([], "")  # and so is a fact that cannot be read,
+        if options.versions or ends:
+            self._choose("", {}, {})  # or a release
+
+    def terms(self, path: str) -> Terms:
+        """On what terms the config at a path is judged."""
+        settings = self._nearest.to(os.path.dirname(path))
+        chosen = self._chosen_by(settings)
+        entries = entries_for(settings, path)
+        options = self.options
+        return Terms(
+            settings,
+            self.choice(os.path.dirname(path)),
+            stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
+            facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
+            rules=_without_ignored(chosen.rules, settings, path),
+            severities=chosen.severities,
+            fail_on=options.fail_on or settings.fail_on or "warning",
+            baseline=self._baseline(settings),
+            policies=self._policies_in(settings),
+            is_upgrade=bool(self.ends),
+        )
+
+    def choice(self, directory: str) -> Choice:
+        """The releases that the configs of a directory are judged by, chosen once."""
+        if directory not in self.choices:
+            settings, given = self._nearest.to(directory), self.options.versions
+            stated = {library: version for library, version in settings.versions.items() if library not in given}
+            place = shown(settings.path)
+            try:
+                self.choices[directory] = self._choose(directory, stated, dict.fromkeys(stated, place))
+            except UnknownRelease as error:  # not of the command line, which was asked before
+                raise UnknownRelease(f"{place}: {error}") from None
+        return self.choices[directory]
+
+    def _choose(self, directory: str, stated: dict[str, str], said_by: dict[str, str]) -> Choice:
+        if self.ends:
+            return between(directory, self.ends, stated, said_by=said_by)
+        return choose(directory, stated | self.options.versions, said_by=said_by)
+
+    def excludes(self, path: str) -> bool:
+        """Whether a file or folder is left out when the folder it is in is searched."""
+        settings = self._nearest.to(os.path.dirname(path))
+        if not settings.exclude:
+            return False
+        from ds_lint.settings.globs import matches, relative
+
+        place = relative(path, settings.directory)
+        return any(matches(place, pattern) for pattern in settings.exclude)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know beside the findings; with ``--verbose`` also what was judged by and who says so."""
+        notes = [*self._nearest.notes, *(note for choice in self.choices.values() for note in choice.notes)]
+        notes += [
+            f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"
+            for chosen in self._chosen.values()
+            for rule in chosen.left_in_preview
+        ]
+        notes += [doubt for facts in self._gathered.values() for doubt in facts.doubts]
+        if self.options.verbose:
+            for directory, choice in self.choices.items():
+                notes.append(f"{f'{directory or os.curdir}: ' if len(self.choices) > 1 else ''}judged by {choice}")
+            notes += [f"settings of {shown(path)}" for path in self._chosen if path]
+            notes += [f"{fact}: {who}" for facts in self._gathered.values() for fact, who in facts.origins.items()]
+        return list(dict.fromkeys(notes))
+
+    def _place(self, directory: str) -> str:
+        return shown(self._nearest.to(directory).path)
+
+    def _facts(self, sources: list[Sources], path: str) -> Facts:
+        """What the settings near a config tell, the first before the others and the command line before all."""
+        joined = self.options.sources
+        for others in filter(None, sources):
+            joined = joined.over(others)
+        if not joined:
+            return Facts()
+        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.NAMES)
+        if key not in self._gathered:
+            from ds_lint.facts.sources import gather
+
+            try:
+                self._gathered[key] = gather(joined)
+            except UnreadableFact as error:
+                place = "" if self.options.sources else f"{self._place(os.path.dirname(path))}: "
+                raise UnreadableFact(f"{place}{error}") from None
+        return self._gathered[key]
+
+    def _baseline(self, settings: Settings) -> str | None:
+        if self.options.baseline is not None:
+            return self.options.baseline
+        if settings.baseline is not None:
+            return settings.beside(settings.baseline)
+        if self.options.write_baseline:
+            from ds_lint.settings.baseline import DEFAULT_NAME
+
+            return settings.beside(DEFAULT_NAME)
+        return None
+
+    def _policies_in(self, settings: Settings) -> list[Policy]:
+        if not settings.policy:
+            return []
+        if settings.path not in self._policies:
+            from ds_lint.settings.policy import read
+
+            try:
+                self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+            except OSError as error:
+                place = f"{shown(settings.path)}: policy: {shown(error.filename)}"
+                raise SettingsError(f"{place}: {error.strerror}") from None
+        return self._policies[settings.path]
+
+    def _chosen_by(self, settings: Settings) -> _Chosen:
+        if settings.path not in self._chosen:
+            self._chosen[settings.path] = _Chosen(self.options, settings)
+        return self._chosen[settings.path]
+
+
+def entries_for(settings: Settings, path: str) -> list[ConfigEntry]:
+    """What the settings say of this config alone."""
+    if not settings.configs:
+        return []
+    from ds_lint.settings.globs import matches, relative
+
+    place = relative(path, settings.directory)
+    return [entry for entry in settings.configs if matches(place, entry.pattern)]
+
+
+def selection_of(options: Options, settings: Settings) -> Selection:
+    """What is said about rules; a selection on the command line takes the place of everything in the settings."""
+    from ds_lint.linter.selection import Selection
+
+    preview = options.preview or settings.preview
+    if options.select is not None:
+        return Selection(options.select, options.extend_select, options.ignore, preview=preview)
+    extended = [*settings.extend_select, *options.extend_select]
+    return Selection(settings.select, extended, [*settings.ignore, *options.ignore], preview=preview)
+
+
+def _without_ignored(rules: list[Rule] | None, settings: Settings, path: str) -> list[Rule] | None:
+    """The rules without those that the settings ignore for this config."""
+    ignored = ignored_at(path, settings)
+    if not ignored:
+        return rules
+    from ds_lint.linter.selection import Selection, select
+
+    return [rule for rule in (select(Selection()) if rules is None else rules) if rule not in ignored]
+
+
+def ignored_at(path: str, settings: Settings) -> list[Rule]:
+    """The rules that the settings ignore for this config alone."""
+    if not settings.per_file_ignores:
+        return []
+    from ds_lint.linter.selection import rules_of
+    from ds_lint.settings.globs import matches, relative
+
+    place = relative(path, settings.directory)
+    words = [
+        word for pattern, ignored in settings.per_file_ignores.items() if matches(place, pattern) for word in ignored
+    ]
+    return [rule for word in words for rule in rules_of(word)]
+
+
+def _last(values: list[Value | None]) -> Value | None:
+    """The last that says something."""
+    return next((value for value in reversed(values) if value is not None), None)

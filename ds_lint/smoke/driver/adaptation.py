@@ -1,0 +1,315 @@
+"""What a run does otherwise than the user will, to fit this machine and a small model; every change is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.diagnostics.verdict import CPU, FAKE, Adaptation
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.arguments import argument, fields
+from ds_lint.semantics.features import is_on, number_of, zero_stage
+from ds_lint.smoke.driver.expectation import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.job import Edit, Removed
+from ds_lint.source.tree import dotted, plain
+
+if TYPE_CHECKING:
+    from ds_lint.semantics.config import Config
+
+MOST_SAMPLES = 8  # of a micro batch: more show nothing more
+MOST_MICRO_STEPS = 2  # of an accumulation window, likewise
+_MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
+_GROUPS = ("zero_hpz_partition_size", "mics_shard_size")  # ranks among which something is shared
+
+# Training arguments that would reach outside the run, or need what this machine may not have.
+_ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "push_to_hub": (False, "nothing leaves this machine"),
+    "report_to": ("none", "nothing leaves this machine"),
+    "resume_from_checkpoint": (None, "the run resumes from a checkpoint of its own"),
+    "load_best_model_at_end": (False, "nothing is evaluated"),
+    "save_strategy": ("no", "the run saves once, where it is looked at"),
+    "eval_strategy": ("no", "nothing is evaluated"),
+    "evaluation_strategy": ("no", "nothing is evaluated"),
+    "do_eval": (False, "nothing is evaluated"),
+    "dataloader_num_workers": (0, "the data is made up"),
+    "dataloader_prefetch_factor": (None, "the data is made up"),
+    "dataloader_persistent_workers": (False, "the data is made up"),
+    "group_by_length": (False, "the data is made up"),
+    "train_sampling_strategy": ("random", "the data is made up"),
+    "torch_compile": (False, "no compiler is started"),
+    "tf32": (None, "the run is made without a GPU"),
+    "use_cpu": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
+    "no_cuda": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
+    "hub_model_id": (None, "nothing leaves this machine"),
+    "hub_token": (None, "nothing leaves this machine"),
+    "local_rank": (-1, "the run has ranks of its own"),
+}
+# Micro batch and accumulation steps among the training arguments, and their defaults.
+_TRAINERS_BATCH = (("per_device_train_batch_size", 8), ("gradient_accumulation_steps", 1))
+_NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_output_dir", "run_name"})
+
+
+@dataclass
+class Changes:
+    """The changes of one run: edits of the config, fields of TrainingArguments, and what to tell of them."""
+
+    edits: list[Edit] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)
+    adaptations: list[Adaptation] = field(default_factory=list)
+
+    def set(self, config: Config, path: tuple[str, ...], value: Any, why: str) -> None:
+        """Put a value under a key path of the config; None where it says that already."""
+        node = config.written.at(path)
+        before = plain(node) if node is not None else None
+        if node is not None and before == value and type(before) is type(value):
+            return
+        self.edits.append(Edit(path, value))
+        self.adaptations.append(Adaptation(dotted(path), before, None if value is Removed else value, why))
+
+    @property
+    def adapted(self) -> frozenset[str]:
+        """The dotted key paths that the run has otherwise."""
+        return frozenset(one.key for one in self.adaptations if one.key)
+
+
+def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_real_world: bool = False) -> Changes:
+    """The changes for a run of so many ranks below a folder; a real world keeps the batch sizes that fit it."""
+    changes = Changes()
+    if config.stack != "deepspeed":
+        if config.facts.training is None or config.facts.training.origin == NOBODY:
+            why = "--trainer-args does not say what they are"
+            changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
+        _arguments(config, changes, steps, mode)
+    if mode != FAKE:
+        if not (is_real_world and fits(config, ranks)):
+            _batch(config, changes, _copies(config, ranks), f"the run has {ranks} rank{'s' * (ranks != 1)}")
+        _small_model(config, changes)
+        _groups(config, changes, ranks)
+    _paths(config, changes, folder)
+    if is_on(config, "checkpoint", "load_universal"):
+        why = "the run resumes from its own checkpoint, which is not converted"
+        changes.set(config, ("checkpoint", "load_universal"), False, why)
+    if mode == CPU and is_on(config, "fp16", "enabled"):
+        changes.adaptations.append(Adaptation("fp16.enabled", True, True, "a CPU computes in fp16 here, which is slow"))
+    return changes
+
+
+def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
+    """The training arguments as they were given, but for those that would leave the run."""
+    known = fields(config)
+    training = config.facts.training
+    given = training.given if training is not None else {}
+    for name in given:
+        # One that this release does not know is refused by it, and that is to be seen.
+        found = argument(config, name) if name in known else given[name]
+        if found is None or found.value is UNKNOWN or name in _NOT_TOLD:
+            continue
+        changes.training[name] = found.value
+    for name, (value, why) in _ARGUMENTS.items():
+        if name not in known or (name == "tf32" and mode != CPU):
+            continue
+        before = changes.training.get(name)
+        if name in changes.training and before != value:
+            changes.adaptations.append(Adaptation(f"--{name}", before, value, why))
+        if name in changes.training or name in ("report_to", "save_strategy", "disable_tqdm"):
+            changes.training[name] = value
+    changes.training["disable_tqdm"] = True
+    changes.training["dataloader_pin_memory"] = False
+    if not (changes.training.get("max_steps") or 0) > 0:
+        epochs = changes.training.pop("num_train_epochs", None)
+        written = config.written.at(("scheduler", "params", "total_num_steps"))
+        total = number_of(written) if written is not None else None
+        changes.training["max_steps"] = steps = int(total) if total else steps
+        if epochs is not None:
+            why = f"the training is planned for {steps:,} steps"
+            changes.adaptations.append(Adaptation("--num_train_epochs", epochs, None, why))
+    _number(changes, "warmup_steps")
+
+
+def _number(changes: Changes, name: str) -> None:
+    """A number of an argument that may be written as text."""
+    value = changes.training.get(name)
+    if isinstance(value, str) and value.isdigit():
+        changes.training[name] = int(value)
+
+
+# -------------------------------------------------------------------------------------------------------- batch sizes
+
+
+def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
+    """Batch sizes that fit so many copies of the model, keep a window of accumulation, and are quick."""
+    if is_on(config, "elasticity", "enabled"):
+        changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and {why}")
+    written = _written(config)
+    train, micro, steps = (_given(config, written[name]) for name in BATCH)
+    if config.stack != "deepspeed":
+        _trainers_batch(config, changes, ranks, why)
+        return
+    nodes = (config.written.get(name) for name in written.values())
+    if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in nodes):
+        return  # an "auto" that nobody fills, say; what comes of it shows
+    real = config.world_size
+    fits = completed(train, micro, steps, real) if real else None
+    if fits is None and not _may_fit(train, micro, steps):
+        return  # it fits no number of ranks, and so shows what happens
+    micro = micro or (fits.micro if fits else None)
+    steps = steps or (fits.accumulation_steps if fits else 1 if micro is None or train is None else None)
+    if micro is not None and steps is None and train is not None:
+        steps = 1 if train // micro < 2 else 2  # nobody knows how many ranks share the rest
+    if micro is None and train is not None:
+        micro = max(1, train // (steps or 1) // ranks) if real is None else max(1, train // (steps or 1) // real)
+    if micro is None:
+        return  # DeepSpeed refuses it, here as there
+    small = min(micro, MOST_SAMPLES)
+    are_mistyped = _are_mistyped(written)
+    window = min(steps or 1, MOST_MICRO_STEPS) if are_mistyped else _window(config, steps or 1)
+    wanted = dict(zip(BATCH, (small * window * ranks, small, window), strict=True))
+    if _stays(config, wanted, ranks):
+        return
+    for name in BATCH:
+        is_added = name == BATCH[2] and window > 1 and not are_mistyped
+        if config.written.get(written[name]) is not None or is_added:
+            changes.set(config, (written[name],), wanted[name], why if name == BATCH[0] else _why(name, wanted[name]))
+    if all(config.written.get(written[name]) is None for name in BATCH[:2]):
+        changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
+
+
+def _copies(config: Config, ranks: int) -> int:
+    """How many copies of the model so many ranks train, each with samples of its own."""
+    return max(1, ranks // ranks_of_a_copy(config))
+
+
+def fits(config: Config, ranks: int) -> bool:
+    """Whether the batch sizes as they are go with so many ranks."""
+    if is_on(config, "elasticity", "enabled"):
+        return False
+    train, micro, steps = (_given(config, name) for name in BATCH)
+    if config.stack != "deepspeed":
+        own_micro, own_steps = (_argument(config, name, default) for name, default in _TRAINERS_BATCH)
+        if micro not in (None, own_micro) or steps not in (None, own_steps):
+            return False
+        micro, steps = own_micro, own_steps
+    return completed(train, micro, steps, _copies(config, ranks)) is not None
+
+
+def _written(config: Config) -> dict[str, str]:
+    """How each batch size is written: a mistyped one is changed where it stands, so that the run shows what it does."""
+    _, written_as = with_meant_names(config)
+    return {name: written_as.get(name, name) for name in BATCH}
+
+
+def _are_mistyped(written: dict[str, str]) -> bool:
+    """Whether one of the batch sizes is."""
+    return any(name != meant for meant, name in written.items())
+
+
+def _why(name: str, value: int) -> str:
+    if name == BATCH[1]:
+        return "a smaller batch shows the same"
+    return f"{value} micro steps show what a window does" if value > 1 else "the run is short"
+
+
+def _window(config: Config, steps: int) -> int:
+    """Micro steps of a window: two where ZeRO partitions gradients or may not, because only between them it shows."""
+    return MOST_MICRO_STEPS if zero_stage(config) in (1, 2) else min(steps, MOST_MICRO_STEPS)
+
+
+def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
+    """Whether the config as it is gives these batch sizes."""
+    train, micro, steps = (_given(config, name) for name in BATCH)
+    found = completed(train, micro, steps, ranks)
+    return found is not None and tuple(found) == tuple(wanted.values())
+
+
+def _may_fit(train: int | None, micro: int | None, steps: int | None) -> bool:
+    """Whether there is a number of ranks for which the batch sizes fit, as they are given."""
+    return train is None or train % ((micro or 1) * (steps or 1)) == 0
+
+
+def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
+    """The same where the training arguments say the sizes too: both are changed, if they agree."""
+    (micro_name, most), (steps_name, fewest) = _TRAINERS_BATCH
+    micro, steps = _argument(config, micro_name, most), _argument(config, steps_name, fewest)
+    train, written_micro, written_steps = (_given(config, name) for name in BATCH)
+    if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
+        return  # the Trainer compares them, and says so
+    is_left_out = config.written.get(BATCH[2]) is None
+    if is_left_out:
+        steps = 1  # Accelerate puts that where the config says nothing
+    real = config.world_size
+    if train is not None and (train % (micro * steps) or (real and real * micro * steps != train)):
+        return
+    small = min(micro, MOST_SAMPLES)
+    window = min(steps, MOST_MICRO_STEPS) if _are_mistyped(_written(config)) else _window(config, steps)
+    changes.training |= {micro_name: small, steps_name: window}
+    if small != micro:
+        _change(config, changes, BATCH[1], micro_name, micro, small)
+    if window != steps:
+        if is_left_out:
+            changes.set(config, (BATCH[2],), window, _why(BATCH[2], window))
+        else:
+            _change(config, changes, BATCH[2], steps_name, steps, window)
+    if train is not None:
+        changes.set(config, (BATCH[0],), small * window * ranks, why)
+
+
+def _change(config: Config, changes: Changes, key: str, name: str, before: int, after: int) -> None:
+    """A size that the config has as a number, or as an argument alone."""
+    if _given(config, key) is not None:
+        changes.set(config, (key,), after, _why(key, after))
+    else:
+        changes.adaptations.append(Adaptation(f"--{name}", before, after, _why(key, after)))
+
+
+def _argument(config: Config, name: str, default: int) -> int | None:
+    """A whole number among the training arguments."""
+    found = config.argument(name)
+    value = found.value if found is not None else default
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _given(config: Config, name: str) -> int | None:
+    """A batch size that the config itself gives; None for ``"auto"``."""
+    node = config.written.get(name)
+    value = number_of(node) if node is not None and node.kind != "null" else None
+    return int(value) if value is not None and value > 0 else None
+
+
+# ----------------------------------------------------------------------------------------------- model, ranks and paths
+
+
+def _small_model(config: Config, changes: Changes) -> None:
+    """Every parameter of a small model is below a threshold that is meant for a large one."""
+    if zero_stage(config) != 3:
+        return
+    threshold = (ZERO, "stage3_param_persistence_threshold")
+    alias = (ZERO, "param_persistence_threshold")
+    path = alias if config.written.at(alias) is not None else threshold
+    why = "all parameters of a small model are smaller than that, and none would be sharded"
+    changes.set(config, path, 0, why)
+
+
+def _groups(config: Config, changes: Changes, ranks: int) -> None:
+    """Groups of ranks are no larger than the run."""
+    for name in _GROUPS:
+        size = number_of(node) if (node := config.written.at((ZERO, name))) is not None else None
+        if size is not None and size > ranks:
+            changes.set(config, (ZERO, name), ranks, f"the run has {ranks} rank{'s' * (ranks != 1)}")
+
+
+def _paths(config: Config, changes: Changes, folder: str) -> None:
+    """Nothing is written but below the folder, and nothing is sent."""
+    for section in ("offload_optimizer", "offload_param"):
+        path = (ZERO, section, "nvme_path")
+        node = config.written.at(path)
+        if node is not None and node.kind == "string":
+            changes.set(config, path, os.path.join(folder, "nvme"), "nothing is written but in a temporary folder")
+    for monitor in _MONITORS:
+        if is_on(config, monitor, "enabled"):
+            changes.set(config, (monitor, "enabled"), False, "nothing is logged or sent")
+    if is_on(config, "nebula", "enabled"):
+        changes.set(config, ("nebula", "enabled"), False, "nothing is sent")
+    if config.written.at(("flops_profiler", "output_file")) is not None:
+        file = os.path.join(folder, "flops")
+        changes.set(config, ("flops_profiler", "output_file"), file, "nothing is written but in a temporary folder")

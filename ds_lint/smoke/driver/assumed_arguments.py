@@ -1,0 +1,64 @@
+"""The training arguments of somebody who uses a config and has not said which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.facts import Facts
+from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.linter import lint
+from ds_lint.semantics.features import number_of
+from ds_lint.semantics.preparation import Mismatch, prepare
+from ds_lint.smoke.driver.expectation import BATCH, NOBODY, target_of
+
+if TYPE_CHECKING:
+    from ds_lint.semantics.config import Config
+
+_ROUNDS = 4  # one argument may bring up the next
+
+
+def agreeing(config: Config) -> Config:
+    """The config with the training arguments that the Trainer wants to find in it."""
+    values = _batch(config)
+    for _ in range(_ROUNDS):
+        config = _with(config, values)
+        wanted = dict(pair for mismatch in prepare(config).mismatches for pair in _agreement(mismatch))
+        if all(name in values for name in wanted):
+            break
+        values = wanted | values
+    return config
+
+
+def _with(config: Config, values: dict[str, Any]) -> Config:
+    facts = Facts(
+        world_size=config.facts.world_size,
+        training=TrainingArguments({name: Argument(value, NOBODY) for name, value in values.items()}, NOBODY),
+    )
+    facts.model = config.facts.model
+    return lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
+
+
+def _batch(config: Config) -> dict[str, Any]:
+    """Micro batch and accumulation steps as the config has them."""
+    nodes = (config.written.get(name) for name in BATCH)
+    train, micro, steps = (number_of(node) if node is not None else None for node in nodes)
+    ranks = config.world_size or 1
+    if config.written.get(BATCH[2]) is None:
+        steps = 1  # Accelerate puts that where the config says nothing
+    if micro is None and train is not None:
+        micro = max(1, train // (steps or 1) // ranks)
+    if steps is None and train is not None and micro:
+        steps = max(1, train // micro // ranks)
+    found = {"per_device_train_batch_size": micro, "gradient_accumulation_steps": steps}
+    return {name: int(value) for name, value in found.items() if value}
+
+
+def _agreement(mismatch: Mismatch) -> list[tuple[str, Any]]:
+    """The arguments that agree with what is written, where each is one value."""
+    names = [name for name in mismatch.names if name != "world_size"]
+    is_text = isinstance(mismatch.written, str) and not isinstance(mismatch.wanted, str)  # which equals no number
+    if mismatch.path[0] in BATCH or not names or is_text:
+        return []
+    if isinstance(mismatch.written, list):
+        return list(zip(names, mismatch.written, strict=False))
+    return [(names[0], mismatch.written)]

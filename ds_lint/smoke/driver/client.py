@@ -1,0 +1,286 @@
+"""The command line's side of the warm process: starts it, gives it jobs, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from ds_lint.smoke.driver import locks, logs
+from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, port_of, sweep
+from ds_lint.smoke.driver.messages import Ended, Entered, Ready, Started, Unable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.smoke.job import Job
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+_TICK = 0.5  # seconds between looks at whether the warm process is still there
+_IDLE = 0.5  # seconds for the warm process to go when it has nothing to do
+_PATIENCE = 10.0  # and to end ranks, remove its things, and go
+_IMPORTING = 900.0  # seconds for the libraries; from a network drive that is busy they take minutes
+_PROBE = 2**20  # bytes that a run writes at the least
+PREFIX = "ds-lint-smoke-"
+VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # what the user lets us see; the warm process itself sees none
+
+# What launchers set for the ranks of their own run; ours get theirs.
+_OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_", "GROUP_", "ROLE_")
+
+
+class CouldNotRun(Exception):  # noqa: N818 - it says nothing about the config
+    """The run could not be made; the message says why, in one sentence."""
+
+
+class Pool:
+    """The warm process, from its start to its end. Close it, or use it as a context manager.
+
+    One that dies in a run is started again for the next.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        if not hasattr(os, "fork"):
+            raise CouldNotRun("a smoke run takes Linux or macOS: its ranks are forked, which this system cannot")
+        self.folder = own_folder(folder)
+        self._kept: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = Started([])
+        self._ready: Ready | None = None
+        self._known: dict[str, str] = {}
+        try:
+            self._start()
+        except BaseException:  # Ctrl-C, too
+            self.close(is_over=False)
+            raise
+
+    def __enter__(self) -> Pool:  # noqa: PYI034 - typing.Self is Python 3.11's
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(is_over=kind is None or issubclass(kind, Exception))
+
+    @property
+    def log(self) -> str:
+        """What the libraries print while they are imported."""
+        return os.path.join(self.folder, "pool.log")
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the libraries; raises CouldNotRun where they cannot be imported."""
+        if self._process is None:
+            self._start()
+        if self._ready is None:
+            said = self._receive("it imported the libraries", time.monotonic() + _IMPORTING)
+            assert isinstance(said, Ready)  # noqa: S101 - it says so first
+            self._ready = said
+            self._known = said.versions
+        if self._ready.error:
+            raise CouldNotRun(self._ready.error)
+        return self._ready.versions
+
+    @property
+    def known_versions(self) -> dict[str, str]:
+        """The same, as far as they are known."""
+        return self._known
+
+    def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
+        """Run jobs beside each other; ``on_phase`` hears of the parts and the phases that rank 0 enters."""
+        _ = self.versions
+        deadline = time.monotonic() + max(job.seconds for job in jobs) + _PATIENCE  # the warm process keeps the first
+        with contextlib.suppress(OSError):  # it is gone, as is told when nothing is received
+            self._connection.send(jobs)
+        while True:
+            said = self._receive("ranks ran", deadline)
+            if isinstance(said, Started):
+                self._started = said
+            elif isinstance(said, Entered):
+                if on_phase is not None:
+                    on_phase(said.part, said.phase)
+            elif isinstance(said, Unable):
+                raise CouldNotRun(said.reason)
+            else:
+                self._started = Started([])
+                assert isinstance(said, list)  # noqa: S101 - what is left is how the jobs ended
+                return said
+
+    def keep_log(self, folder: str | None = None) -> str | None:
+        """A file that stays with what was printed in the folder of a run, and by the warm process; None if nothing."""
+        path = f"{self.folder}-{len(self._kept) + 1}.log"
+        names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
+        found = [os.path.join(folder or "", name) for name in names if name.endswith(".log")]
+        if not logs.join([*found, self.log], path):
+            return None
+        self._kept.append(path)
+        return path
+
+    def end_ranks(self) -> None:
+        """End the ranks of the run that is going on; it ends with them. Any thread may call it."""
+        for group in self._started.groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
+    def close(self, *, is_over: bool = True) -> None:
+        """End the process, and remove whatever it left; if not all is over, also the logs that nobody hears of now."""
+        with _undisturbed():
+            if self._process is not None:
+                if is_over:
+                    with contextlib.suppress(OSError):
+                        self._connection.send(None)
+                self._connection.close()
+                self._put_away(self._process.pid, _end(self._process))
+            _remove(self.folder)
+            if not is_over:
+                logs.remove(self._kept)
+
+    def _start(self) -> None:
+        os.makedirs(self.folder, exist_ok=True)  # one that was asked to end has removed it
+        ours, theirs = socket.socketpair()
+        with theirs, open(self.log, "ab") as log:
+            self._connection = Connection(ours.detach())
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                    [sys.executable, "-m", "ds_lint.smoke.rank.pool", str(theirs.fileno()), self.folder],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs.fileno()],
+                    cwd=self.folder,  # no module of the project stands in for a library
+                    env=_environment() | {MARK: self.folder},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise CouldNotRun(f"no process can be started for the smoke run: {error.strerror}") from None
+
+    def _receive(self, since: str, deadline: float) -> object:
+        assert self._process is not None  # noqa: S101 - whoever asks has started it
+        try:
+            while not self._connection.poll(_TICK):
+                if self._process.poll() is not None and not self._connection.poll():
+                    raise EOFError  # noqa: TRY301 - something that it started keeps the connection open
+                if time.monotonic() > deadline:
+                    self._kill()
+                    raise CouldNotRun(f"the process of the smoke run did not answer while {since}")
+            return self._connection.recv()
+        except (EOFError, OSError):
+            status = self._kill()
+            how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            hint = ", which is usually what the system does when memory runs out" if status == -signal.SIGKILL else ""
+            raise CouldNotRun(f"the process of the smoke run {how} while {since}{hint}") from None
+
+    def _kill(self) -> int:
+        """End the process where it can be asked nothing any more; the status that it ended with."""
+        assert self._process is not None  # noqa: S101 - somebody waits for it
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_IDLE)  # it has closed its connection, and may be about to end
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        status = self._process.wait()
+        self._connection.close()
+        self._put_away(self._process.pid, status)
+        return status
+
+    def _put_away(self, pid: int, status: int) -> None:
+        """Remove what the process should have removed itself."""
+        started, self._started = self._started, Started([])
+        self._process, self._ready = None, None
+        for group in started.groups if status else ():  # else they may be somebody else's by now
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        end_processes_of(self.folder)
+        locks.remove(locks.stale(started.locks))
+        sweep(started.groups, port_of(pid))
+
+
+@contextlib.contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Let SIGTERM end this process as Ctrl-C does: with everything put away."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave), signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put signals off that would end this process while it puts things away; that takes seconds at the most."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process whose connection is closed, ask it to go, make it go; the status that it ended with."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_IDLE)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_PATIENCE)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def own_folder(below: str | None = None) -> str:
+    """A folder of our own in which files can be written; below the one that the user named, if he did."""
+    wanted = below or os.environ.get("TMPDIR") or None
+    place = f"{wanted} ({'--smoke-folder' if below else 'TMPDIR'})" if wanted else "none of the usual ones"
+    try:
+        folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=wanted))
+        try:
+            with open(os.path.join(folder, "probe"), "wb") as probe:
+                probe.write(bytes(_PROBE))
+            os.unlink(probe.name)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            place = os.path.dirname(folder)
+            raise
+    except OSError as error:
+        raise CouldNotRun(
+            f"a folder for temporary files is needed, and {place} cannot be written: {error.strerror}"
+        ) from None
+    return folder
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder in which ranks that are just being killed may still write."""
+    for _ in range(5):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(0.1)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what a launcher or a GPU would bring in."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE, os.environ.get("PYTHONPATH")))),
+        "CUDA_VISIBLE_DEVICES": "",
+        **({VISIBLE_GPUS: os.environ["CUDA_VISIBLE_DEVICES"]} if "CUDA_VISIBLE_DEVICES" in os.environ else {}),
+        "DS_ACCELERATOR": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",  # one that has threads cannot be forked
+        "MKL_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFORMERS_VERBOSITY": "warning",
+        "DEEPSPEED_LOG_LEVEL": "warning",
+        "PYTHONUNBUFFERED": "1",
+    }

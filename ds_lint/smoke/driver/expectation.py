@@ -1,0 +1,361 @@
+"""What the text asks for: worked out from the config and the training arguments, never from an engine."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.checks.overridden import LIKE
+from ds_lint.knowledge.keys import Target
+from ds_lint.knowledge.suggestions import is_typo, sibling
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.linter import lint
+from ds_lint.semantics.arguments import is_asked_for
+from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number, number_of, zero_stage
+from ds_lint.semantics.preparation import prepare
+from ds_lint.smoke.job import ADAMW, CPU_ADAM
+from ds_lint.source.tree import dotted, plain
+
+if TYPE_CHECKING:
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.document import Document
+
+ZERO = "zero_optimization"
+GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
+BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
+# Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
+_ADAM = ("exp_avg", "exp_avg_sq")
+_STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
+_THRESHOLD = "stage3_param_persistence_threshold"
+
+
+class Promise(NamedTuple):
+    """A value that the text asks for, and the dotted key path that does."""
+
+    value: Any
+    key: str | None
+
+
+class Batch(NamedTuple):
+    """Batch sizes that fit together."""
+
+    train: int
+    micro: int
+    accumulation_steps: int
+
+    def in_words(self, ranks: int) -> str:
+        """``2 x 1 micro steps x 8 ranks = 16``; there are fewer copies of the model where ranks share them."""
+        copies = self.train // max(1, self.micro * self.accumulation_steps)
+        of_ranks = (
+            f"{ranks:,} ranks" if copies == ranks else f"{copies:,} {'copy' if copies == 1 else 'copies'} of the model"
+        )
+        return f"{self.micro:,} x {self.accumulation_steps:,} micro steps x {of_ranks} = {self.train:,}"
+
+
+def as_dict(config: Config) -> dict[str, Any]:
+    """The config as Python has it."""
+    found = plain(config.written)
+    return found if isinstance(found, dict) else {}
+
+
+def with_meant_names(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
+    """The config with mistyped keys under the names that were meant, and by those how they are written.
+
+    A key that nobody reads asks for something all the same.
+    """
+    found, written = as_dict(config), {}
+    for visit in config.unknown:
+        *sections, name = visit.path
+        key = sibling(name, visit.section)
+        below: Any = found
+        for section in sections:
+            below = below.get(section) if isinstance(below, dict) else None
+        if key is None or not is_typo(name, key.name) or not isinstance(below, dict) or key.name in below:
+            continue
+        below[key.name] = below.pop(name)
+        written[dotted((*sections, key.name))] = dotted(visit.path)
+    return found, written
+
+
+class Asked:
+    """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed is meant to get it.
+
+    ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.
+    """
+
+    def __init__(self, config: Config, changed: dict[str, Any], written_as: dict[str, str]) -> None:
+        self.config = config
+        self.written_as = written_as
+        stacked = lint.config_of(
+            lint.as_text(changed), target=target_of(config), stack=config.stack, facts=config.facts, from_file=False
+        )
+        prepared = prepare(stacked)
+        self.text = _plain(lint.as_text(changed), config)  # with nothing that a stack adds
+        self.final = _plain(lint.as_text(_known(prepared.config)), config)
+
+    def key(self, *path: str) -> str | None:
+        """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
+        for length in range(len(path), 0, -1):
+            here = dotted(path[:length])
+            here = self.written_as.get(here, here)
+            for meant, written in self.written_as.items():  # a mistyped section
+                if here.startswith(f"{meant}."):
+                    here = written + here[len(meant) :]
+            if self.config.written.at(tuple(here.split("."))) is not None:
+                return here
+        return None
+
+    def is_written(self, *path: str) -> bool:
+        """Whether the user wrote a key, mistyped or not."""
+        return self.config.written.at(path) is not None or dotted(path) in self.written_as
+
+    def promise(self, value: Any, *path: str) -> Promise:
+        """A value, with the key that asks for it."""
+        return Promise(value, self.key(*path))
+
+    def number(self, *path: str) -> float | None:
+        """A number of the final config; None where there is none, or nobody knows it."""
+        node = self.final.node(*path)
+        return number_of(node) if node is not None else None
+
+    # ---------------------------------------------------------------------------------------------------- promises
+
+    @property
+    def stage(self) -> Promise | None:
+        """The ZeRO stage; None where it cannot be told."""
+        stage = zero_stage(self.final)
+        return None if stage is None else self.promise(stage, ZERO, "stage")
+
+    @property
+    def optimizer_offload(self) -> Promise | None:
+        """Where the optimizer is to be: cpu or nvme; None where nobody asks for either."""
+        if is_on(self.final, ZERO, "cpu_offload"):
+            return self.promise("cpu", ZERO, "cpu_offload")
+        return self._device("offload_optimizer")
+
+    @property
+    def parameter_offload(self) -> Promise | None:
+        """Where the parameters are to be: cpu or nvme; None where nobody asks for either."""
+        if is_on(self.final, ZERO, "cpu_offload_params"):
+            return self.promise("cpu", ZERO, "cpu_offload_params")
+        return self._device("offload_param")
+
+    def _device(self, section: str) -> Promise | None:
+        device = self.final.value(ZERO, section, "device")
+        return self.promise(device, ZERO, section, "device") if device in ("cpu", "nvme") else None
+
+    @property
+    def dtype(self) -> Promise:
+        """The dtype of the weights that the model computes with, or that torch_autocast casts."""
+        name = model_dtype(self.text)  # what Accelerate adds to it asks for nothing
+        if name == "fp32":
+            name = model_dtype(self.final)
+        section = name
+        if name != "fp16":
+            section = bf16_section(self.text)
+        if name == "fp32" and not self.key(section):
+            section = "fp16"
+        return self.promise(_DTYPES[name], section, "enabled")
+
+    @property
+    def master_dtype(self) -> Promise:
+        """The dtype of the weights that the optimizer updates."""
+        for section in ("fp16", "bf16"):
+            name = f"{section}_master_weights_and_grads"
+            if is_on(self.final, section, name):
+                return self.promise(_DTYPES[section], section, name)
+        return self.promise("float32", *((self.dtype.key or "").split(".")))
+
+    @property
+    def communication_dtype(self) -> Promise | None:
+        """The dtype in which gradients are reduced, where the text names one."""
+        return self._named_dtype("communication_data_type")
+
+    @property
+    def accumulation_dtype(self) -> Promise | None:
+        """The dtype in which gradients are accumulated, where the text names one."""
+        return self._named_dtype("data_types", "grad_accum_dtype")
+
+    def _named_dtype(self, *path: str) -> Promise | None:
+        value = self.final.value(*path)
+        return self.promise(_DTYPES[value], *path) if isinstance(value, str) and value in _DTYPES else None
+
+    @property
+    def is_loss_scale_static(self) -> bool:
+        """Whether fp16 works with one loss scale for ever."""
+        return is_on(self.final, "fp16", "enabled") and bool(self.number("fp16", "loss_scale"))
+
+    @property
+    def clipping(self) -> Promise | None:
+        """The norm to which gradients are clipped: by the training arguments where somebody gave it there."""
+        wanted = self.argument("max_grad_norm")
+        if wanted is not None:
+            return Promise(float(wanted), self.key("gradient_clipping"))
+        found = self.number("gradient_clipping")
+        return None if found is None else self.promise(found, "gradient_clipping")
+
+    def argument(self, name: str) -> Any:
+        """A training argument that somebody gave; None where nobody did."""
+        training = self.config.facts.training
+        if training is None or training.origin == NOBODY:
+            return None
+        found = self.config.argument(name) if is_asked_for(self.config, name) else None
+        return found.value if found is not None and found.value is not UNKNOWN else None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether ZeRO-3 gathers the weights when a model is saved."""
+        return is_on(self.final, *GATHER)
+
+    def batch(self, world_size: int) -> Batch | None:
+        """The batch sizes for so many ranks; None where they do not fit together, or are not given."""
+        train, micro, steps = (_whole(self.number(name)) for name in BATCH)
+        return completed(train, micro, steps, world_size // ranks_of_a_copy(self.final))
+
+    def setting(self, name: str) -> float | None:
+        """A number of ``zero_optimization`` under either of its names; left out, the release's default."""
+        found = (self.number(ZERO, each) for each in self._names(name))
+        return next((value for value in found if value is not None), self._default(name))
+
+    def _names(self, name: str) -> list[str]:
+        known = self.final.knowledge.find((ZERO, name))
+        return [name, *([known.facts["alias"]] if known is not None and "alias" in known.facts else [])]
+
+    def _default(self, name: str) -> float | None:
+        known = self.final.knowledge.find((ZERO, name))
+        return number(known.facts.get("default")) if known is not None else None
+
+    @property
+    def threshold(self) -> Promise:
+        """The size up to which ZeRO-3 keeps a parameter whole on every rank, as the user's run has it."""
+        for name in self._names(_THRESHOLD):
+            path = (ZERO, name)
+            if self.config.root.at(path) is not None:
+                filled = number(prepare(self.config).value(*path))
+                return self.promise(_whole(filled), *path)
+        return self.promise(_whole(self._default(_THRESHOLD)), ZERO, _THRESHOLD)
+
+    @property
+    def model_threshold(self) -> int:
+        """How many elements ZeRO-3 keeps whole in all; more than there are where the release knows no limit."""
+        most = self.setting("stage3_model_persistence_threshold")
+        return int(most) if most is not None else sys.maxsize
+
+    @property
+    def optimizer(self) -> str | None:
+        """The type of the optimizer that the config names; None where the script brings it."""
+        value = self.final.value("optimizer", "type")
+        return str(value) if value is not None else None
+
+    @property
+    def optimizer_of_script(self) -> str | None:
+        """What stands for the optimizer of the script: the one that DeepSpeed wants where it offloads."""
+        if self.optimizer is not None:
+            return None
+        return CPU_ADAM if self.optimizer_offload is not None else ADAMW
+
+    @property
+    def states(self) -> tuple[str, ...] | None:
+        """What the optimizer keeps of every element; None where nobody knows it."""
+        if self.optimizer is not None:
+            return _STATES.get(self.optimizer.lower())
+        optim = self.argument("optim")
+        return _STATES["adamw"] if optim is None or str(optim).startswith("adamw_torch") else None
+
+    @property
+    def rate(self) -> Promise | None:
+        """The learning rate of the optimizer that the text names."""
+        path = ("optimizer", "params", "lr")
+        value = self.number(*path)
+        return self.promise(value, *path) if value is not None else None
+
+    @property
+    def asks_for_schedule(self) -> bool:
+        """Whether somebody asked the Trainer for a schedule that does not go like the one of the config."""
+        kind, wanted = self.schedule[0] if self.schedule else "", self.argument("lr_scheduler_type")
+        if kind in LIKE:  # which warm up as the arguments say
+            return wanted is not None and wanted not in LIKE[kind]
+        return any(self.argument(name) is not None for name in ("lr_scheduler_type", "warmup_steps", "warmup_ratio"))
+
+    @property
+    def trainers_schedule(self) -> tuple[str, float, int, int] | None:
+        """What the training arguments ask for: the schedule, the rate, steps of warm-up and of the training."""
+        kind, rate, steps, total, share = (
+            found.value if (found := self.config.argument(name)) is not None else None
+            for name in ("lr_scheduler_type", "learning_rate", "warmup_steps", "max_steps", "warmup_ratio")
+        )
+        numbers = [one for one in (rate, steps, total, share) if one is not None]
+        if not isinstance(kind, str) or not all(isinstance(one, (int, float)) for one in numbers):
+            return None
+        if rate is None or total is None:
+            return None
+        if self.argument("lr_scheduler_kwargs"):
+            return None
+        warmup = steps or share or 0  # a share of the training below 1: get_warmup_steps in training_args.py
+        return kind, float(rate), math.ceil(total * warmup) if 0 < warmup < 1 else int(warmup), total
+
+    @property
+    def schedule(self) -> tuple[str, dict[str, Any]] | None:
+        """The scheduler that the config names, and its parameters."""
+        kind = self.final.value("scheduler", "type")
+        params = self.final.section("scheduler", "params")
+        found = plain(params) if params is not None else {}
+        return (kind, found) if isinstance(kind, str) and isinstance(found, dict) else None
+
+
+def ranks_of_a_copy(config: Config) -> int:
+    """Ranks that share the samples of one copy of the model, by cutting its sequences or its tensors."""
+    return _ranks(config, "sequence_parallel_size") * ranks_of_a_tensor(config)
+
+
+def ranks_of_a_tensor(config: Config) -> int:
+    """Ranks among which each tensor of a layer is cut."""
+    return _ranks(config, "tensor_parallel", "autotp_size")
+
+
+def _ranks(config: Config, *path: str) -> int:
+    size = config.root.at(path)
+    return int(number_of(size) or 1) if size is not None else 1
+
+
+def completed(train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:
+    """The three batch sizes from those that are given, as DeepSpeed works them out; None where they do not fit.
+
+    Source: ``_set_batch_related_parameters`` in deepspeed/runtime/config.py.
+    """
+    if ranks < 1 or (micro is None and train is None):
+        return None
+    if train is None:
+        assert micro is not None  # noqa: S101 - one of the two is there
+        steps = steps or 1
+        train = micro * steps * ranks
+    elif micro is None:
+        steps = steps or 1
+        micro = train // ranks // steps
+    elif steps is None:
+        steps = train // micro // ranks
+    return Batch(train, micro, steps) if train == micro * steps * ranks and min(micro, steps) > 0 else None
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None else None
+
+
+def _known(value: Any) -> Any:
+    """The config without what nobody knows before the run."""
+    if isinstance(value, dict):
+        return {name: _known(below) for name, below in value.items() if below is not UNKNOWN}
+    return value
+
+
+def _plain(document: Document, config: Config) -> Config:
+    """A config as DeepSpeed alone takes it."""
+    return lint.config_of(document, target=target_of(config), stack="deepspeed", from_file=False)
+
+
+def target_of(config: Config) -> Target:
+    """The releases that a config is judged by."""
+    return Target(**config.knowledge.target)

@@ -1,0 +1,50 @@
+"""What the warm process tells the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.verdict import RankEnd
+    from ds_lint.smoke.job import Evidence
+
+
+@dataclass
+class Ready:
+    """The libraries are imported: their versions, and the seconds it took; or why they are not."""
+
+    versions: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Started:
+    """What somebody must put away if this process is gone: process groups of ranks, and locks that they may leave."""
+
+    groups: list[int]
+    locks: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Unable:
+    """The ranks could not be started, and why, in one sentence."""
+
+    reason: str
+
+
+@dataclass
+class Entered:
+    """Rank 0 of a job entered a phase."""
+
+    part: str
+    phase: str
+
+
+@dataclass
+class Ended:
+    """How each rank of a job ended, and what it saw, if it could tell."""
+
+    ends: list[RankEnd]
+    evidence: list[Evidence | None]

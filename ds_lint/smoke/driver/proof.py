@@ -1,0 +1,347 @@
+"""One config proved: planned, run, and judged."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Verdict, worst
+from ds_lint.facts import Facts
+from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.linter import lint
+from ds_lint.smoke.driver import real_world
+from ds_lint.smoke.driver.adaptation import Changes, adapt, fits
+from ds_lint.smoke.driver.assumed_arguments import agreeing
+from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.driver.expectation import Asked, ranks_of_a_copy, target_of, with_meant_names
+from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
+from ds_lint.smoke.driver.kept_files import keep
+from ds_lint.smoke.driver.small_model import SWAPPED, TINY, Sizes
+from ds_lint.smoke.job import EXPORT, RESUME, Evidence, Job
+from ds_lint.smoke.rank.loaded_config import apply
+from ds_lint.smoke.verify import verify
+from ds_lint.smoke.verify.check import Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.knowledge.keys import Target
+    from ds_lint.semantics.config import Config
+    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.driver.messages import Ended
+    from ds_lint.smoke.launch.ranks import Launched
+    from ds_lint.source.document import Document
+
+    Runner = Pool | Launched  # who makes the ranks of a run
+STEPS, STEPS_AFTER = 3, 2
+RANKS = 2
+MOST_RANKS = 64  # that somebody may start on one machine for a try
+SECONDS = 120.0  # for each part of a run
+_BUILDING = 1200.0  # more where ops are compiled
+
+
+class Wish(NamedTuple):
+    """How the user wants runs to be made."""
+
+    ranks: int = RANKS
+    seconds: float = SECONDS
+    builds_ops: bool = False
+    keep: str | None = None  # a folder to leave everything in
+    mode: str = CPU
+    is_real_world: bool = False  # a launcher started the ranks, as many as the user has
+    simulates: bool = True  # the user's real number of ranks, where there are more
+
+
+class _Run:
+    """One config on its way through the parts of a run."""
+
+    def __init__(self, config: Config, wish: Wish, folder: str) -> None:
+        self.config = config
+        self.wish = wish
+        self.folder = folder
+        self.began = time.monotonic()
+        self.changes = adapt(
+            config,
+            folder,
+            ranks=wish.ranks,
+            mode=wish.mode,
+            steps=STEPS + STEPS_AFTER,
+            is_real_world=wish.is_real_world,
+        )
+        self.asked = _asked(config, self.changes, wish.ranks)
+        self.optimizer = self.asked.optimizer_of_script if config.stack == "deepspeed" else None
+        if self.optimizer is not None:
+            why = "the config names none, and the script brings it"
+            self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
+        self.job = Job(
+            text=config.document.text.removeprefix("\ufeff"),
+            stack=config.stack or "deepspeed",
+            folder=folder,
+            model=config.facts.model.config if config.facts.model is not None else None,
+            sizes=_sizes(self.asked),
+            world_size=wish.ranks,
+            mode=wish.mode,
+            edits=self.changes.edits,
+            training=self.changes.training,
+            steps=STEPS,
+            steps_after=STEPS_AFTER,
+            builds_ops=wish.builds_ops,
+            optimizer=self.optimizer,
+            seconds=wish.seconds + (_BUILDING if wish.builds_ops else 0.0),
+        )
+        self.ended: list[Ended] = []
+
+    def part(self, part: str) -> Job:
+        """The job of another part."""
+        return replace(self.job, part=part)
+
+
+def prove(
+    pool: Runner,
+    document: Document,
+    *,
+    stack: str | None,
+    facts: Facts,
+    target: Target,
+    wish: Wish,
+    on_phase: Callable[[str, str], None] | None = None,
+) -> list[Verdict]:
+    """Train with the config of a document, and say what it showed.
+
+    A second verdict is what the user's real number of ranks showed, where it is known and larger than the run.
+    """
+    folder = tempfile.mkdtemp(dir=pool.folder)
+    try:
+        stack = stack or _stack(document, target, facts)
+        config = _config(document, stack, target, facts)
+        if wish.is_real_world and facts.world_size is None:
+            there = _config(document, stack, target, _of_world(facts, wish.ranks))
+            config = there if fits(there, wish.ranks) else config
+        run = _Run(config, wish, folder)
+        verdicts = _prove(pool, run, on_phase)
+        if wish.keep is not None:
+            keep(folder, wish.keep, document.path)
+        return verdicts
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _config(document: Document, stack: str, target: Target, facts: Facts) -> Config:
+    """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
+    config = lint.config_of(document, target=target, stack=stack, facts=facts)
+    return agreeing(config) if facts.training is None and config.stack != "deepspeed" else config
+
+
+def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> list[Verdict]:
+    if (obstacle := _obstacle(run)) is not None:
+        return [_verdict(pool, run, [], status="error", error=obstacle)]
+    try:
+        (trained,) = pool.run([run.job], on_phase)
+        run.ended.append(trained)
+        failed = failure(run.job, trained)
+        if failed is not None:
+            return [_failed(pool, run, failed)]
+        resuming, exporting, world = run.part(RESUME), run.part(EXPORT), _world(run, trained)
+        resumed, exported, *simulated = pool.run([resuming, exporting, *([world.job] if world else [])], on_phase)
+    except CouldNotRun as error:
+        return [_verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))]
+    run.ended += [resumed, exported]
+    runs = _runs(run, trained, resumed, exported)
+    checks = verify(run.asked, runs)
+    beside = []
+    if world is not None and any(evidence.lacks_fake_group for evidence in _all(simulated[0])):
+        checks.append(real_world.not_simulated(world))
+    elif world is not None:
+        beside.append(_verdict_on_world(pool, run, world, simulated[0]))
+    status = _status(checks)
+    has_stopped = status == "error" or runs.resume_error or runs.export_error
+    log = pool.keep_log(run.folder) if has_stopped else None
+    return [_verdict(pool, run, checks, status=status, log=log), *beside]
+
+
+def _world(run: _Run, trained: Ended) -> real_world.World | None:
+    """The user's real number of ranks, where it is known and larger than the run."""
+    ranks = run.config.world_size
+    if not run.wish.simulates or ranks is None or ranks <= run.wish.ranks:
+        return None
+    changes = adapt(run.config, run.folder, ranks=ranks, mode=FAKE, steps=STEPS + STEPS_AFTER)
+    return real_world.world_of(run.job, _asked(run.config, changes, ranks), changes, _all(trained)[0], ranks)
+
+
+def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: Ended) -> Verdict:
+    """The verdict on the world that was simulated."""
+    failed, seen = failure(world.job, ended), _all(ended)
+    refusal = real_world.refused(world, failed) if failed is not None else None
+    error = failed.message if failed is not None and refusal is None else None
+    checks = [refusal] if refusal is not None else [] if error is not None else real_world.verify(world, seen)
+    full = seen[0].full_size if seen else None
+    parameters = full.parameters if full is not None else seen[0].parameters if seen else []
+    return Verdict(
+        path=run.config.document.path,
+        stack=run.job.stack,
+        mode=world.job.mode,
+        world_size=world.ranks,
+        status="error" if error is not None else _status(checks),
+        adaptations=world.adaptations,
+        checks=checks,
+        ranks=[as_told(end) for end in ended.ends],
+        seconds=sum(seen[0].seconds.values()) if seen else 0.0,
+        model=seen[0].model if seen else "",
+        parameter_count=sum(parameter.elements for parameter in parameters),
+        steps=[],
+        held=[real_world.by_formula(world, full)] if full is not None and failed is None else [],
+        versions=pool.known_versions,
+        error=error,
+        log=pool.keep_log(run.folder) if failed is not None else None,
+    )
+
+
+def _obstacle(run: _Run) -> str | None:
+    """What keeps a config from being run at all; None where nothing does."""
+    issue = next((one for one in run.config.document.issues if one.kind == "template"), None)
+    if issue is not None:
+        placeholder = run.config.document.text[issue.span.start : issue.span.end]
+        return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
+    if run.job.stack == "accelerate":
+        return "a run is made with deepspeed.initialize or the Trainer; give --stack deepspeed or --stack trainer"
+    if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
+        return "the config is empty, and the Trainer trains without DeepSpeed then"
+    ranks = ranks_of_a_copy(run.asked.final)
+    if run.wish.ranks % ranks and ranks <= MOST_RANKS:
+        return (
+            f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
+        )
+    return None
+
+
+def _status(checks: list[Check]) -> str:
+    return worst([check.status for check in checks])
+
+
+def _runs(run: _Run, trained: Ended, resumed: Ended, exported: Ended) -> Runs:
+    stopped, lost = failure(run.part(RESUME), resumed), failure(run.part(EXPORT), exported)
+    found = exported.evidence[0]
+    real = run.config.world_size
+    return Runs(
+        job=run.job,
+        adapted=run.changes.adapted,
+        train=_all(trained),
+        resumed=None if stopped else _all(resumed),
+        resume_error=stopped.message if stopped else None,
+        is_resume_cut_off=stopped is not None and stopped.stage is None,
+        exported=found.exported if found is not None and not lost else None,
+        export_error=lost.message if lost else None,
+        real_shapes=found.real_shapes if found is not None else None,
+        real_batch=_asked(run.config, Changes(), real).batch(real) if real else None,
+    )
+
+
+def _all(ended: Ended) -> list[Evidence]:
+    return [evidence for evidence in ended.evidence if evidence is not None]
+
+
+def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
+    """The verdict on a run that did not come to its end: refused by the libraries, or not to be made here."""
+    log = pool.keep_log(run.folder)
+    if failed.stage is None:
+        return _verdict(pool, run, [], status="error", error=failed.message, log=log)
+    check = Check(
+        "start",
+        "fail",
+        key_of(failed, run.config.written),
+        "a training of some steps",
+        failed.stage,
+        None,
+        f"the run stops: {failed.message}",
+        f"{failed.raised.where} raised it." if failed.raised and failed.raised.where else "",
+    )
+    return _verdict(pool, run, [check], status="fail", log=log)
+
+
+def _verdict(
+    pool: Runner, run: _Run, checks: list[Check], *, status: str, error: str | None = None, log: str | None = None
+) -> Verdict:
+    trained = _all(run.ended[0]) if run.ended else []
+    first = trained[0] if trained else None
+    stand_ins = [
+        Adaptation(None, name, "torch operations", "its kernel is not built here; --smoke-build-ops builds it")
+        for name in sorted({op for one in trained for op in one.stand_ins})
+    ]
+    return Verdict(
+        path=run.config.document.path,
+        stack=run.job.stack,
+        mode=run.job.mode,
+        world_size=run.job.world_size,
+        status=status,
+        adaptations=[*run.changes.adaptations, *stand_ins],
+        checks=checks,
+        ranks=_worst_ends(run.ended),
+        seconds=time.monotonic() - run.began,
+        model=first.model if first else "",
+        parameter_count=sum(parameter.elements for parameter in first.parameters) if first else 0,
+        steps=first.steps if first else [],
+        held=[one.held for one in trained],
+        versions=pool.known_versions,
+        error=error,
+        log=log,
+        peak_bytes=[one.peak_bytes for one in trained] if run.job.mode == CUDA else [],
+    )
+
+
+def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
+    """Of each rank how it ended, over all parts the first end that was not good."""
+    found: dict[int, RankEnd] = {}
+    for part in ended:
+        for end in part.ends:
+            if end.rank not in found or found[end.rank].exit == "ok":
+                found[end.rank] = as_told(end)
+    return list(found.values())
+
+
+# ------------------------------------------------------------------------------------------------------------ planning
+
+
+def _stack(document: Document, target: Target, facts: Facts) -> str:
+    """Who runs a config of which nobody has said it: DeepSpeed itself, if it can be it."""
+    if facts.training is not None:
+        return "trainer"
+    stacks = lint.config_of(document, target=target, facts=facts).stacks
+    return "deepspeed" if "deepspeed" in stacks else "trainer"
+
+
+def _of_world(facts: Facts, ranks: int) -> Facts:
+    """The same facts, and how many ranks there are."""
+    known = Facts(world_size=ranks, nodes=facts.nodes, training=facts.training)
+    known.model = facts.model
+    return known
+
+
+def _asked(config: Config, changes: Changes, ranks: int) -> Asked:
+    """What the config asks of a run with these changes."""
+    changed, written_as = with_meant_names(config)
+    for edit in changes.edits:
+        apply(changed, edit)
+    facts = Facts(world_size=ranks, training=_training(config.facts.training, changes.training))
+    facts.model = config.facts.model
+    seen = lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
+    return Asked(seen, changed, written_as)
+
+
+def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> TrainingArguments | None:
+    """The training arguments with those that the run has otherwise."""
+    if given is None and not changed:
+        return None
+    joined = dict(given.given) if given is not None else {}
+    for name, value in changed.items():
+        if name not in joined or joined[name].value != value:
+            joined[name] = Argument(value, "the smoke run")
+    return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
+
+
+def _sizes(asked: Asked) -> Sizes:
+    """The sizes of the model: larger where tensors go to NVMe."""
+    places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
+    return SWAPPED if "nvme" in places else TINY

@@ -1,0 +1,303 @@
+"""The user's real number of ranks, judged by two of them that are simulated: batch sizes, groups, and shares."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import FAKE, Adaptation, Check, Held
+from ds_lint.facts.host import free_memory
+from ds_lint.output.smoke import by_kind, in_units
+from ds_lint.smoke.driver.expectation import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
+from ds_lint.smoke.job import FAKE_GROUP, WORLD
+from ds_lint.smoke.verify.check import skipped
+from ds_lint.smoke.verify.shares import has_plain_states, partition, persistent, promised_shares, states_of
+from ds_lint.source.tree import plain
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.driver.adaptation import Changes
+    from ds_lint.smoke.driver.expectation import Asked
+    from ds_lint.smoke.driver.failure import Failure
+    from ds_lint.smoke.job import Evidence, FullSize, Job, Parameter
+
+_PORTION = 0.25  # of the free memory, for each of two ranks: somebody else may need the rest
+_MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes longer than it is worth
+_WHOLE = "parameters that stay whole"
+_RANKS_OF_NODE = 8  # where nobody says how many nodes there are
+_HPZ, _MICS = (ZERO, "zero_hpz_partition_size"), (ZERO, "mics_shard_size")
+# What DeepSpeed says where a config does not fit the number of ranks, and the keys of which that is told.
+_OF_WORLD = (
+    (re.compile(r"batch", re.IGNORECASE), tuple((name,) for name in BATCH)),
+    (re.compile(r"elastic", re.IGNORECASE), (("elasticity",),)),
+    (re.compile(r"divisible|group|world.?size|shard", re.IGNORECASE), (_HPZ, _MICS, (ZERO, "stage"))),
+)
+
+
+@dataclass
+class World:
+    """A simulated world: ``job`` is that of its two ranks, ``trained`` is what the run of a few ranks showed."""
+
+    job: Job
+    asked: Asked
+    changes: Changes
+    trained: Evidence
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the user has."""
+        return self.job.world_size
+
+    @property
+    def sharing(self) -> int:
+        """Among how many of them something is shared."""
+        return int(self.asked.number(*_MICS) or 0) or self.ranks
+
+    @property
+    def adaptations(self) -> list[Adaptation]:
+        """What the simulated ranks have otherwise than the config says."""
+        found = [one for one in self.changes.adaptations if one.key and not one.key.startswith("--")]
+        if self.job.decays_apart and (scheduler := self.asked.config.written.get("scheduler")) is not None:
+            found.append(Adaptation("scheduler", plain(scheduler), None, "no step is made, and it shares nothing"))
+        return found
+
+
+def not_simulated(world: World) -> Check:
+    """The check of a world that this torch cannot simulate."""
+    why = f"this torch cannot pretend that there are {world.ranks:,} ranks (it has no {FAKE_GROUP})"
+    return skipped("world", None, why)
+
+
+def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks: int) -> World:
+    """The simulation of so many ranks, after a run of ``job`` on a few has shown that the config works at all."""
+    engine = trained.engine
+    assert engine is not None  # noqa: S101 - a run that came to its end was looked at
+    is_trainer = job.stack != "deepspeed"
+    is_as_asked = asked.stage is not None and asked.stage.value == engine.stage and ranks_of_a_copy(asked.final) == 1
+    dtypes = trained.dtypes.get("parameters", [])
+    nodes = asked.config.facts.nodes
+    simulated = replace(
+        job,
+        text=_final_text(asked) if is_trainer else job.text,
+        world_size=ranks,
+        mode=FAKE,
+        part=WORLD,
+        edits=changes.edits if not is_trainer else [],
+        optimizer=asked.optimizer_of_script,
+        decays_apart=is_trainer,
+        stage=engine.stage,
+        dtype=dtypes[0] if len(dtypes) == 1 else "float32",
+        accumulates_apart=trained.dtypes.get("gradients", dtypes) != dtypes,
+        makes_states=is_as_asked and engine.stage > 0 and _makes_states(asked),
+        memory=_memory() if is_as_asked and len(dtypes) == 1 else None,
+        ranks_of_node=max(1, ranks // nodes) if nodes else min(ranks, _RANKS_OF_NODE),
+    )
+    return World(simulated, asked, changes, trained)
+
+
+def _final_text(asked: Asked) -> str:
+    """The config as the Trainer gives it to DeepSpeed, without a schedule, for which somebody has to know the steps."""
+    return json.dumps({name: value for name, value in as_dict(asked.final).items() if name != "scheduler"})
+
+
+def _makes_states(asked: Asked) -> bool:
+    """Whether the optimizer makes its states of its own share, in memory."""
+    is_on_nvme = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme"
+    return has_plain_states(asked) and not is_on_nvme
+
+
+def _memory() -> int:
+    free = free_memory()
+    return min(_MOST_MEMORY, int(free * _PORTION)) if free is not None else 0
+
+
+# -------------------------------------------------------------------------------------------------------------- judging
+
+
+def refused(world: World, failed: Failure) -> Check | None:
+    """The check of a config that does not fit the ranks; None where the world could not be simulated."""
+    if failed.stage is None:
+        return None
+    for said, paths in _OF_WORLD:
+        if said.search(failed.message):
+            key = next((key for path in paths if (key := world.asked.key(*path)) is not None), None)
+            return Check(
+                "world",
+                "fail",
+                key,
+                f"{world.ranks:,} ranks",
+                None,
+                None,
+                f"on your {world.ranks:,} ranks DeepSpeed refuses the config: {failed.message}",
+                f"{failed.raised.where} raised it." if failed.raised and failed.raised.where else "",
+            )
+    return None
+
+
+def verify(world: World, seen: list[Evidence]) -> list[Check]:
+    """Batch sizes and shares of the ranks that were simulated."""
+    return [_batch(world, seen[0]), *_shares(world, seen)]
+
+
+def _batch(world: World, seen: Evidence) -> Check:
+    engine, promised = seen.engine, world.asked.batch(world.ranks)
+    assert engine is not None  # noqa: S101 - a rank that came to its end was looked at
+    copies = ranks_of_a_copy(world.asked.final)
+    if world.ranks % copies:
+        return Check(
+            "world",
+            "fail",
+            world.asked.key("sequence_parallel_size") or world.asked.key("tensor_parallel"),
+            f"groups of {copies} ranks",
+            engine.train_batch_size,
+            "samples a step",
+            f"{copies} ranks are to share each copy of the model, your {world.ranks:,} do not make such groups, and "
+            f"the engine takes steps of {engine.train_batch_size:g} samples",
+            f"Start a multiple of {copies} ranks.",
+        )
+    # With sequence parallelism the engine has them as floats.
+    observed = Batch(*map(int, (engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)))
+    keys = (world.asked.key(name) for name in (*BATCH, "elasticity"))
+    is_kept = promised is None or observed == promised
+    message = f"on your {world.ranks:,} ranks a step takes {observed.in_words(world.ranks)} samples"
+    if promised is not None and not is_kept:
+        message += f", and the config asks for {promised.in_words(world.ranks)}"
+    return Check(
+        "world",
+        "pass" if is_kept else "fail",
+        next((key for key in keys if key is not None), None),
+        promised.train if promised is not None else None,
+        observed.train,
+        "samples a step",
+        message,
+    )
+
+
+def _shares(world: World, seen: list[Evidence]) -> list[Check]:
+    """What the ranks hold, to the element, and what that is in bytes for the user's own model."""
+    asked, stage = world.asked, world.job.stage
+    if asked.stage is None:
+        return []
+    if asked.stage.value != stage:
+        message = (
+            f"`{asked.stage.key}` asks for ZeRO stage {asked.stage.value}, and the engine runs stage {stage} here too"
+        )
+        return [Check("stage", "fail", asked.stage.key, asked.stage.value, stage, None, message)]
+    key, full = asked.stage.key, seen[0].full_size
+    if (copies := ranks_of_a_copy(asked.final)) > 1:
+        why = f"{copies} ranks share each copy of the model: shares were not counted"
+        return [skipped("world-shares", key, why)]
+    if stage == 0:
+        if full is None:
+            return []
+        return [Check("world-shares", "pass", key, None, None, None, _told(world, full), adapted=True)]
+    expected = _expected(world, seen[0])
+    observed = [_observed(one, expected) for one in seen]
+    wrong = [(one.rank, held) for one, held in zip(seen, observed, strict=True) if held != expected]
+    message = _told(world, full)
+    if wrong:
+        rank, held = wrong[0]
+        kind = next(kind for kind in expected if held[kind] != expected[kind])
+        message = (
+            f"rank {rank:,} of your {world.ranks:,} holds {held[kind]:,} elements of {kind}, and stage {stage} "
+            f"promises {expected[kind]:,}"
+        )
+    status = "fail" if wrong else "pass"
+    held = wrong[0][1] if wrong else observed[0]
+    is_adapted = full is not None and not full.is_built
+    return [Check("world-shares", status, key, expected, held, "elements", message, adapted=is_adapted)]
+
+
+def _expected(world: World, seen: Evidence) -> dict[str, int]:
+    """Elements of what was built, which the engine is to have done."""
+    states = states_of(seen) if world.job.makes_states else []
+    expected = promised_shares(world.asked, seen.parameters, states, world.sharing)
+    whole = _kept_whole(world, seen.parameters)
+    return expected | ({_WHOLE: whole} if whole is not None else {})
+
+
+def _observed(seen: Evidence, expected: dict[str, int]) -> dict[str, int]:
+    held = {kind: seen.held.get(kind, Held(0, 0)).elements for kind in expected}
+    return held | {kind: seen.persistent_elements for kind in expected if kind == _WHOLE}
+
+
+def _kept_whole(world: World, parameters: list[Parameter]) -> int | None:
+    """Elements under the threshold, of which every rank keeps all; None where there is no such thing."""
+    threshold = world.asked.threshold.value
+    if world.job.stage != 3 or threshold is None:
+        return None
+    return persistent([parameter.elements for parameter in parameters], threshold, world.asked.model_threshold)
+
+
+# ------------------------------------------------------------------------------------------------------------- in bytes
+
+
+def _told(world: World, full: FullSize | None) -> str:
+    """What a rank holds of the user's model, in bytes, and how that is known."""
+    if full is None:
+        return (
+            f"rank 0 and the last of your {world.ranks:,} hold their shares of a small model to the element; "
+            "give --model for the bytes of yours"
+        )
+    held = by_formula(world, full)
+    if not held:
+        return f"each of your {world.ranks:,} ranks keeps its share of the model states on NVMe"
+    parts = [f"{in_units(amount.bytes)} of {kind}" for kind, amount in by_kind(held).items()]
+    total = in_units(sum(amount.bytes for amount in held.values()))
+    told = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
+    if not has_plain_states(world.asked):
+        told += f", beside what {world.asked.optimizer} keeps"
+    extra = [
+        f"{elements:,} elements {words}"
+        for elements, words in (
+            (_kept_whole(world, full.parameters) or 0, "that stay whole"),
+            (_second_copies(world, full.parameters), f"that {_HPZ[1]} keeps a second time"),
+        )
+        if elements and "parameters" in held
+    ]
+    if extra:
+        told += f"; among the parameters are {' and '.join(extra)}"
+    if not full.is_built:
+        told += f" (computed: {_why_computed(world, full)})"
+    return told
+
+
+def _why_computed(world: World, full: FullSize) -> str:
+    if world.job.stage == 0:
+        return "at stage 0 nothing is shared"
+    needed, most = in_units(full.needed_bytes), in_units(world.job.memory or 0)
+    return f"to make such a rank takes {needed}, and on this machine it may take {most}"
+
+
+def by_formula(world: World, full: FullSize) -> dict[str, Held]:
+    """What each rank holds of the user's model by kind, in the dtypes that the run on a few ranks had.
+
+    Where the engine was made of that model, these are the numbers that it was held to.
+    """
+    stage = world.job.stage
+    whole = sum(parameter.elements for parameter in full.parameters)
+    states = states_of(world.trained) if has_plain_states(world.asked) else []
+    if stage == 0:
+        elements = dict.fromkeys(["parameters", "gradients", "master weights", *states], whole)
+    else:
+        elements = promised_shares(world.asked, full.parameters, states, world.sharing)
+        trainable = [parameter for parameter in full.parameters if parameter.is_trainable]
+        # Stage 1 has all of them until a step is made.
+        elements["gradients"] = whole if stage == 1 else partition(trainable, stage, world.sharing)
+        if "parameters" in elements:
+            beside = _kept_whole(world, full.parameters) or 0
+            elements["parameters"] += beside + _second_copies(world, full.parameters)
+    sizes = {kind: amount.bytes / amount.elements for kind, amount in world.trained.held.items() if amount.elements}
+    return {kind: Held(n, round(n * sizes[kind])) for kind, n in elements.items() if n and kind in sizes}
+
+
+def _second_copies(world: World, parameters: list[Parameter]) -> int:
+    """Elements of the partitions among the ranks of a group, which hpZ keeps beside those among all ranks.
+
+    Source: ``_partition_param_sec`` in deepspeed/runtime/zero/partition_parameters.py.
+    """
+    group = min(int(world.asked.number(*_HPZ) or 1), world.ranks)
+    if world.job.stage != 3 or group < 2:
+        return 0
+    return sum(-(-parameter.elements // world.ranks) * world.ranks // group for parameter in parameters)

@@ -1,0 +1,1 @@
+"""The report of training runs as a page."""

@@ -1,0 +1,393 @@
+"""The report of training runs as one HTML page, made for looking: it opens without a network.
+
+Plotly is inlined once, about 5 MB; where no run came as far as numbers, the page goes without it. Every text that may
+come from a config is escaped, and a content security policy forbids the browser to fetch what is not in the page.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from itertools import chain
+from math import isfinite
+from typing import NamedTuple
+
+from plotly.offline import get_plotlyjs
+
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Check, Held, Verdict
+from ds_lint.output.smoke import KINDS, by_kind, headline, in_units, outcome, ranks, shown, unsharded, written
+from ds_lint.output.text import counted, shown_path, visible
+from ds_lint.smoke.html import charts
+
+ADAPTED = "adapted"  # a class of the style sheet, beside the statuses
+BADGES = {
+    "pass": ("✓", "verified"),
+    ADAPTED: ("≈", "verified with adaptation"),
+    "warn": ("!", "warning"),
+    "fail": ("✗", "failed"),
+    "error": ("?", "not decided"),
+    "skip": ("○", "skipped, not verified"),
+}
+SHOWS = {
+    CPU: "the real libraries on CPU ranks: sharding, precision, batch sizes, schedule, saving and resuming. "
+    "Kernels, peak memory and speed are the GPU's.",
+    CUDA: "the real libraries on GPUs, with their kernels, dtypes, placement and peak memory.",
+    FAKE: "one rank of a world that is not there: what it holds at that size, and whether the batch sizes add up. "
+    "Nothing is communicated, so losses say nothing and are not shown.",
+}
+NOT_CHECKED = '<span class="quiet">not checked</span>'
+QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
+LONG_WORD = 20  # characters, beyond which a word of a key path is broken
+SHOWN_RANKS = 32  # bars; beyond them ranks repeat each other
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+# Drawn when all places are there, as wide as they are, on paper as wide as that; what is folded is printed too.
+SCRIPT = """
+const plots = [...document.querySelectorAll(".plot")];
+for (const plot of plots) {
+  const { data, layout } = JSON.parse(plot.dataset.figure);
+  Plotly.newPlot(plot, data, layout, { displayModeBar: false, responsive: true });
+  new ResizeObserver(() => Plotly.Plots.resize(plot)).observe(plot.parentElement);
+}
+addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
+  plots.forEach((plot) => Plotly.relayout(plot, { width: 640 }));
+});
+addEventListener("afterprint", () => plots.forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })));
+"""
+
+
+class Column(NamedTuple):
+    """A column of a table: its heading and the class of its cells."""
+
+    heading: str
+    style: str = ""
+
+
+def render(verdicts: list[Verdict], tool_version: str) -> str:
+    """The page of these runs, made by ds-lint of this version; what failed comes first."""
+    by_config: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in sorted(verdicts, key=_badness):
+        by_config.setdefault((verdict.path, verdict.stack), []).append(verdict)
+    numbered = list(enumerate(chain.from_iterable(by_config.values()), start=1))
+    configs: dict[tuple[str, str], list[tuple[int, Verdict]]] = {}
+    for number, verdict in numbered:
+        configs.setdefault((verdict.path, verdict.stack), []).append((number, verdict))
+    main = "".join(_config(path, stack, runs, verdicts) for (path, stack), runs in configs.items())
+    has_plots = 'class="plot"' in main
+    scripts = f"<script>{get_plotlyjs()}</script>" if has_plots else ""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{_text(_title(verdicts))}</title>
+<style>{_style()}</style>
+{scripts}
+</head>
+<body>
+<header><h1>{_text(_title(verdicts))}</h1>
+<p class="quiet">{_text(_counts(verdicts))}</p></header>
+<nav aria-label="Runs"><ol>{"".join(_entry(number, verdict) for number, verdict in numbered)}</ol></nav>
+<main>
+{main}
+</main>
+<footer>ds-lint {_text(tool_version)}</footer>
+{f"<script>{SCRIPT}</script>" if has_plots else ""}
+</body>
+</html>
+"""
+
+
+def _badness(verdict: Verdict) -> int:
+    return STATUSES.index(verdict.status)
+
+
+def _title(verdicts: list[Verdict]) -> str:
+    paths = {verdict.path for verdict in verdicts}
+    return f"Smoke: {shown_path(verdicts[0].path) if len(paths) == 1 else counted(len(paths), 'config')}"
+
+
+def _counts(verdicts: list[Verdict]) -> str:
+    outcomes = [outcome(verdict) for verdict in verdicts]
+    numbers = ", ".join(f"{outcomes.count(name)} {name}" for name in dict.fromkeys(outcomes))
+    return f"{counted(len(verdicts), 'training run')} of a few steps with the installed libraries: {numbers or 'none'}."
+
+
+def _entry(number: int, verdict: Verdict) -> str:
+    where = f"{ranks(verdict)}, {verdict.stack} stack"
+    return (
+        f'<li><a href="#run-{number}">{_badge(verdict.status, outcome(verdict))}'
+        f'<code>{_text(shown_path(verdict.path))}</code><span class="quiet">{_text(where)}</span></a></li>'
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- a config
+
+
+def _config(path: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: list[Verdict]) -> str:
+    heading = f"<h2><code>{_text(shown_path(path))}</code> <small>{_text(stack)} stack</small></h2>"
+    return f"<section>{heading}{_where(runs)}{''.join(_run(number, one, verdicts) for number, one in runs)}</section>\n"
+
+
+def _where(runs: list[tuple[int, Verdict]]) -> str:
+    """What was verified where: a check a row, a run a column; of several checks with one name the worst."""
+    if len(runs) == 1:
+        return ""
+    names = list(dict.fromkeys(check.id for _, verdict in runs for check in verdict.checks))
+    found = [{check.id: check for check in reversed(_worst_first(verdict))} for _, verdict in runs]
+    rows = [
+        [_text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
+    ]
+    columns = [Column("Check", "name"), *(Column(ranks(verdict)) for _, verdict in runs)]
+    return f"<article>{_table('What was verified where', columns, rows)}</article>"
+
+
+def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
+    parts = (
+        _error(verdict),
+        _checks(verdict),
+        _plots(verdict, verdicts),
+        _adaptations(verdict),
+        _ranks(verdict),
+        _circumstances(verdict),
+    )
+    word = outcome(verdict)
+    return (
+        f'<article id="run-{number}" class="{verdict.status}">'
+        f"<h3>{_badge(verdict.status, word)} {_text(headline(verdict).removeprefix(word).strip())}</h3>"
+        f'<p class="quiet">This run shows {_text(SHOWS[verdict.mode])}</p>'
+        f"{''.join(f'<section>{part}</section>' for part in parts if part)}</article>"
+    )
+
+
+def _error(verdict: Verdict) -> str:
+    log = f"<p>What the libraries printed: <code>{_text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
+    return (f'<div class="error-text">{_lines(verdict.error)}</div>' if verdict.error else "") + log
+
+
+# ------------------------------------------------------------------------------------------------------- tables
+
+
+def _checks(verdict: Verdict) -> str:
+    if not verdict.checks:
+        return ""
+    columns = [
+        Column("What", "name"),
+        Column("Status"),
+        Column("Key", "key"),
+        Column("Asked", "number"),
+        Column("Got", "number"),
+        Column("Shown", "message"),
+    ]
+    rows = [
+        [
+            _text(check.id),
+            _status(check),
+            _code(check.key),
+            _value(check.expected, check.unit),
+            _value(check.observed, check.unit),
+            _text(check.message) + (f'<span class="help">{_lines(check.help)}</span>' if check.help else ""),
+        ]
+        for check in _worst_first(verdict)
+    ]
+    return _table("Asked versus got", columns, rows)
+
+
+def _worst_first(verdict: Verdict) -> list[Check]:
+    return sorted(verdict.checks, key=lambda check: (STATUSES.index(check.status), not check.adapted))
+
+
+def _adaptations(verdict: Verdict) -> str:
+    if not verdict.adaptations:
+        return ""
+    columns = [Column("Key", "key"), Column("Written", "number"), Column("In this run", "number"), Column("Why")]
+    rows = [
+        [
+            _code(one.key),
+            _code(written(one.before)) if one.before is not None else "not there",
+            _code(written(one.after)) if one.after is not None else "taken away",
+            _text(one.why),
+        ]
+        for one in verdict.adaptations
+    ]
+    return _table("Adapted for this run", columns, rows)
+
+
+def _ranks(verdict: Verdict) -> str:
+    if not verdict.ranks:
+        return ""
+    columns = [
+        Column("Rank", "number"),
+        Column("Ended"),
+        Column("Last phase"),
+        Column("Peak GPU memory", "number"),
+        Column("Error", "lines"),
+    ]
+    peaks = dict(enumerate(verdict.peak_bytes))
+    rows = [
+        [
+            f"{rank.rank:,}",
+            _badge("pass" if rank.exit == "ok" else "fail", rank.exit),
+            _text(rank.phase),
+            _text(in_units(peaks[rank.rank])) if rank.rank in peaks else "",
+            _lines(rank.error or ""),
+        ]
+        for rank in verdict.ranks
+    ]
+    return _table("Ranks", columns, rows)
+
+
+def _circumstances(verdict: Verdict) -> str:
+    facts = {
+        "model": verdict.model,
+        "parameters": f"{verdict.parameter_count:,}",
+        "took": f"{verdict.seconds:,.1f} s",
+        **verdict.versions,
+    }
+    listed = "".join(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
+    return f"<h4>Model and versions</h4><dl>{listed}</dl>"
+
+
+# ------------------------------------------------------------------------------------------------------- plots
+
+
+def _plots(verdict: Verdict, verdicts: list[Verdict]) -> str:
+    figures = _memory(verdict, verdicts) + _steps(verdict)
+    return f'<div class="plots">{figures}</div>' if figures else ""
+
+
+def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
+    bars = {f"rank {rank}": by_kind(held) for rank, held in enumerate(verdict.held[:SHOWN_RANKS])}
+    if not any(amount.bytes for kinds in bars.values() for amount in kinds.values()):
+        return ""
+    when = "Of your model, by the numbers that were verified" if verdict.mode == FAKE else "After the steps"
+    caption = f"{when}, model states only: no activations, no buffers."
+    if len(verdict.held) > SHOWN_RANKS:
+        caption = f"{caption} The first {SHOWN_RANKS} of {len(verdict.held):,} ranks."
+    if reference := unsharded(verdict, verdicts):
+        bars["unsharded"] = reference
+        caption = f"{caption} “unsharded” is what one rank would hold that shards nothing."
+    kinds = [kind for kind in KINDS if any(kind in held for held in bars.values())]
+    rows = [
+        [_text(label), *(_held(held.get(kind)) for kind in kinds), _text(in_units(_sum(held)))]
+        for label, held in bars.items()
+    ]
+    columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Together", "number")]
+    told = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
+    return _figure("Bytes by rank", charts.memory(bars), told, caption, columns, rows)
+
+
+def _held(amount: Held | None) -> str:
+    if amount is None:
+        return ""
+    return f'{_text(in_units(amount.bytes))}<span class="help">{amount.elements:,} elements</span>'
+
+
+def _sum(held: dict[str, Held]) -> int:
+    return sum(amount.bytes for amount in held.values())
+
+
+def _steps(verdict: Verdict) -> str:
+    if verdict.mode == FAKE or not verdict.steps:
+        return ""
+    numbered = list(enumerate(verdict.steps, start=1))
+    skipped = [index for index, step in numbered if step.is_skipped]
+    infinite = [index for index, step in numbered if not isfinite(step.loss)]
+    caption = (
+        f"Skipped (✗), because gradients overflowed: {_counted_off(skipped)}." if skipped else "No step was skipped."
+    )
+    if infinite:
+        caption = f"{caption} Not drawn, because the loss is no finite number: {_counted_off(infinite)}."
+    columns = [Column("Step", "number"), *(Column(heading, "number") for heading in QUANTITIES), Column("Skipped")]
+    rows = [
+        [
+            str(index),
+            _text(shown(step.loss)),
+            _text(shown(step.learning_rates)),
+            _text(shown(step.loss_scale)) if step.loss_scale is not None else "",
+            _text(shown(step.gradient_norm)) if step.gradient_norm is not None else "",
+            "✗ skipped" if step.is_skipped else "no",
+        ]
+        for index, step in numbered
+    ]
+    losses = ", ".join(shown(step.loss) for step in verdict.steps)
+    told = f"Loss by step: {losses}. {caption}"
+    return _figure("Steps", charts.steps(verdict.steps), told, caption, columns, rows)
+
+
+def _counted_off(steps: list[int]) -> str:
+    return f"{'step' if len(steps) == 1 else 'steps'} {', '.join(map(str, steps))}"
+
+
+def _figure(
+    title: str, plot: charts.Plot, told: str, caption: str, columns: list[Column], rows: list[list[str]]
+) -> str:
+    """A plot, what it says in words for those who do not see it, and its numbers to unfold."""
+    return (
+        f'<figure><h4>{_text(title)}</h4><div role="img" aria-label="{_text(told)}">'
+        f'<div class="plot" style="height: {plot.height}px" data-figure="{escape(plot.figure)}"></div></div>'
+        f"<figcaption>{_text(caption)}</figcaption>"
+        f"<details><summary>Numbers</summary>{_table(title, columns, rows)}</details></figure>"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- markup
+
+
+def _table(caption: str, columns: list[Column], rows: list[list[str]]) -> str:
+    """Cells are markup. On a narrow screen each row becomes a list, so cells carry their heading and every role."""
+    used = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
+    head = "".join(f'<th scope="col" role="columnheader">{_text(columns[index].heading)}</th>' for index in used)
+    body = "".join(
+        f'<tr role="row">{"".join(_cell(columns[index], row[index], first=index == 0) for index in used)}</tr>'
+        for row in rows
+    )
+    return (
+        f'<table role="table" class="stacks"><caption>{_text(caption)}</caption>'
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
+    )
+
+
+def _cell(column: Column, content: str, *, first: bool) -> str:
+    style = f' class="{column.style}"' if column.style else ""
+    label = f' data-label="{_text(column.heading)}"'
+    if first:
+        return f'<th scope="row" role="rowheader"{style}>{content}</th>'
+    return f'<td role="cell"{style}{label}><div>{content}</div></td>' if content else "<td></td>"
+
+
+def _status(check: Check) -> str:
+    kind = ADAPTED if check.status == "pass" and check.adapted else check.status
+    return _badge(kind, BADGES[kind][1])
+
+
+def _badge(kind: str, words: str) -> str:
+    """A sign, a word and a colour: no one of them is needed to read it."""
+    return f'<span class="badge {kind}"><span aria-hidden="true">{BADGES[kind][0]}</span> {_text(words)}</span>'
+
+
+def _value(value: object, unit: str | None) -> str:
+    return _text(shown(value, unit)) if value is not None else ""
+
+
+def _code(text: str | None) -> str:
+    """A key path or a value. It may break behind a dot, and where a word of it is long behind an underscore."""
+    words = [word.replace("_", "_<wbr>") if len(word) > LONG_WORD else word for word in _text(text or "").split(".")]
+    return f"<code>{'.<wbr>'.join(words)}</code>" if text else ""
+
+
+def _lines(text: str) -> str:
+    return "\n".join(_text(line) for line in text.strip().split("\n"))
+
+
+def _text(text: str) -> str:
+    """``text`` as markup that shows it."""
+    return escape(visible(text))
+
+
+def _style() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "page.css"), encoding="utf-8") as file:
+        return file.read()

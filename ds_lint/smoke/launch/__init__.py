@@ -1,0 +1,1 @@
+"""Runs on ranks that a launcher of the user starts."""

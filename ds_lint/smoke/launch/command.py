@@ -1,0 +1,133 @@
+"""The same run through the user's launcher: its command line, and the verdict that rank 0 writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.driver.client import PREFIX, CouldNotRun
+from ds_lint.smoke.driver.failure import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WORKER = "ds_lint.smoke.worker"
+_AS_MODULE = {
+    "torchrun": "-m",
+    "accelerate": "-m",
+    "accelerate-launch": "-m",
+    "deepspeed": "--module",
+    "deepspeed.pt": "--module",
+}
+_MODULES = {  # python -m ...
+    "torch.distributed.run": "-m",
+    "torch.distributed.launch": "-m",
+    "accelerate.commands.launch": "-m",
+    "deepspeed.launcher.runner": "--module",
+}
+_PATIENCE = 10.0  # seconds for a launcher to end its ranks
+
+
+def command(launcher: str) -> list[str]:
+    """The command line that starts the ranks with a launcher, up to their own arguments; raises CouldNotRun."""
+    try:
+        words = shlex.split(launcher)
+    except ValueError as error:
+        raise CouldNotRun(f"--smoke-launch {launcher!r} is no command line: {error}") from None
+    if not words:
+        raise CouldNotRun("--smoke-launch names no launcher")
+    if shutil.which(words[0]) is None:
+        raise CouldNotRun(f"--smoke-launch: there is no command {words[0]!r} here")
+    return [*words, *(_started_by(words) or [sys.executable, "-m"]), _WORKER]
+
+
+def _started_by(words: list[str]) -> list[str] | None:
+    """How the innermost launcher is told that it starts a module; None for srun and all that start any program."""
+    for word, before in zip(reversed(words), [*reversed(words[:-1]), ""], strict=True):
+        if before == "-m" and word in _MODULES:
+            return [_MODULES[word]]
+        if os.path.basename(word) in _AS_MODULE:
+            return [_AS_MODULE[os.path.basename(word)]]
+    return None
+
+
+def runs(start: list[str], path: str, options: list[str], shared: str | None) -> list[dict[str, Any]]:
+    """The runs in the report that rank 0 writes about a config; raises CouldNotRun where it writes none.
+
+    ``shared`` is a folder that all nodes see. What starts ranks elsewhere, as srun does, gets the current one.
+    """
+    if shared is None and start[-3:-1] == [sys.executable, "-m"]:
+        shared = os.path.abspath(os.curdir)
+        options = [*options, f"--smoke-folder={shared}"]
+    folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=shared))
+    report, log = os.path.join(folder, "report.json"), os.path.join(folder, "launcher.log")
+    arguments = [*start, path, *options, "--output-format=json", f"--output-file={report}"]
+    try:
+        with open(log, "wb") as file:
+            status = _run(arguments, file)
+        found = _read(report)
+        if not found:
+            raise CouldNotRun(f"{_words(start, status)}, and rank 0 wrote no verdict{_last_words(log)}")
+        return found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(arguments: list[str], log: Any) -> int:
+    """Run a launcher to its end; whatever ends this process before ends the launcher too."""
+    with subprocess.Popen(  # noqa: S603 - what the user asked for
+        arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    ) as process:
+        try:
+            return process.wait()
+        finally:
+            if process.poll() is None:
+                _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+            return
+
+
+def _read(report: str) -> list[dict[str, Any]]:
+    """The runs in a report in JSON; none where it was not written, or not to its end."""
+    try:
+        with open(report, encoding="utf-8") as file:
+            found: list[dict[str, Any]] = json.load(file).get("smoke", [])
+    except (OSError, ValueError):
+        return []
+    return found
+
+
+def _words(start: list[str], status: int) -> str:
+    name = os.path.basename(start[0])
+    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"{name} {how}"
+
+
+def _last_words(log: str) -> str:
+    """What ds-lint on some rank said of it, else the first line of an error; empty where nothing was printed."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    said = next(_ours(lines), None) or next((line for line in lines if "rror" in line), None) or next(iter(lines), None)
+    return f": {first_line(said)}" if said else ""
+
+
+def _ours(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        _, found, said = line.partition("ds-lint: ")
+        if found:
+            yield said

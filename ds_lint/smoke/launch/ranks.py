@@ -1,0 +1,279 @@
+"""A run on ranks that a launcher started, wherever they are: rank 0 gives the jobs, and every rank has its own pool.
+
+So a part of a run is made by a fresh process on every rank, a rank that dies or hangs is told of by the process beside
+it, and rank 0 has all that the ranks saw. To ``proving`` it looks as if all of them were forked here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.diagnostics.verdict import RankEnd
+from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, own_folder
+from ds_lint.smoke.driver.messages import Ended
+from ds_lint.smoke.job import SHARED, Job
+from ds_lint.smoke.launch import devices
+from ds_lint.smoke.launch.meeting_store import Meeting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.smoke.launch.rendezvous import Rendezvous
+
+GRACE = 5.0  # seconds that a rank gets once another has failed
+_LATE = 30.0  # seconds that a rank may take to tell how its part ended
+_FAREWELL = 5.0  # seconds in which the ranks hear that all is over
+_SHARED_FILES = 15.0  # seconds after which a file must be seen on all nodes
+_SIGN = "rank-0-was-here"  # a file
+_UNKNOWN = "an unknown phase"
+
+
+class Arrival(NamedTuple):
+    """What a rank says when it comes."""
+
+    rank: int
+    host: str
+    sees_folder: bool
+    gpus: int
+    error: str | None  # why it cannot take part
+
+
+def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
+    """Why a rank cannot take part in a run in a folder that the first made; None where it can."""
+    if one.error is not None:
+        return f"rank {one.rank} on {one.host}: {one.error}"
+    if not one.sees_folder:
+        return (
+            f"rank {one.rank} on {one.host} does not see {folder}, which rank 0 made on {first.host}: "
+            "give --smoke-folder DIR, a folder on a file system that all nodes share"
+        )
+    return None
+
+
+class Launched:
+    """The ranks of a launcher, as rank 0 has them. Close it, or use it as a context manager."""
+
+    def __init__(self, place: Rendezvous, folder: str | None) -> None:
+        self.place = place
+        self.folder = own_folder(folder)
+        with open(os.path.join(self.folder, _SIGN), "wb"):
+            pass  # the other ranks look whether they see it
+        self._parts = 0
+        self._arrived: list[Arrival] = []
+        self._pool = Pool(folder)
+        try:
+            self._meeting = Meeting(place)
+        except CouldNotRun:
+            self._pool.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        self._meeting.tell("folder", self.folder)
+
+    def __enter__(self) -> Launched:  # noqa: PYI034 - typing.Self is Python 3.11's
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(is_over=kind is None or issubclass(kind, Exception))
+
+    @property
+    def world_size(self) -> int:
+        """All ranks of the launcher."""
+        return self.place.world_size
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the libraries on rank 0; raises CouldNotRun where not all ranks can take part."""
+        found = self._pool.versions
+        if not self._arrived:
+            self._arrived = [self._own_arrival(), *self._others()]
+        for one in self._arrived:
+            if (why := obstacle(one, self._arrived[0], self.folder)) is not None:
+                raise CouldNotRun(why)
+        return found
+
+    @property
+    def known_versions(self) -> dict[str, str]:
+        """The same, as far as they are known."""
+        return self._pool.known_versions
+
+    @property
+    def have_gpus(self) -> bool:
+        """Whether every rank has a GPU; raises CouldNotRun where each sees its own alone."""
+        _ = self.versions
+        seen, ranks = self._arrived[0].gpus, self.place.local_world_size
+        if 0 < seen < ranks:
+            raise CouldNotRun(
+                f"there are {ranks} ranks on {self._arrived[0].host}, and each sees {seen} of its GPUs: start one rank "
+                "per GPU, and let each see all of them (with srun no --gpus-per-task), or give --smoke-device cpu"
+            )
+        return all(one.gpus > 0 for one in self._arrived)
+
+    def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
+        """Run jobs beside each other: on all ranks, or here alone what is no matter of ranks."""
+        _ = self.versions
+        self._parts += 1
+        shared = [job for job in jobs if job.part in SHARED]
+        self._meeting.tell(_jobs(self._parts), shared)
+        own = _run_here(self._pool, self._meeting, self._parts, jobs, on_phase)
+        others = [self._ended(rank, shared) for rank in range(1, self.world_size)]
+        joined = iter(zip(*others, strict=True)) if others else iter([()] * len(shared))
+        return [
+            _together([mine, *next(joined)]) if job.part in SHARED else mine
+            for job, mine in zip(jobs, own, strict=True)
+        ]
+
+    def keep_log(self, folder: str | None = None) -> str | None:
+        """A file that stays with what the ranks printed in the folder of a run; None if nothing."""
+        return self._pool.keep_log(folder)
+
+    def close(self, *, is_over: bool = True) -> None:
+        """Send all ranks home."""
+        self._pool.close(is_over=is_over)
+        with contextlib.suppress(CouldNotRun, TimeoutError):
+            self._meeting.tell(_jobs(self._parts + 1), None)
+            deadline = time.monotonic() + _FAREWELL
+            for rank in range(1, self.world_size):
+                self._meeting.hear(f"left/{rank}", max(0.0, deadline - time.monotonic()))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _own_arrival(self) -> Arrival:
+        return Arrival(0, socket.gethostname(), sees_folder=True, gpus=devices.visible(), error=None)
+
+    def _others(self) -> list[Arrival]:
+        """Who else has come; raises CouldNotRun where somebody is missing."""
+        deadline = time.monotonic() + self._meeting.patience
+        came: list[Arrival] = []
+        missing: list[int] = []
+        for rank in range(1, self.world_size):
+            try:
+                came.append(self._meeting.hear(f"arrived/{rank}", max(0.0, deadline - time.monotonic())))
+            except TimeoutError:  # noqa: PERF203 - each waits for a rank
+                missing.append(rank)
+        if missing:
+            raise CouldNotRun(
+                f"{len(missing)} of {self.world_size} ranks did not come within {self._meeting.patience:g} s, the "
+                f"first of them rank {missing[0]}"
+            )
+        return came
+
+    def _ended(self, rank: int, shared: list[Job]) -> list[Ended]:
+        """What a rank tells of its part of each job."""
+        seconds = max((job.seconds for job in shared), default=0.0) + GRACE + _LATE
+        try:
+            found: list[Ended] = self._meeting.hear(_ended(self._parts, rank), seconds)
+        except TimeoutError:
+            return [Ended([RankEnd(rank, "timeout", _UNKNOWN)], [None]) for _ in shared]
+        return found
+
+
+def serve(place: Rendezvous) -> int:
+    """Be one of the other ranks until rank 0 ends the run; the exit status."""
+    try:
+        with ended_by_signal(), Pool() as pool:
+            _serve(place, pool)
+    except CouldNotRun as error:
+        sys.stderr.write(f"ds-lint: rank {place.rank}: {error}\n")
+        return 2
+    return 0
+
+
+def _serve(place: Rendezvous, pool: Pool) -> None:
+    meeting = Meeting(place)
+    folder = meeting.hear("folder", None)
+    error = None
+    try:
+        _ = pool.versions
+    except CouldNotRun as found:
+        error = str(found)
+    seen = _is_seen(os.path.join(folder, _SIGN))
+    meeting.tell(f"arrived/{place.rank}", Arrival(place.rank, socket.gethostname(), seen, devices.visible(), error))
+    part = 1
+    while (jobs := meeting.hear(_jobs(part), None)) is not None:
+        meeting.tell(_ended(part, place.rank), _run_here(pool, meeting, part, jobs))
+        part += 1
+    meeting.tell(f"left/{place.rank}", True)
+
+
+def _is_seen(path: str) -> bool:
+    """Whether a file is there, which a file system on a network may show with some delay."""
+    deadline = time.monotonic() + _SHARED_FILES
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _run_here(
+    pool: Pool,
+    meeting: Meeting,
+    part: int,
+    jobs: list[Job],
+    on_phase: Callable[[str, str], None] | None = None,
+) -> list[Ended]:
+    """Be this rank in jobs, and tell the others where that failed."""
+    seated = [replace(job, seat=meeting.place) if job.part in SHARED else job for job in jobs]
+    try:
+        with _ended_with_the_others(pool, meeting, part) as was_ended:
+            ended = pool.run(seated, on_phase)
+    except CouldNotRun as error:
+        meeting.tell(_failed(part), meeting.place.rank)
+        if meeting.place.rank == 0:
+            raise
+        return [Ended([RankEnd(meeting.place.rank, "exception", "start", str(error))], [None]) for _ in jobs]
+    if was_ended():
+        return [Ended([end if end.exit == "ok" else _by_us(end) for end in one.ends], one.evidence) for one in ended]
+    if any(end.exit != "ok" for one in ended for end in one.ends):
+        meeting.tell(_failed(part), meeting.place.rank)
+    return ended
+
+
+def _by_us(end: RankEnd) -> RankEnd:
+    return end._replace(exit="ended", error=None) if end.exit == "signal" else end
+
+
+@contextlib.contextmanager
+def _ended_with_the_others(pool: Pool, meeting: Meeting, part: int) -> Iterator[Callable[[], bool]]:
+    """End the ranks of this process when a rank elsewhere has failed: over NCCL they would wait for it for ever."""
+    is_over, was_ended = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        with contextlib.suppress(CouldNotRun):
+            while not is_over.wait(1.0):
+                if meeting.is_told(_failed(part)):
+                    break
+        if not is_over.wait(GRACE):  # they fail of themselves where they can
+            was_ended.set()
+            pool.end_ranks()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield was_ended.is_set
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def _together(ended: list[Ended]) -> Ended:
+    return Ended([end for one in ended for end in one.ends], [seen for one in ended for seen in one.evidence])
+
+
+def _jobs(part: int) -> str:
+    return f"jobs/{part}"
+
+
+def _ended(part: int, rank: int) -> str:
+    return f"ended/{part}/{rank}"
+
+
+def _failed(part: int) -> str:
+    return f"failed/{part}"

@@ -1,0 +1,85 @@
+"""The run of somebody whose script calls ``deepspeed.initialize``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import deepspeed
+import torch
+
+from ds_lint.smoke.job import ADAMW, CPU_ADAM, RESUME, Job, Parameter
+from ds_lint.smoke.rank import data, training_model
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.rank.observation import Watch
+
+CHECKPOINT = "checkpoint"
+EXPORT = "export"
+WEIGHTS = "pytorch_model.bin"
+OPTIMIZERS = {ADAMW: torch.optim.AdamW, CPU_ADAM: deepspeed.ops.adam.DeepSpeedCPUAdam}
+
+
+def train(job: Job, rank: int, config: Any, watch: Watch) -> None:
+    """Train, save, and train on; or load what was saved, and train on."""
+    watch.enter("model")
+    recipe = training_model.recipe(job.model, job.sizes)
+    engine = _initialize(job, recipe, config, watch)
+    if job.part == RESUME:
+        watch.enter("load")
+        engine.load_checkpoint(os.path.join(job.folder, CHECKPOINT))
+        watch.resumed(engine)
+    else:
+        watch.enter("train")
+        _steps(engine, recipe, rank, range(job.steps))
+        watch.at_checkpoint(engine)
+        watch.enter("save")
+        _save(job, rank, engine)
+    watch.enter("train on")
+    _steps(engine, recipe, rank, range(job.steps, job.steps + job.steps_after))
+
+
+def _initialize(job: Job, recipe: training_model.Recipe, config: Any, watch: Watch) -> Any:
+    watch.evidence.model = recipe.words
+    model = training_model.build(recipe)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    watch.evidence.parameters = [
+        Parameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)
+        for parameter in model.parameters()
+    ]
+    watch.enter("initialize")
+    optimizer = OPTIMIZERS[job.optimizer](model.parameters(), lr=1e-3) if job.optimizer else None
+    return deepspeed.initialize(
+        model=model,
+        model_parameters=None if optimizer else [p for p in model.parameters() if p.requires_grad],
+        optimizer=optimizer,
+        config=config,
+    )[0]
+
+
+def _steps(engine: Any, recipe: training_model.Recipe, rank: int, steps: range) -> None:
+    size, windows = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
+    replica = rank // _ranks_of_tensors(engine)
+    for step in steps:
+        for micro_step in range(windows):
+            place = step * windows + micro_step
+            torch.manual_seed(place)  # dropout, so that a resumed run draws the same
+            batch = {name: value.to(engine.device) for name, value in data.batch(recipe, size, place, replica).items()}
+            engine.backward(engine(**batch).loss)
+            engine.step()
+
+
+def _ranks_of_tensors(engine: Any) -> int:
+    """The neighbours that share each tensor: they have to get the same samples, and the engine raises where not."""
+    return int(engine.autotp_size() or 1) if hasattr(engine, "autotp_size") else 1
+
+
+def _save(job: Job, rank: int, engine: Any) -> None:
+    engine.save_checkpoint(os.path.join(job.folder, CHECKPOINT))
+    export = os.path.join(job.folder, EXPORT)
+    if rank == 0:
+        os.makedirs(export, exist_ok=True)
+        engine.module.config.save_pretrained(export)
+    torch.distributed.barrier()
+    engine.save_16bit_model(export, WEIGHTS)
+    torch.distributed.barrier()

@@ -1,0 +1,69 @@
+"""What a fresh process finds in what a run has saved."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+from ds_lint.smoke.job import Exported, Job
+from ds_lint.smoke.rank import deepspeed_run, trainer_run, training_model
+from ds_lint.smoke.rank.probes import digest
+
+
+def inspect(job: Job) -> Exported:
+    """Load the saved model with ``from_pretrained``, and the fp32 weights as zero_to_fp32 does."""
+    is_trainer = job.stack != "deepspeed"
+    folder = trainer_run.export_folder(job) if is_trainer else os.path.join(job.folder, deepspeed_run.EXPORT)
+    exported = Exported(files=_files(folder))
+    try:
+        _load(folder, job, exported)
+    except Exception as error:  # noqa: BLE001 - what it raises is what is asked
+        exported.load_error = f"{type(error).__name__}: {error}"
+    try:
+        _recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
+    except Exception as error:  # noqa: BLE001 - likewise
+        exported.recovery_error = f"{type(error).__name__}: {error}"
+    return exported
+
+
+def real_shapes(job: Job) -> list[int] | None:
+    """Elements of the parameters of the user's own model, without memory for them; None where nobody named one."""
+    return [shape.numel for shape in training_model.shapes(job.model)] if job.model is not None else None
+
+
+def _files(folder: str) -> list[str]:
+    return sorted(name for name in os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def _load(folder: str, job: Job, exported: Exported) -> None:
+    weights = dict(_stored(folder))
+    exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
+    auto = training_model.auto_class(training_model.recipe(job.model, job.sizes))
+    model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    exported.missing = sorted(info["missing_keys"])
+    # Some models keep modules in fp32 that were trained, and saved, in 16 bit (T5's _keep_in_fp32_modules).
+    exported.loaded = {
+        name: digest(parameter.data.to(weights[name].dtype) if name in weights else parameter.data)
+        for name, parameter in model.named_parameters()
+    }
+
+
+def _stored(folder: str) -> Any:
+    """The tensors of the weights files by name."""
+    import torch
+    from safetensors.torch import load_file
+
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        yield from load_file(path).items()
+    for path in sorted(glob.glob(os.path.join(folder, "pytorch_model*.bin"))):
+        yield from torch.load(path, map_location="cpu", weights_only=True).items()
+
+
+def _recover(folder: str, exported: Exported) -> None:
+    import torch
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    found = get_fp32_state_dict_from_zero_checkpoint(folder)
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    exported.recovered = {name: [digest(tensor.to(dtype)) for dtype in dtypes] for name, tensor in found.items()}

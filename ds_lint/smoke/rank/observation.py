@@ -1,0 +1,142 @@
+"""Looks at the engine where something is to be seen: in the accumulation window, before and after each step.
+
+``DeepSpeedEngine`` is watched as a class, because under the Trainer Accelerate calls it from within its own backward.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from deepspeed.runtime.engine import DeepSpeedEngine
+
+from ds_lint.diagnostics.verdict import CUDA, Step
+from ds_lint.smoke.rank import probes, whole_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.smoke.job import Evidence, Job
+
+
+class Watch:
+    """Fills the evidence of one rank while its engine trains."""
+
+    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None]) -> None:
+        self.job = job
+        self.evidence = evidence
+        self.enter = enter  # says which phase the rank is in
+        self._losses: list[float] = []  # of the micro steps of this window
+        self._samples: list[int] = []
+        self._squares = 0.0
+        self._is_optimizer_watched = False
+        self._rates: list[float] = []
+        self._skipped = 0
+        forward, backward, step = DeepSpeedEngine.forward, DeepSpeedEngine.backward, DeepSpeedEngine.step
+
+        def watched_forward(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            self._samples.append(next((len(one) for one in (*args, *kwargs.values()) if torch.is_tensor(one)), 0))
+            return forward(engine, *args, **kwargs)
+
+        def watched_backward(engine: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+            self._losses.append(float(loss.detach().float().mean()))
+            self._watch_scaling(engine, loss, kwargs)
+            answer = backward(engine, loss, *args, **kwargs)
+            self._look_at_gradients(engine)
+            return answer
+
+        def watched_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            is_whole = engine.is_gradient_accumulation_boundary()
+            self._watch_optimizer(probes.inner_optimizer(engine))
+            rates = [group["lr"] for group in probes.inner_optimizer(engine).param_groups]
+            answer = step(engine, *args, **kwargs)
+            if is_whole:
+                self._rates = [float(rate) for rate in rates]  # what is no number has stopped the step
+                self._note_step(engine)
+            return answer
+
+        DeepSpeedEngine.forward = watched_forward
+        DeepSpeedEngine.backward, DeepSpeedEngine.step = watched_backward, watched_step
+
+    def _watch_scaling(self, engine: Any, loss: Any, kwargs: dict[str, Any]) -> None:
+        """See by what the loss is multiplied before its gradients are taken."""
+        scale = probes.loss_scale(engine)
+        if scale is None or not loss.requires_grad:
+            return
+        windows = engine.gradient_accumulation_steps() if kwargs.get("scale_wrt_gas", True) else 1
+        loss.register_hook(lambda factor: self.evidence.scalings.append((float(factor) * windows, scale)))
+
+    def _watch_optimizer(self, optimizer: Any) -> None:
+        """See the gradients that the optimizer steps with; ZeRO-3 calls it once for each group of parameters."""
+        if self._is_optimizer_watched:
+            return
+        self._is_optimizer_watched = True
+        step = optimizer.step
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._squares += probes.squared_norm(optimizer)
+            return step(*args, **kwargs)
+
+        optimizer.step = watched
+
+    def _look_at_gradients(self, engine: Any) -> None:
+        if self.evidence.steps:  # once is enough
+            return
+        if engine.is_gradient_accumulation_boundary():
+            self._keep("gradients", probes.gradients(engine))
+        else:
+            self.evidence.held_in_window = probes.gradients_in_window(engine).held
+
+    def _note_step(self, engine: Any) -> None:
+        norm = engine.get_global_grad_norm()
+        is_skipped = engine.skipped_steps > self._skipped
+        if not is_skipped:
+            self.evidence.squared_norms.append(self._squares)
+        self.evidence.samples.append(self._samples)
+        self._samples, self._squares = [], 0.0
+        self.evidence.steps.append(
+            Step(
+                loss=math.fsum(self._losses) / len(self._losses),
+                learning_rates=self._rates,
+                loss_scale=probes.loss_scale(engine),
+                gradient_norm=float(norm) if norm is not None else None,
+                is_skipped=is_skipped,
+            )
+        )
+        self._losses, self._skipped = [], engine.skipped_steps
+
+    def at_checkpoint(self, engine: Any) -> None:
+        """All that is to be seen once the steps before the checkpoint are done."""
+        evidence = self.evidence
+        self.measure(engine)
+        if self.job.mode == CUDA:
+            evidence.peak_bytes = torch.cuda.max_memory_allocated()
+        evidence.swapped_bytes = probes.swapped_bytes(os.path.join(self.job.folder, "nvme"))
+        evidence.fingerprint = probes.fingerprint(engine)
+        live = whole_weights.live(engine)
+        saved, trained = whole_weights.saved(engine, live), whole_weights.trained(engine, live)
+        if evidence.rank == 0:
+            evidence.live, evidence.trained = _digests(saved), _digests(trained)
+
+    def measure(self, engine: Any) -> None:
+        """What the engine says of itself, and what this rank holds."""
+        self.enter("measure")
+        self.evidence.engine = probes.describe(engine)
+        for kind, holding in probes.holdings(engine).items():
+            self._keep(kind, holding)
+        self.evidence.persistent_elements = probes.persistent_elements(engine)
+
+    def resumed(self, engine: Any) -> None:
+        """What the rank holds after a checkpoint was loaded."""
+        self.evidence.fingerprint = probes.fingerprint(engine)
+
+    def _keep(self, kind: str, holding: probes.Holding) -> None:
+        self.evidence.held[kind] = holding.held
+        self.evidence.dtypes[kind] = sorted(holding.dtypes)
+        self.evidence.devices[kind] = sorted(holding.devices)
+
+
+def _digests(weights: dict[str, torch.Tensor]) -> dict[str, str]:
+    return {name: probes.digest(weight) for name, weight in weights.items()}

@@ -1,0 +1,354 @@
+"""The warm process: it imports the libraries once, and forks the ranks of every run.
+
+It is a process of its own, in a session of its own, so that whatever ends the command line, somebody is left to end the
+ranks and to remove what they made. It talks to ``client.py`` through a socket; when that closes, it goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import glob
+import os
+import pickle
+import shlex
+import shutil
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.diagnostics.verdict import CUDA, RankEnd
+from ds_lint.smoke.driver import locks, logs
+from ds_lint.smoke.driver.client import VISIBLE_GPUS
+from ds_lint.smoke.driver.leftovers import end_processes_of, port_of, sweep
+from ds_lint.smoke.driver.messages import Ended, Entered, Ready, Started, Unable
+from ds_lint.smoke.job import EXPORT, SHARED, WORLD, Evidence, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GRACE = 3.0  # seconds that the other ranks get once one has failed; they fail of themselves when it is gone
+_TICK = 0.25  # seconds between looks at processes that ended without a word
+_SOON = 0.01  # and at those that said their last one
+_LOOK = 0.5  # seconds between looks, during imports, at whether the command line is still there
+_BEFORE_THE_END = 0.2  # seconds for a rank that hangs to write down where
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Gone(BaseException):
+    """Nobody listens any more: the command line has ended. No ``except Exception`` of a library is to catch it."""
+
+
+def main(descriptor: int, root: str) -> None:
+    """Serve jobs from the socket until it closes; ``root`` is removed then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command line decides
+    signal.signal(signal.SIGTERM, _leave)
+    connection = Connection(descriptor)
+    is_over, status = False, 1
+    try:
+        with _leaving_with(connection):
+            ready = _preload(root)
+        connection.send(ready)
+        while (jobs := connection.recv()) is not None:
+            connection.send(_answer(jobs, connection, root))
+        is_over, status = True, 0
+    except (EOFError, ConnectionError, Gone):
+        is_over, status = _is_told_goodbye(connection), 0
+    except BaseException:  # noqa: BLE001 - whatever it is, the log has it and the command line looks there
+        traceback.print_exc()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if status == 0:
+            end_processes_of(root, but=[os.getpid()])
+            shutil.rmtree(root, ignore_errors=True)
+            if not is_over:  # nobody is left who would tell of the logs
+                logs.remove(glob.glob(f"{glob.escape(root)}-*.log"))
+        os._exit(status)  # the libraries' exit handlers have nothing to do here
+
+
+def _is_told_goodbye(connection: Connection) -> bool:
+    """Whether the command line came to its end, or else was ended."""
+    try:
+        return connection.poll() and connection.recv() is None
+    except (EOFError, OSError):
+        return False
+
+
+def _leave(_number: int, _frame: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Gone
+
+
+@contextlib.contextmanager
+def _leaving_with(connection: Connection) -> Iterator[None]:
+    """Leave in the middle of an import when the command line has ended; it says nothing before."""
+
+    def look(_number: int, _frame: Any) -> None:
+        if connection.poll():
+            raise Gone
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _preload(root: str) -> Ready:
+    """Import all that the ranks need, so that they start warm; no thread and no process group is made here."""
+    began = time.perf_counter()
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(root, "inductor"))  # made at import
+    try:
+        import accelerate
+        import deepspeed
+        import deepspeed.runtime.bf16_optimizer
+        import deepspeed.runtime.zero.stage3
+        import deepspeed.runtime.zero.stage_1_and_2
+        import torch
+        import transformers
+
+        import ds_lint.smoke.rank.run  # noqa: F401 - with everything below it
+    except ModuleNotFoundError as error:
+        return Ready(
+            error=f"{error}; a smoke run takes torch, deepspeed, transformers and accelerate, installed where ds-lint "
+            f"is (pip install 'ds-lint[smoke]'): {sys.executable} lacks them"
+        )
+    except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+        traceback.print_exc()
+        return Ready(error=f"the libraries cannot be imported: {type(error).__name__}: {error}")
+    with contextlib.suppress(ImportError):  # since 0.17.6
+        import deepspeed.runtime.zero.muon.muon_optimizer
+    gc.collect()
+    gc.freeze()  # the collections of the ranks leave the shared pages alone
+    libraries = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "accelerate": accelerate}
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    versions |= {name: module.__version__ for name, module in libraries.items()}
+    return Ready(versions, seconds=time.perf_counter() - began)
+
+
+# ------------------------------------------------------------------------------------------------------- runs of ranks
+
+
+class _Rank:
+    """A forked rank, as the pool sees it."""
+
+    def __init__(self, job: Job, number: int, inherited: list[Connection]) -> None:
+        self.job = job
+        self.number = number
+        self.phase = "start"
+        self.evidence: Evidence | None = None
+        self.end: RankEnd | None = None
+        self.ended_at = 0.0
+        self.is_silent = False  # it closed its end of the pipe
+        self.log = os.path.join(job.folder, f"{job.part}-rank{number}.log")
+        self.pipe, theirs = Pipe(duplex=False)
+        parent = os.getpid()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            theirs.close()
+            self.pipe.close()
+            raise
+        if self.pid == 0:
+            _be_rank(self, theirs, parent, [self.pipe, *inherited])
+        theirs.close()
+
+    def listen(self) -> None:
+        """Take what the rank says."""
+        try:
+            while not self.is_silent and self.pipe.poll():
+                said = self.pipe.recv()
+                if isinstance(said, str):
+                    self.phase = said
+                else:
+                    self.evidence = said
+        except (EOFError, OSError):
+            self.is_silent = True
+
+    def reap(self) -> None:
+        """Note how the process ended, if it has."""
+        if self.end is not None:
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            return
+        self._end_group()
+        self.listen()  # its last words
+        self.ended_at = time.monotonic()
+        self.end = self._ended(status)
+
+    def _ended(self, status: int) -> RankEnd:
+        if self.evidence is not None:  # whatever the libraries did on their way out
+            raised = self.evidence.raised
+            return RankEnd(self.number, "exception" if raised else "ok", self.evidence.phase, str(raised or "") or None)
+        if os.WIFSIGNALED(status):
+            return RankEnd(self.number, "signal", self.phase, signal.Signals(os.WTERMSIG(status)).name)
+        code = os.waitstatus_to_exitcode(status)
+        return RankEnd(self.number, "exception", self.phase, f"the process ended with status {code}")
+
+    def kill(self, why: str) -> None:
+        """End the rank with everything it started."""
+        if self.end is None:
+            self._end_group()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)  # it may have no group yet
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+            self.end = RankEnd(self.number, why, self.phase)
+        self.pipe.close()
+        sweep([self.pid])
+
+    def tell_place(self) -> None:
+        """Let the rank write into its log where it is."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR1)
+
+    def _end_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[Connection]) -> None:
+    """In the child: do the work and never return."""
+    import resource  # Windows has none, nor ranks
+
+    status = 1
+    try:
+        os.setsid()  # the pool ends the group
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in inherited:  # else who listens there does not hear that this process has ended
+            other.close()
+        log = os.open(rank.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        faulthandler.enable(2)
+        faulthandler.register(signal.SIGUSR1, 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # gigabytes, of a process that imported torch
+        os.chdir(rank.job.folder)
+        if rank.job.mode == CUDA and rank.job.part in SHARED:
+            _begin_anew(rank, connection)
+        from ds_lint.smoke.rank.run import work
+
+        connection.send(work(rank.job, rank.number, connection.send))
+        status = 0
+    except BaseException:  # noqa: BLE001 - what is no exception of the run is in the log
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)  # an abort at exit, after all is done, is nobody's business
+
+
+def _begin_anew(rank: _Rank, connection: Connection) -> None:
+    """Become a process that has imported nothing: CUDA does not work in one that was forked from others."""
+    path = os.path.join(rank.job.folder, f"{rank.job.part}-rank{rank.number}.job")
+    with open(path, "wb") as file:
+        pickle.dump(rank.job, file)
+    kept = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", VISIBLE_GPUS)}
+    if VISIBLE_GPUS in os.environ:
+        kept["CUDA_VISIBLE_DEVICES"] = os.environ[VISIBLE_GPUS]
+    os.set_inheritable(connection.fileno(), True)
+    command = [sys.executable, "-m", "ds_lint.smoke.rank.fresh", str(connection.fileno()), path, str(rank.number)]
+    os.execve(sys.executable, command, {**kept, "DS_ACCELERATOR": "cuda"})  # noqa: S606 - ourselves
+
+
+def _answer(jobs: list[Job], connection: Connection, root: str) -> list[Ended] | Unable:
+    """How the jobs ended, or why they could not be started."""
+    may_stay = locks.settle() if any(job.builds_ops for job in jobs) else []
+    if stale := locks.stale(may_stay):
+        return Unable(
+            f"a build of DeepSpeed's ops was killed and left its lock, for which every later one waits without end; "
+            f"remove it: rm {shlex.join(stale)}"
+        )
+    try:
+        return _run(jobs, connection, may_stay)
+    finally:
+        end_processes_of(root, but=[os.getpid()])
+        sweep([], port_of(os.getpid()))
+        locks.remove(locks.stale(may_stay))
+
+
+def _run(jobs: list[Job], connection: Connection, may_stay: list[str]) -> list[Ended] | Unable:
+    """Run jobs beside each other, every rank of them, and say how each ended."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ranks: list[_Rank] = []
+    try:
+        try:
+            for job in jobs:
+                for number in _numbers(job):
+                    ranks.append(_Rank(job, number, [connection, *(rank.pipe for rank in ranks)]))
+        except OSError as error:
+            return Unable(f"after {len(ranks)} ranks no other can be started: {error.strerror}")
+        connection.send(Started([rank.pid for rank in ranks], may_stay))
+        _await(ranks, connection)
+    finally:
+        for rank in ranks:
+            rank.kill("ended")
+    return [
+        Ended([rank.end for rank in ranks if rank.job is job and rank.end], [r.evidence for r in ranks if r.job is job])
+        for job in jobs
+    ]
+
+
+def _numbers(job: Job) -> list[int]:
+    """The ranks of a job that are made here; of a simulated world the last too, whose shares are padded."""
+    if job.part == WORLD:
+        return [0, job.world_size - 1]
+    if job.part == EXPORT:
+        return [0]
+    return list(range(job.world_size)) if job.seat is None else [job.seat.rank]
+
+
+def _await(ranks: list[_Rank], connection: Connection) -> None:
+    """Until all ranks have ended, or time is up; raises Gone where the command line has ended."""
+    deadlines = {id(rank.job): time.monotonic() + rank.job.seconds for rank in ranks}
+    said: dict[str, str] = {}
+    while running := [rank for rank in ranks if rank.end is None]:
+        talking = [rank.pipe for rank in running if not rank.is_silent]
+        wait([connection, *talking], _TICK if len(talking) == len(running) else _SOON)
+        if connection.poll():
+            raise Gone  # it says nothing while it waits, so this is its end
+        for rank in running:
+            rank.listen()
+            rank.reap()
+            if rank.end is not None and rank.end.exit != "ok":
+                deadlines[id(rank.job)] = min(deadlines[id(rank.job)], rank.ended_at + GRACE)
+            if (rank.number == 0 or rank.job.seat is not None) and said.get(rank.job.part) != rank.phase:
+                said[rank.job.part] = rank.phase
+                connection.send(Entered(rank.job.part, rank.phase))
+        late = [rank for rank in running if rank.end is None and time.monotonic() > deadlines[id(rank.job)]]
+        _end_late(late, ranks)
+
+
+def _end_late(late: list[_Rank], ranks: list[_Rank]) -> None:
+    """End ranks whose time is up, and let them write down before where they are."""
+    for rank in late:
+        rank.tell_place()
+    if late:
+        time.sleep(_BEFORE_THE_END)
+    for rank in late:
+        rank.kill("ended" if any(_failed(other, rank.job) for other in ranks) else "timeout")
+
+
+def _failed(rank: _Rank, job: Job) -> bool:
+    """Whether a rank of this job has failed of itself."""
+    return rank.job is job and rank.end is not None and rank.end.exit in ("exception", "signal")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,265 @@
+"""What one rank really holds: read from the engine's tensors, never from its settings.
+
+Attributes of deepspeed 0.15 to 0.19: runtime/zero/stage3.py, stage_1_and_2.py, runtime/bf16_optimizer.py,
+runtime/fp16/fused_optimizer.py and unfused_optimizer.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from ds_lint.diagnostics.verdict import Held
+from ds_lint.smoke.job import Engine
+
+# Where an optimizer of DeepSpeed keeps its fp32 weights: the first that there is.
+_MASTERS = (
+    "fp32_partitioned_groups_flat",  # stage 3
+    "single_partition_of_fp32_groups",  # stages 1 and 2
+    "fp32_groups_flat_partition",  # BF16_Optimizer
+    "fp32_groups_flat",  # FP16_Optimizer
+    "fp32_groups",  # FP16_UnfusedOptimizer
+)
+# Where ZeRO keeps gradients between two micro steps, beside the parameters.
+_IN_WINDOW = ("averaged_gradients", "all_grad_tensors", "accumulated_grads_in_cpu")
+_FLAT = ("grad_partitions_flat_buffer", "fp32_groups_gradients_flat")  # there all the time; stage 3, BF16_Optimizer
+
+
+def describe(engine: Any) -> Engine:
+    """What the engine says of itself."""
+    optimizer = engine.optimizer
+    return Engine(
+        stage=int(engine.zero_optimization_stage()),
+        train_batch_size=engine.train_batch_size(),
+        micro_batch_size=engine.train_micro_batch_size_per_gpu(),
+        accumulation_steps=engine.gradient_accumulation_steps(),
+        clipping=float(getattr(optimizer, "clip_grad", engine.gradient_clipping()) or 0.0),
+        zero_optimizer=type(optimizer).__name__,
+        communication_dtype=_name(engine.communication_data_type),
+        offloads_optimizer=_optimizer_offload(optimizer),
+        offloads_parameters=_parameter_offload(engine),
+        is_pinned=_is_pinned(optimizer),
+    )
+
+
+def inner_optimizer(engine: Any) -> Any:
+    """The optimizer below ZeRO's and the precision's, which makes the steps."""
+    return getattr(engine.optimizer, "optimizer", None) or getattr(engine, "basic_optimizer", None) or engine.optimizer
+
+
+def _optimizer_offload(optimizer: Any) -> str | None:
+    """Where the optimizer's own flags say that its states are: those that its code branches on."""
+    if getattr(optimizer, "swap_optimizer", False):
+        return "nvme"
+    return "cpu" if getattr(optimizer, "offload_optimizer", getattr(optimizer, "cpu_offload", False)) else None
+
+
+def _parameter_offload(engine: Any) -> str | None:
+    """Where the partitions of the parameters are when nothing computes with them; only ZeRO-3 has any."""
+    devices = {
+        _name(getattr(parameter.ds_tensor, "final_location", None) or parameter.ds_tensor.device.type)
+        for parameter in engine.module.parameters()
+        if hasattr(parameter, "ds_tensor")
+    }
+    optimizer = engine.optimizer
+    if getattr(optimizer, "params_in_nvme_and_cpu", False) or "nvme" in devices:
+        return "nvme"
+    return "cpu" if getattr(optimizer, "offload_param", False) else None
+
+
+def _is_pinned(optimizer: Any) -> bool | None:
+    """Whether what an offloaded optimizer keeps in host memory is page-locked; None where no GPU would care.
+
+    Sources: ``cpu_offload_pin_memory`` in stage_1_and_2.py, ``offload_optimizer_pin_memory`` in stage3.py.
+    """
+    if not torch.cuda.is_available() or _optimizer_offload(optimizer) is None:
+        return None
+    kept = (
+        getattr(optimizer, name, None) for name in ("single_partition_of_fp32_groups", "grad_partitions_flat_buffer")
+    )
+    return any(tensor.is_pinned() for tensor in _tensors(kept) if tensor.device.type == "cpu")
+
+
+# ------------------------------------------------------------------------------------------------------- what is held
+
+
+class Holding:
+    """The tensors of one kind on this rank: elements that have storage, each storage once."""
+
+    def __init__(self, tensors: Iterable[Any]) -> None:
+        self.elements = self.bytes = 0
+        self.dtypes: set[str] = set()
+        self.devices: set[str] = set()
+        seen = set()
+        for tensor in _tensors(tensors):
+            place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.numel())
+            elements = backed(tensor)
+            if elements == 0 or place in seen:
+                continue
+            seen.add(place)
+            self.elements += elements
+            self.bytes += elements * tensor.element_size()
+            self.dtypes.add(_name(tensor.dtype))
+            self.devices.add(tensor.device.type)
+
+    @property
+    def held(self) -> Held:
+        """The numbers alone."""
+        return Held(self.elements, self.bytes)
+
+
+def backed(tensor: torch.Tensor) -> int:
+    """The elements of a tensor that have storage behind them; one that was swapped out has none."""
+    return int(min(tensor.numel(), tensor.untyped_storage().nbytes() // tensor.element_size()))
+
+
+def holdings(engine: Any) -> dict[str, Holding]:
+    """What this rank holds after some steps, by kind."""
+    return {
+        "parameters": Holding(parameters(engine)),
+        "master weights": Holding(masters(engine)),
+        **{name: Holding(tensors) for name, tensors in sorted(states(engine).items())},
+    }
+
+
+def parameters(engine: Any) -> Iterator[torch.Tensor]:
+    """The weights that this rank computes with: under ZeRO-3 its partitions, and whatever is gathered beside them."""
+    for parameter in engine.module.parameters():
+        if not hasattr(parameter, "ds_tensor"):
+            yield parameter.data
+            continue
+        if parameter.ds_tensor.status.name == "AVAILABLE":
+            yield parameter.ds_tensor.data
+        if parameter.ds_status.name == "AVAILABLE":
+            yield parameter.data
+
+
+def persistent_elements(engine: Any) -> int:
+    """Elements of parameters that ZeRO-3 keeps whole on every rank."""
+    return sum(p.ds_numel for p in engine.module.parameters() if getattr(p, "ds_persist", False))
+
+
+def masters(engine: Any) -> list[torch.Tensor]:
+    """The fp32 weights beside the parameters; none where the optimizer updates the parameters themselves."""
+    optimizer = engine.optimizer
+    for attribute in _MASTERS:
+        if hasattr(optimizer, attribute):
+            return list(_tensors(getattr(optimizer, attribute)))
+    return []
+
+
+def states(engine: Any) -> dict[str, list[torch.Tensor]]:
+    """What the optimizer keeps of every element, by name: ``exp_avg``, ``momentum_buffer``.
+
+    ZeRO makes Adagrad anew for its partitions, and the engine keeps the one that it was given, with its states.
+    """
+    optimizers = {id(one): one for one in (inner_optimizer(engine), getattr(engine, "basic_optimizer", None)) if one}
+    found: dict[str, list[torch.Tensor]] = {}
+    for state in (state for one in optimizers.values() for state in one.state.values()):
+        for name, value in state.items():
+            if torch.is_tensor(value) and value.dim() > 0:
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def gradients(engine: Any) -> Holding:
+    """The gradients between the last backward of a window and its step, wherever this optimizer keeps them."""
+    optimizer = engine.optimizer
+    kept: list[Any] = [
+        getattr(optimizer, "averaged_gradients", None),
+        getattr(optimizer, "fp32_groups_gradients_flat", None),
+        [getattr(master, "grad", None) for master in masters(engine)],
+    ]
+    partitioned = Holding(kept)
+    return partitioned if partitioned.elements else Holding(_of_parameters(engine))
+
+
+def squared_norm(optimizer: Any) -> float:
+    """Of the gradients that a step is about to be made with."""
+    gradients = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
+    return sum(float(gradient.detach().double().square().sum()) for gradient in gradients if gradient is not None)
+
+
+def gradients_in_window(engine: Any) -> Holding:
+    """The gradients before the last micro step of a window: whole in stage 1, a partition in stage 2."""
+    optimizer = engine.optimizer
+    kept = Holding([*_of_parameters(engine), *(getattr(optimizer, name, None) for name in _IN_WINDOW)])
+    return kept if kept.elements else Holding([getattr(optimizer, name, None) for name in _FLAT])
+
+
+def _of_parameters(engine: Any) -> list[Any]:
+    return [
+        gradient
+        for parameter in engine.module.parameters()
+        for gradient in (parameter.grad, getattr(parameter, "grad_accum", None))
+    ]
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    if torch.is_tensor(values):
+        yield values
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, Iterable) and not isinstance(values, str):
+        for value in values:
+            yield from _tensors(value)
+
+
+# ------------------------------------------------------------------------------------------------------- fingerprints
+
+
+def fingerprint(engine: Any) -> dict[str, str]:
+    """A digest of every tensor that this rank holds, without communication, and of where the training is."""
+    digests = {}
+    for name, parameter in engine.module.named_parameters():
+        digests[f"parameter {name}"] = digest(getattr(parameter, "ds_tensor", parameter).data)
+    for index, master in enumerate(masters(engine)):
+        digests[f"master weights {index}"] = digest(master)
+    for index, state in enumerate(inner_optimizer(engine).state.values()):
+        for name, value in state.items():
+            # Loading may give a state another dtype; what counts is whether its values are the same.
+            digests[f"{name} {index}"] = digest(value.float()) if torch.is_tensor(value) else str(value)
+    scale = loss_scale(engine)
+    digests["loss scale"] = str(scale)
+    digests["steps"] = str(engine.global_steps)
+    digests["learning rate"] = str([group["lr"] for group in inner_optimizer(engine).param_groups])
+    return digests
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """A digest of a tensor's dtype, shape and bytes."""
+    value = tensor.detach().contiguous().cpu()
+    if not backed(value):
+        return "empty"
+    raw = value.reshape(-1).view(torch.uint8).numpy()
+    return (
+        f"{_name(tensor.dtype)} {list(tensor.shape)} {hashlib.sha1(raw.tobytes(), usedforsecurity=False).hexdigest()}"
+    )
+
+
+def loss_scale(engine: Any) -> float | None:
+    """The loss scale that the engine works with; None where there is none."""
+    optimizer = engine.optimizer
+    if not engine.fp16_enabled():
+        return None
+    scale = getattr(optimizer, "loss_scale", None)
+    return float(scale) if scale is not None else None
+
+
+def swapped_bytes(folder: str) -> int:
+    """Bytes of the files below a folder to which DeepSpeed swaps tensors."""
+    return sum(
+        os.path.getsize(os.path.join(parent, name))
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".tensor.swp")
+    )
+
+
+def _name(value: Any) -> str:
+    return str(value).removeprefix("torch.").rpartition(".")[2]

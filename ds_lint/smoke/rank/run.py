@@ -1,0 +1,85 @@
+"""One rank of a run: does its part of the job and writes down what it saw, however far it came."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.job import EXPORT, WORLD, Evidence, Job, Raised
+from ds_lint.smoke.rank import deepspeed_run, environment, export, loaded_config, recorder, simulation, trainer_run
+from ds_lint.smoke.rank.observation import Watch
+from ds_lint.smoke.standins import aio, kernels, ops, pybind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FOR_LIBRARIES = (aio.__file__, kernels.__file__, pybind.__file__, recorder.__file__)
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
+    """Be rank ``number`` of the job. ``say`` gets the name of every phase that begins."""
+    evidence = Evidence(number)
+    clock = _Clock(evidence, say)
+    log: recorder.Log | None = None
+    try:
+        if job.part == EXPORT:
+            clock.enter("load the saved model")
+            evidence.exported = export.inspect(job)
+            evidence.real_shapes = export.real_shapes(job)
+        elif job.part == WORLD and not simulation.is_possible():
+            evidence.lacks_fake_group = True
+        else:
+            clock.enter("load")
+            config, log = loaded_config.prepared(job)
+            clock.enter("meet")
+            environment.set_up(job, number)
+            recorder.watch()
+            watch = Watch(job, evidence, clock.enter)
+            _way(job)(job, number, config, watch)
+        clock.enter("done")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
+        with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
+            traceback.print_exc()
+        evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
+    if log is not None:
+        evidence.unread = loaded_config.unread(job, log) if evidence.phase == "done" else []
+        evidence.stand_ins = ops.used()
+    return evidence
+
+
+def _way(job: Job) -> Callable[[Job, int, Any, Watch], None]:
+    """How the job is done."""
+    if job.part == WORLD:
+        return simulation.simulate
+    return deepspeed_run.train if job.stack == "deepspeed" else trainer_run.train
+
+
+class _Clock:
+    """Says which phase a rank is in, and keeps the seconds of each."""
+
+    def __init__(self, evidence: Evidence, say: Callable[[str], None]) -> None:
+        self._evidence = evidence
+        self._say = say
+        self._since = time.perf_counter()
+
+    def enter(self, phase: str) -> None:
+        now = time.perf_counter()
+        seconds = self._evidence.seconds
+        seconds[self._evidence.phase] = seconds.get(self._evidence.phase, 0.0) + now - self._since
+        self._evidence.phase, self._since = phase, now
+        self._say(phase)
+
+
+def _where(error: BaseException) -> str:
+    """The innermost frame, as ``deepspeed/runtime/engine.py:2482 _configure``; empty if it is ours.
+
+    What stands for a dict or a kernel of the libraries raises what they would.
+    """
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename not in _FOR_LIBRARIES]
+    if not frames or frames[-1].filename.startswith(_OURS):
+        return ""
+    return f"{frames[-1].filename.rpartition('site-packages/')[2]}:{frames[-1].lineno} {frames[-1].name}"

@@ -1,0 +1,1 @@
+"""DeepSpeed's compiled ops in torch operations, where no compiler is."""

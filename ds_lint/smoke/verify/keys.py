@@ -1,0 +1,49 @@
+"""Keys that nothing has read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import Check
+from ds_lint.source.spelling import is_comment
+from ds_lint.source.tree import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.smoke.driver.expectation import Asked
+    from ds_lint.smoke.verify.check import Runs
+
+
+def keys(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Keys that nothing has read in any part; those that ds-lint knows are read by what this run does not use."""
+    unread = set(runs.train[0].unread)
+    if runs.resumed is not None:
+        unread &= set(runs.resumed[0].unread)
+    unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in asked.config.unknown}
+    strange = sorted(key for key in unread if unknown.get(key) is False)
+    rest = sorted(unread - unknown.keys())
+    for key in strange:
+        yield Check(
+            "keys",
+            "warn",
+            key,
+            "read",
+            "never read",
+            None,
+            f"nothing has read `{key}` during the run",
+            "Delete the key, or write the one that is meant.",
+        )
+    yield Check(
+        "keys",
+        "pass",
+        None,
+        "read",
+        None if not rest else f"not used in this run: {', '.join(rest)}",
+        None,
+        "every key was read"
+        if not (rest or strange)
+        else f"{len(rest)} known {'key was' if len(rest) == 1 else 'keys were'} not used in this run: {', '.join(rest)}"
+        if rest
+        else "all other keys were read",
+    )

@@ -1,0 +1,102 @@
+"""Where the optimizer and the parameters are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import CPU, CUDA, Check
+from ds_lint.smoke.driver.expectation import ZERO, Asked
+from ds_lint.smoke.verify.check import Runs, checked, spelling
+from ds_lint.smoke.verify.shares import FP32, SWAPPABLE, not_swapped, partition, states_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def offload(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Where the engine puts what is to be offloaded."""
+    engine = runs.engine
+    for what, promise, observed in (
+        ("optimizer", asked.optimizer_offload, engine.offloads_optimizer),
+        ("parameters", asked.parameter_offload, engine.offloads_parameters),
+    ):
+        if promise is None:
+            continue
+        least = _swapped_bytes(asked, runs) if observed == "nvme" else 0
+        swapped = runs.train[0].swapped_bytes
+        place = {"cpu": "host memory", "nvme": "NVMe files", None: "the device"}
+        yield checked(
+            "offload",
+            promise,
+            observed,
+            observed == promise.value and swapped >= least,
+            kept=f"the parameters go to {place[promise.value]}"
+            if what == "parameters"
+            else f"the optimizer works in {place[promise.value]}"
+            + (f" ({swapped:,} bytes)" if observed == "nvme" else ""),
+            broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
+            f"{what} {_goes(what, observed)} {place[observed]}"
+            if observed != promise.value
+            else f"the NVMe files hold {swapped:,} bytes, and what belongs there takes {least:,}",
+            help=spelling(asked, promise) or _offloading_stage(what, promise.value, engine.stage),
+            # On a CPU there is one memory only: where the code puts them shows, and not that it is another place.
+            adapted=runs.job.mode == CPU,
+        )
+
+
+def placement(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Where the tensors of an offloaded optimizer are, which only a GPU shows: a CPU has no other place."""
+    promise = asked.optimizer_offload
+    if runs.job.mode != CUDA or promise is None or promise.value != "cpu" or runs.engine.offloads_optimizer != "cpu":
+        return
+    devices = runs.train[0].devices
+    observed = {kind: devices[kind] for kind in ("master weights", *states_of(runs.train[0])) if devices.get(kind)}
+    elsewhere = sorted(kind for kind, found in observed.items() if found != ["cpu"])
+    yield checked(
+        "offload",
+        promise,
+        observed,
+        not elsewhere,
+        kept=f"the {' and '.join(observed)} of the optimizer are tensors in host memory",
+        broken=f"the {' and '.join(elsewhere)} of the optimizer are tensors on the GPU",
+    )
+    if asked.final.value(ZERO, "offload_optimizer", "pin_memory") is True:
+        yield checked(
+            "offload",
+            asked.promise(True, ZERO, "offload_optimizer", "pin_memory"),
+            runs.engine.is_pinned,
+            bool(runs.engine.is_pinned),
+            bad="warn",
+            kept="the host memory of the optimizer is page-locked",
+            broken="none of the host memory of the optimizer is page-locked",
+        )
+
+
+def _offloading_stage(what: str, place: str, stage: int) -> str:
+    """The stages that offload it, where another one runs."""
+    if stage < 3 and (what == "parameters" or place == "nvme"):
+        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
+    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
+
+
+def _swapped_bytes(asked: Asked, runs: Runs) -> int:
+    """The bytes of weights and states that all ranks together have on NVMe, at the least."""
+    everything, ranks = runs.train[0].parameters, runs.world_size
+    parameters = [parameter for parameter in everything if parameter.is_trainable]
+    optimizer, weights = asked.optimizer_offload, asked.parameter_offload
+    swapped = 0
+    if optimizer is not None and optimizer.value == "nvme":
+        shares = partition(parameters, 3, ranks) - not_swapped(asked, parameters, ranks)
+        swapped += shares * FP32 * (1 + len(asked.states or ()))
+    if weights is not None and weights.value == "nvme":
+        size = FP32 if asked.dtype.value == "float32" else FP32 // 2
+        shares_of_each = (math.ceil(parameter.elements / ranks) * size for parameter in everything)
+        swapped += sum(share for share in shares_of_each if share >= SWAPPABLE)
+    return ranks * swapped
+
+
+def _goes(what: str, place: str | None) -> str:
+    """The verb of what is offloaded, or is not."""
+    verb = "stay on" if place is None else "go to"
+    return verb if what == "parameters" else {"stay on": "stays on", "go to": "goes to"}[verb]

@@ -1,0 +1,140 @@
+"""Dtypes, the loss, and the loss scale."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.smoke.driver.expectation import Asked, Promise
+from ds_lint.smoke.verify.check import Runs, checked, spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.verdict import Check
+
+ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rounded
+
+
+def dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The dtypes of what is held, and in which gradients are reduced."""
+    evidence = runs.train[0]
+    for kind, promise in (
+        ("parameters", asked.dtype),
+        ("master weights", asked.master_dtype),
+        ("gradients", asked.accumulation_dtype),
+    ):
+        observed = evidence.dtypes.get(kind)
+        if promise is None or not observed:
+            continue
+        yield _dtype(asked, kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
+    promise = asked.communication_dtype
+    if promise is not None:
+        yield _dtype(asked, "communication", promise, [runs.engine.communication_dtype], adapted=False)
+
+
+def _dtype(asked: Asked, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+    what = "gradients are reduced in" if kind == "communication" else f"{kind} are"
+    return checked(
+        "dtypes",
+        promise,
+        observed,
+        observed == [promise.value],
+        kept=f"{what} {promise.value}",
+        broken=f"{what} {' and '.join(observed)}, and the config asks for {promise.value}",
+        help=spelling(asked, promise),
+        adapted=adapted,
+    )
+
+
+def loss(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Whether the loss is a number."""
+    steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
+    bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
+    number = sum(not all(map(math.isfinite, step)) for step in steps)
+    kind = "not a number" if any(map(math.isnan, bad)) else "infinite"
+    yield checked(
+        "loss",
+        Promise("finite", asked.dtype.key),
+        [step[0] for step in steps],
+        not bad,
+        kept=f"the loss of all {len(steps)} steps is finite",
+        broken=f"the loss of {number} of {len(steps)} steps is {kind}",
+        help="The model is small and its data are made up, so that the config is to blame: look at the learning rate, "
+        "its warm-up, and the precision.",
+    )
+
+
+def overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """A loss scale under which no step is made; a dynamic one comes down by itself."""
+    if asked.dtype.value != "float16":
+        return
+    steps = runs.train[0].steps
+    skipped = sum(step.is_skipped for step in steps)
+    scales = [step.loss_scale for step in steps]
+    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else asked.key("fp16", "initial_scale_power")
+    is_static = asked.is_loss_scale_static
+    is_broken = skipped > 0 if is_static else skipped == len(steps)
+    yield checked(
+        "overflow",
+        Promise("steps that are made", key or asked.dtype.key),
+        f"{skipped} of {len(steps)} skipped",
+        not is_broken,
+        unit="steps",
+        bad="fail" if is_static else "warn",
+        kept=f"{len(steps) - skipped} of {len(steps)} steps were made"
+        + (f", the first {skipped} skipped while the loss scale came down" if skipped else ""),
+        broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
+        "the loss scale "
+        + (
+            f"stays {_scale(scales[-1])}, so {'none' if skipped == len(steps) else 'not all'} will ever be made"
+            if is_static
+            else f"came down from {_scale(scales[0])} to {_scale(scales[-1])} and has to come down further"
+        ),
+        help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
+        if is_static
+        else "Set `fp16.initial_scale_power` to 16 or less, and the first steps are made.",
+        adapted="fp16.enabled" in runs.adapted,
+    )
+
+
+def _scale(scale: float | None) -> str:
+    """A loss scale as people think of it: a power of two."""
+    power = math.log2(scale) if scale else 0.5
+    return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
+
+
+def loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
+    found = _scalings(runs)
+    if asked.dtype.value != "float16" or not found:
+        return
+    applied, divisor = next((pair for pair in found if not _is_scaled(*pair)), found[0])
+    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else None
+    yield checked(
+        "loss-scale",
+        Promise(divisor, key or asked.dtype.key),
+        applied,
+        is_scaled(runs),
+        kept=f"the loss is scaled by {divisor:g}, and the gradients by as much",
+        broken=f"the loss is scaled by {applied:g}, and the gradients are divided by {divisor:g}: they are "
+        f"{divisor / applied if applied else math.inf:g} times too small",
+        help="DeepSpeed scales the loss from stage 1 on: set `zero_optimization.stage` to 1, or use bf16."
+        if runs.engine.stage == 0
+        else "",
+        adapted="fp16.enabled" in runs.adapted,
+    )
+
+
+def is_scaled(runs: Runs) -> bool:
+    """Whether the loss of every step was scaled as its gradients were divided."""
+    return all(_is_scaled(*pair) for pair in _scalings(runs))
+
+
+def _scalings(runs: Runs) -> list[tuple[float, float]]:
+    """By what each loss was scaled and its gradients were divided; one in fp16 shows no scale above 65,504."""
+    return [(applied, divisor) for applied, divisor in runs.train[0].scalings if math.isfinite(applied)]
+
+
+def _is_scaled(applied: float, divisor: float) -> bool:
+    return math.isclose(applied, divisor, rel_tol=ROUNDED)

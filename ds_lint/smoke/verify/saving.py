@@ -1,0 +1,173 @@
+"""What a checkpoint and a saved model are good for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import Check
+from ds_lint.smoke.driver.expectation import GATHER, ZERO, Asked, Promise, ranks_of_a_tensor
+from ds_lint.smoke.verify.check import Runs, checked, skipped
+from ds_lint.smoke.verify.steps import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.smoke.job import Exported
+
+_GATHER = "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true."
+_RECIPE = (
+    f"{_GATHER[:-1]}, or recover the weights from the "
+    "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
+)
+_WITHOUT_NVME = (
+    "The checkpoint lacks what is on NVMe: save the weights with "
+    "`zero_optimization.stage3_gather_16bit_weights_on_model_save`."
+)
+
+
+def resume(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Whether a fresh process goes on where the checkpoint was written."""
+    offload = asked.optimizer_offload
+    key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
+    promise = Promise("every tensor and the next losses, bitwise", key)
+    if runs.resumed is None:
+        status, what = ("error", "was not seen to") if runs.is_resume_cut_off else ("fail", "cannot")
+        yield Check(
+            "resume", status, key, promise.value, None, None, f"a fresh process {what} resume: {runs.resume_error}"
+        )
+        return
+    lost = [
+        name
+        for before, after in zip(runs.train, runs.resumed, strict=True)
+        for name, digest in before.fingerprint.items()
+        if after.fingerprint.get(name) != digest
+    ]
+    whole = sum(len(one.fingerprint) for one in runs.train)
+    before = [step.loss for step in runs.train[0].steps[runs.job.steps :]]
+    after = [step.loss for step in runs.resumed[0].steps]
+    are_equal = len(before) == runs.job.steps_after and (before == after or all(map(math.isnan, [*before, *after])))
+    rates = [step.learning_rates for step in runs.train[0].steps[runs.job.steps :]]
+    resumed_rates = [step.learning_rates for step in runs.resumed[0].steps]
+    yield checked(
+        "resume",
+        promise,
+        f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
+        not lost and are_equal and rates == resumed_rates,
+        unit="tensors",
+        kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
+        f"{len(before)} losses bitwise",
+        broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
+        + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
+        + ("" if are_equal else ", and its next losses are not those of the run that went on")
+        + (
+            ""
+            if rates == resumed_rates
+            else f", and its next learning rates are {_firsts(resumed_rates)}, not {_firsts(rates)}"
+        ),
+        help=f'DeepSpeed does not put NVMe states back: to resume, set `{ZERO}.offload_optimizer.device` to "cpu".'
+        if offload and offload.value == "nvme"
+        else "",
+    )
+
+
+def _exact(losses: list[float]) -> str:
+    """Losses with so many digits that those of other bits look different."""
+    return ", ".join(f"{loss:.9g}" for loss in losses)
+
+
+def _firsts(rates: list[list[float]]) -> str:
+    """Those of the first parameter group."""
+    return listed([of_groups[0] for of_groups in rates])
+
+
+def export(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Whether the saved model is the one that was trained."""
+    stage = asked.stage.value if asked.stage else 0
+    of_stage = asked.stage.key if asked.stage else None
+    key = of_stage if asked.gathers else asked.key(*GATHER) if asked.is_written(*GATHER) else of_stage
+    promise = Promise("from_pretrained loads the live weights", key)
+    exported = runs.exported
+    if exported is None:
+        yield Check(
+            "export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}"
+        )
+        return
+    if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(asked.final) > 1:
+        yield skipped("export", key, "the saved model loads; each rank has a part of every tensor to compare it with")
+        return
+    live = runs.train[0].live
+    loaded = exported.loaded or {}
+    wrong = sorted(name for name, digest in live.items() if loaded.get(name) != digest)
+    is_kept = exported.loaded is not None and not wrong and not exported.empty
+    yield checked(
+        "export",
+        promise,
+        _seen(exported, wrong, len(live)),
+        is_kept,
+        kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
+        broken=_nothing_to_load(exported, wrong, stage, len(live)),
+        help=_to_save(asked, exported, stage),
+    )
+
+
+def _to_save(asked: Asked, exported: Exported, stage: int) -> str:
+    """How to get the weights that were not saved."""
+    node = asked.config.written.at((ZERO, "stage"))
+    if exported.empty and node is not None and node.kind == "string":
+        return f"Write the stage without quotes: Accelerate takes {node.value!r} for no stage 3. {_RECIPE}"
+    if asked.gathers:
+        return ""
+    # The Trainer gathers what tensor parallelism cuts; save_16bit_model of DeepSpeed gathers at stage 3 alone.
+    is_gathered = ranks_of_a_tensor(asked.final) > 1 and asked.config.stack != "deepspeed"
+    return _RECIPE if stage == 3 else _GATHER if is_gathered else ""
+
+
+def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
+    if exported.empty:
+        return f"{len(exported.empty)} empty tensors"
+    return "nothing that loads" if exported.loaded is None else f"{whole - len(wrong)} of {whole} tensors"
+
+
+def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: int) -> str:
+    weights = [name for name in exported.files if name.startswith(("model", "pytorch_model"))]
+    if exported.empty:
+        return (
+            f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
+        )
+    if not weights:
+        return (
+            f"stage {stage} saves no weights that from_pretrained can load: there is no model.safetensors"
+            if stage == 3
+            else ("no weights file was saved")
+        )
+    if exported.loaded is None:
+        return f"the saved model does not load: {exported.load_error}"
+    made_up = [name for name in wrong if name in exported.missing]
+    if made_up:
+        return f"{len(made_up)} of {whole} tensors are not in the saved model ({', '.join(made_up[:3])})"
+    return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
+
+
+def recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """Whether zero_to_fp32 gives the weights that the ranks held."""
+    if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
+        return
+    if runs.engine.stage == 0:
+        yield skipped("recovery", asked.stage.key, "without ZeRO there are no partitions to recover weights from")
+        return
+    trained, recovered = runs.train[0].trained, runs.exported.recovered
+    wrong = [name for name, digest in trained.items() if digest not in (recovered or {}).get(name, ())]
+    offload = asked.optimizer_offload
+    is_swapped = offload is not None and offload.value == "nvme" and recovered is None
+    yield checked(
+        "recovery",
+        Promise("zero_to_fp32 gives the weights", offload.key if offload and is_swapped else asked.stage.key),
+        f"{len(trained) - len(wrong)} of {len(trained)} tensors",
+        recovered is not None and not wrong,
+        unit="tensors",
+        kept=f"zero_to_fp32 recovers all {len(trained)} tensors from the checkpoint, bitwise",
+        broken=f"zero_to_fp32 recovers {len(trained) - len(wrong)} of {len(trained)} tensors from the checkpoint"
+        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
+        help=_WITHOUT_NVME if is_swapped else "",
+    )

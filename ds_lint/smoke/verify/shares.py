@@ -1,0 +1,244 @@
+"""What each rank holds: the stage, its share of every kind of thing, and what stays whole."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import CUDA, Check
+from ds_lint.smoke.driver.expectation import ZERO, Asked, Promise, ranks_of_a_copy
+from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ds_lint.smoke.job import Evidence, Parameter
+
+MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
+NEARLY_ALL = 0.5
+_ADAGRAD = (
+    "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
+    "partition; take another optimizer."
+)
+SWAPPABLE = 2**20  # bytes, MINSWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py
+FP32 = 4  # bytes of an element
+
+
+def stage(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """The ZeRO stage of the engine."""
+    promise = asked.stage
+    if promise is None:
+        yield skipped("stage", asked.key(ZERO, "stage"), "which stage the text asks for cannot be told")
+        return
+    stage = runs.engine.stage
+    yield checked(
+        "stage",
+        promise,
+        stage,
+        stage == promise.value,
+        kept=f"the engine runs ZeRO stage {stage}",
+        broken=f"`{promise.key}` asks for ZeRO stage {promise.value}, and the engine runs stage {stage}"
+        + (": every rank holds everything" if stage == 0 else ""),
+        help=spelling(asked, promise),
+    )
+
+
+def sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """What each rank holds of parameters, master weights, states and gradients, to the element."""
+    promise = asked.stage
+    if promise is None or promise.value == 0:
+        return
+    if runs.world_size == 1:
+        verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding was not verified"
+        yield skipped("parameters", promise.key, f"one rank has nobody to share with: {verified}")
+        return
+    if (copies := ranks_of_a_copy(asked.final)) > 1:
+        yield skipped(
+            "parameters", promise.key, f"{copies} ranks share each copy of the model: shares were not counted"
+        )
+        return
+    stage, ranks = promise.value, runs.world_size
+    parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
+    whole = sum(parameter.elements for parameter in runs.train[0].parameters)
+    part = partition(parameters, stage, ranks)
+    adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
+    states = asked.states or states_of(runs.train[0]) if runs.steps_made else ()
+    expected = promised_shares(asked, runs.train[0].parameters, states, ranks)
+    if not runs.steps_made:
+        yield skipped("optimizer-states", promise.key, "no step was made, so there are no states to count")
+    if "parameters" not in expected and asked.parameter_offload is not None:
+        key = asked.parameter_offload.key
+        yield skipped("parameters", key, "parameters come into memory from NVMe while they are used")
+    for kind, elements in expected.items():
+        observed = runs.held(kind)
+        yield checked(
+            _ID.get(kind, "optimizer-states"),
+            Promise([elements] * ranks, promise.key),
+            observed,
+            all(held == elements for held in observed),
+            unit="elements",
+            kept=f"each rank holds {elements:,} elements of {kind}"
+            + (f", 1/{ranks} of {whole:,}" if elements < whole else ""),
+            broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, and stage {stage} on {ranks} ranks "
+            f"promises {elements:,} of the model's {whole:,}",
+            help=_ADAGRAD if kind == "sum" else "",
+            adapted=adapted and kind == "parameters" and stage == 3,
+        )
+    yield from _gradients(asked, runs, whole, part, expected["master weights"])
+
+
+_ID = {"parameters": "parameters", "master weights": "master-weights"}
+
+
+def promised_shares(asked: Asked, parameters: list[Parameter], states: Iterable[str], ranks: int) -> dict[str, int]:
+    """Elements of each kind that a rank is to hold in memory at the stage that is asked for, 1 to 3."""
+    assert asked.stage is not None  # noqa: S101 - somebody has asked for one
+    stage = asked.stage.value
+    trainable = [parameter for parameter in parameters if parameter.is_trainable]
+    is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
+    in_memory = not_swapped(asked, trainable, ranks) if is_swapped else partition(trainable, stage, ranks)
+    whole = sum(parameter.elements for parameter in parameters)
+    expected = {"parameters": partition(parameters, stage, ranks) if stage == 3 else whole, "master weights": in_memory}
+    if stage == 3 and asked.parameter_offload is not None and asked.parameter_offload.value == "nvme":
+        del expected["parameters"]
+    return expected | (dict.fromkeys(states, in_memory) if has_plain_states(asked) else {})
+
+
+def has_plain_states(asked: Asked) -> bool:
+    """Whether each state of the optimizer is as large as what it updates; some keep more than that."""
+    return not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
+
+
+def states_of(evidence: Evidence) -> list[str]:
+    """The names of what the optimizer keeps."""
+    return [kind for kind in evidence.held if kind not in ("parameters", "master weights", "gradients")]
+
+
+def not_swapped(asked: Asked, parameters: list[Parameter], ranks: int) -> int:
+    """Elements of the shares that stay in memory where the optimizer is on NVMe: those of small groups.
+
+    Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
+    deepspeed/runtime/swap_tensor/optimizer_utils.py.
+    """
+    most = asked.setting("sub_group_size") or math.inf
+    least = max(SWAPPABLE, asked.number("aio", "block_size") or 0) / FP32
+    by_group: dict[int, list[int]] = {}
+    for parameter in parameters:
+        by_group.setdefault(parameter.group, []).append(math.ceil(parameter.elements / ranks))
+    return sum(size for shares in by_group.values() for size in _sub_groups(shares, most) if size < least)
+
+
+def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
+    """The sizes of the runs of shares that are worked on together: each ends with the share that reaches the size."""
+    size = 0
+    for share in shares:
+        size += share
+        if size >= most:
+            yield size
+            size = 0
+    if size:
+        yield size
+
+
+def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
+    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
+
+    A parameter that the border between two ranks goes through is kept whole by both of them in stage 2; the first rank
+    and the last have one border in each group of parameters, those between them two.
+    """
+    assert asked.stage is not None  # noqa: S101 - asked before
+    stage = asked.stage.value
+    in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
+    observed = in_window or runs.held("gradients")
+    if stage == 1 and not in_window:
+        yield skipped("gradients", asked.stage.key, "a step of one micro step does not show what stage 1 keeps between")
+        return
+    most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
+    if stage == 2 and in_window:
+        most += _at_borders(runs.train[0].parameters, borders=min(2, runs.world_size - 1))
+    is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
+    when = "between two micro steps " if in_window else ""
+    promised = f"{'at most ' if stage == 2 and in_window else ''}{most:,}"
+    yield checked(
+        "gradients",
+        Promise([most] * runs.world_size, asked.stage.key),
+        observed,
+        is_kept,
+        unit="elements",
+        kept=f"{when}each rank holds {_range(observed)} elements of gradients"
+        + (", all of them, as stage 1 does" if stage == 1 else f", of {whole:,}"),
+        broken=f"{when}a rank holds {max(observed, default=0):,} elements of gradients, and stage {stage} promises "
+        f"{promised}",
+        adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
+    )
+
+
+def _at_borders(parameters: list[Parameter], borders: int) -> int:
+    """Elements of the largest parameters that so many borders can go through, in each group."""
+    by_group: dict[int, list[int]] = {}
+    for parameter in parameters:
+        by_group.setdefault(parameter.group, []).append(parameter.elements)
+    return sum(sum(sorted(sizes)[-borders:]) for sizes in by_group.values())
+
+
+def _range(numbers: list[int]) -> str:
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def partition(parameters: list[Parameter], stage: int, ranks: int) -> int:
+    """Elements of a rank's share: stage 3 cuts each parameter, stages 1 and 2 the parameters of a group in a row.
+
+    Sources: ``partition_numel`` in deepspeed/runtime/zero/partition_parameters.py, and the alignment to twice the ranks
+    in deepspeed/runtime/zero/stage_1_and_2.py (``nccl_start_alignment_factor``).
+    """
+    if stage == 3:
+        return sum(math.ceil(parameter.elements / ranks) for parameter in parameters)
+    groups: dict[int, int] = {}
+    for parameter in parameters:
+        groups[parameter.group] = groups.get(parameter.group, 0) + parameter.elements
+    return sum(2 * math.ceil(elements / (2 * ranks)) for elements in groups.values())
+
+
+def persistence(asked: Asked, runs: Runs) -> Iterator[Check]:
+    """How much of the user's own model stays whole under the threshold."""
+    if asked.stage is None or asked.stage.value != 3:
+        return
+    threshold = asked.threshold
+    key = threshold.key or asked.stage.key
+    if runs.real_shapes is None:
+        yield skipped(
+            "persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model"
+        )
+        return
+    if threshold.value is None:
+        yield skipped("persistence", key, "the threshold is not known before the run")
+        return
+    whole = sum(runs.real_shapes)
+    kept = persistent(runs.real_shapes, threshold.value, asked.model_threshold)
+    share = kept / whole
+    bad = "fail" if share > NEARLY_ALL else "warn"
+    yield checked(
+        "persistence",
+        Promise(f"at most {MOST_PERSISTENT:.0%} of {whole:,}", key),
+        kept,
+        share <= MOST_PERSISTENT,
+        unit="elements",
+        bad=bad,
+        kept=f"{kept:,} of {whole:,} elements of your model stay whole on every rank ({share:.2%})",
+        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank, which are {kept:,} of "
+        f"{whole:,} of your model ({share:.0%}): {'hardly anything' if bad == 'fail' else 'not all of it'} is sharded",
+        help="Lower `zero_optimization.stage3_param_persistence_threshold`; 0 shards everything.",
+    )
+
+
+def persistent(shapes: list[int], threshold: int, most: int) -> int:
+    """Elements that ZeRO-3 keeps whole.
+
+    Source: ``mark_persistent_parameters`` in deepspeed/runtime/zero/parameter_offload.py.
+    """
+    kept = 0
+    for elements in shapes:
+        if elements + kept <= most and elements <= threshold:
+            kept += elements
+    return kept

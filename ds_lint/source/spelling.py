@@ -1,0 +1,32 @@
+"""How a config is written: comment keys, "auto" for "fill this in", and values as JSON has them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.source.tree import Node
+
+AUTO = "auto"
+
+
+def is_comment(name: str) -> bool:
+    """Whether people mean a key of this name as a comment."""
+    return name.startswith(("_", "//", "#", "$")) or name.lower() in ("comment", "comments")
+
+
+def holds_auto(node: Node) -> bool:
+    """Whether Accelerate would meet an ``"auto"`` in this value: it descends into objects, not into arrays."""
+    pending = [node]
+    while pending:  # a value of any depth
+        current = pending.pop()
+        if current.value == AUTO:
+            return True
+        pending.extend(member.value for member in current.members)
+    return False
+
+
+def as_json(value: object) -> str:
+    """A value as a config writes it."""
+    from json import dumps  # messages only
+
+    return dumps(value)
