@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check(
 
     from ds_lint.diagnostics.finding import STACKS
     from ds_lint.facts import Sources
-    from ds_lint.facts.sources import gather
+    from ds_lint.facts.readers import gather
     from ds_lint.linter import lint  # not at import time: ``import ds_lint`` must cost a training script nothing
     from ds_lint.linter.choice import choose
     from ds_lint.linter.project_lint import judge

@@ -10,11 +10,11 @@ import sys
 
 import transformers
 
-from ds_lint import __version__
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.report import Report
-from ds_lint.facts import Sources, UnreadableFact
-from ds_lint.facts.sources import gather
+from ds_lint.facts import Sources
+from ds_lint.facts.readers import gather
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
 from ds_lint.linter.project_lint import judge
@@ -22,6 +22,7 @@ from ds_lint.linter.selection import Selection, select
 from ds_lint.output import full
 from ds_lint.output.terminal import terminal_of
 from ds_lint.targets.distributions import installed
+from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

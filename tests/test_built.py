@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge import keys, resources, tables
 from ds_lint.linter import lint
 

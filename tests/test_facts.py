@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from ds_lint.facts import Facts, Sources, UnreadableFact
-from ds_lint.facts.sources import gather
+from ds_lint.facts import Facts, Sources
+from ds_lint.facts.readers import gather
+from ds_lint.facts.unreadable import UnreadableFact
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 

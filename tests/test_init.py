@@ -12,7 +12,7 @@ import yaml
 from ds_lint.commands.init import Options, init
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
 from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from command_line import write_into
 
+from ds_lint.facts.policy import Policy
 from ds_lint.linter import lint
-from ds_lint.settings.policy import Policy
 from ds_lint.settings.record import SettingsError
 
 CONFIG = """{

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import lint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.knowledge import resources
 from ds_lint.linter import engine, lint  # noqa: F401 - the engine registers the rules

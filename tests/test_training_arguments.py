@@ -8,9 +8,10 @@ from enum import Enum
 import pytest
 
 import ds_lint
-from ds_lint.facts import Facts, Sources, UnreadableFact
-from ds_lint.facts.sources import gather
+from ds_lint.facts import Facts, Sources
+from ds_lint.facts.readers import gather
 from ds_lint.facts.training import read
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge.keys import Target
 from ds_lint.linter.lint import as_text, knowledge
 from ds_lint.semantics.arguments import refusals

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
 from ds_lint.linter import lint
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from ds_lint import __version__
 from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES
 from ds_lint.diagnostics.report import FileReport, Report
-from ds_lint.facts.sources import gather
+from ds_lint.facts.policy import Policy
+from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import fix
 from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
@@ -27,7 +28,6 @@ from ds_lint.linter.project_lint import hold_back
 from ds_lint.output import concise
 from ds_lint.output.terminal import Terminal
 from ds_lint.rule_pages import pages
-from ds_lint.settings.policy import Policy
 from tools import runs
 from tools.differences import show
 

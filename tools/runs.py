@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.commands.training_runs import add_findings
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule

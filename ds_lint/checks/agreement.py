@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Fix
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation import Mismatch, Prepared
+    from ds_lint.semantics.preparation.prepared import Mismatch, Prepared
     from ds_lint.source.tree import KeyPath
 
 _TRAINER = "trainer"

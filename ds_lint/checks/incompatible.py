@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import RISK, Problem, rejected, said_at
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.features import adapter_argument, set_argument, zero_stage
+from ds_lint.semantics.places import said_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, beside, rejected
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
@@ -15,6 +15,7 @@ from ds_lint.semantics.features import (
     number_of,
     zero_stage,
 )
+from ds_lint.semantics.places import beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

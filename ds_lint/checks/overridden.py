@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected, said_at
+from ds_lint.diagnostics.problem import OVERRIDDEN, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
+from ds_lint.semantics.places import said_at
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False

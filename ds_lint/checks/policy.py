@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.facts.policy import Violation
     from ds_lint.semantics.config import Config
-    from ds_lint.settings.policy import Violation
     from ds_lint.source.tree import KeyPath, Node, Span
 
 _CLOSED = ("additionalProperties", "unevaluatedProperties")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import RISK, Problem, beside, rejected, said_at
+from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import may_have_bf16_optimizer
 from ds_lint.semantics.features import adapter_argument, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.semantics.places import beside, said_at
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome,
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
-from ds_lint.source.json import MOST_NESTING_JSON
+from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import Span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem, beside, rejected
+from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import (
@@ -22,6 +22,7 @@ from ds_lint.semantics.features import (
     number_of,
     zero_stage,
 )
+from ds_lint.semantics.places import beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

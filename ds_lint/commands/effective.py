@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from ds_lint import __version__
-from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
+from ds_lint.commands.documents import STANDARD_INPUT
+from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.report import print_text
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import lint
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of

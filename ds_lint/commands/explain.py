@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ds_lint.commands.check import print_text
+from ds_lint.commands.report import print_text
 from ds_lint.knowledge import descriptions
 from ds_lint.linter import lint
 from ds_lint.linter.selection import find

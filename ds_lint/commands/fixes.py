@@ -9,7 +9,9 @@ from contextlib import suppress
 from difflib import unified_diff
 from tempfile import mkstemp
 
-from ds_lint.commands.check import STANDARD_INPUT, documents_at, list_unreadable, print_text, unless_it_fails
+from ds_lint.commands.documents import STANDARD_INPUT, documents_at
+from ds_lint.commands.failures import list_unreadable, unless_it_fails
+from ds_lint.commands.report import print_text
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of

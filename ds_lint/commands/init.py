@@ -8,9 +8,9 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
-from ds_lint.commands.check import print_text
+from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
 from ds_lint.scaffold import composition, model_needs

@@ -8,7 +8,9 @@ from json import dumps
 from typing import NamedTuple
 
 from ds_lint import __version__
-from ds_lint.commands.check import STANDARD_INPUT, WRONG_USAGE, complain, print_text
+from ds_lint.commands.documents import STANDARD_INPUT
+from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.report import print_text
 from ds_lint.linter.engine import default_rules, every_rule
 from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of

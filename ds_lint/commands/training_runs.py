@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ds_lint import __version__
 from ds_lint.commands import progress
-from ds_lint.commands.check import print_text
+from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
 from ds_lint.facts import Facts, Sources

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ds_lint.commands.check import WRONG_USAGE, complain, finish, judged_documents
+from ds_lint.commands.documents import judged_documents
+from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.report import finish
 from ds_lint.session.session import Wishes
 
 TYPE_CHECKING = False

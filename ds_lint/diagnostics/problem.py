@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import Related
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ds_lint.diagnostics.finding import Fix
-    from ds_lint.facts.training import Argument
-    from ds_lint.semantics.config import Config
+    from ds_lint.diagnostics.finding import Fix, Related
     from ds_lint.source.tree import KeyPath, Span
 
 
@@ -68,16 +64,3 @@ class Problem:
         self.severity = severity  # None: the rule's own
         self.related = list(related)
         self.fix = fix
-
-
-def beside(config: Config, *path: str) -> list[Related]:
-    """The value under a key path as another place that takes part, with what it says; none where there is none."""
-    member = config.member(*path)
-    return [Related(member.value.span, f"{path[-1]} {member.value.value}")] if member else []
-
-
-def said_at(argument: Argument, label: str) -> list[Related]:
-    """The place in a file where a training argument was given; none where it came as a flag or is a default."""
-    if argument.document is None or argument.span is None:
-        return []
-    return [Related(argument.span, label, argument.document.path)]

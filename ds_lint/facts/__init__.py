@@ -1,6 +1,6 @@
 """What is known beside the config: training arguments, model, ranks, GPU, host; none of it is required.
 
-``Sources`` is what somebody said, ``gathering.gather`` reads it, ``Facts`` is what came of it. This module is on the
+``Sources`` is what somebody said, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
 clean path of ``check``; a reader is imported only where there is something for it to read.
 """
 
@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
     from ds_lint.facts.training import TrainingArguments
-
-
-class UnreadableFact(ValueError):  # noqa: N818 - it is what the user named that cannot be read
-    """A source that does not tell its fact; the message says which and why, in one line."""
 
 
 class Sources:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 
 TYPE_CHECKING = False

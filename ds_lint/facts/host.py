@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

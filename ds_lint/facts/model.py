@@ -10,9 +10,9 @@ import json
 import os
 import re
 
-from ds_lint.facts import UnreadableFact
 from ds_lint.facts.safetensors import NotFetched, headers
 from ds_lint.facts.shapes import count, in_order, kinds
+from ds_lint.facts.unreadable import UnreadableFact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

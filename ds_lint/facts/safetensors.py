@@ -9,7 +9,7 @@ import json
 import os
 from math import prod
 
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ a field has and what it defaults to is the business of the target's release (``d
 
 from __future__ import annotations
 
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.source.document import Document

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
-    from ds_lint.settings.policy import Policy
+    from ds_lint.facts.policy import Policy
     from ds_lint.source.document import Document
 
 _known: dict[tuple[int | str | None, ...], Knowledge] = {}
@@ -145,7 +145,7 @@ def config_of(
     is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
     if document.issues and stack == "deepspeed" and not is_template:
         root = _as_deepspeed_reads(document) or root
-    return Config(
+    config = Config(
         document,
         root,
         knowledge(target),
@@ -156,6 +156,11 @@ def config_of(
         is_upgrade=is_upgrade,
         policies=policies,
     )
+    if config.facts.training is None:
+        return config
+    from ds_lint.semantics.preparation.filled import fill_in  # without training arguments hardly anything is known
+
+    return fill_in(config)
 
 
 def _as_deepspeed_reads(document: Document) -> Node | None:

@@ -13,6 +13,7 @@ from ds_lint.knowledge.keys import Knowledge, Target
 from ds_lint.knowledge.suggestions import sibling
 from ds_lint.semantics.config import Config
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
+from ds_lint.semantics.preparation.filled import fill_in
 from ds_lint.source.tree import Node, Span
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
 def config(document: Document, terms: Terms) -> Config:
     """The config in a text, as rules see it."""
     root = document.root or Node("missing", Span(0, 0))
-    return Config(document, root, knowledge(terms), stack=terms.stack, facts=terms.facts)
+    return fill_in(Config(document, root, knowledge(terms), stack=terms.stack, facts=terms.facts))
 
 
 def constructor(config: Config, section: str) -> Constructor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ds_lint.facts import UnreadableFact
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease
 from ds_lint.linter.selection import UnknownRule
 from ds_lint.session.options import Options

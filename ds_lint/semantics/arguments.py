@@ -1,41 +1,17 @@
-"""The value that a training argument has for one release of transformers: what was given, else the default.
-
-A flag is text, and becomes what HfArgumentParser makes of it for the type of the field.
-"""
+"""The training arguments that TrainingArguments refuses, or HfArgumentParser before it."""
 
 from __future__ import annotations
 
-from ds_lint.facts.training import Argument, field_of
+from ds_lint.facts.argument_values import WANTED, fields, kind_of, typed
+from ds_lint.facts.training import field_of
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.semantics.config import Config
-
-    Facts = dict[str, Any]
-
-_TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")  # string_to_bool of hf_argparser.py
-
-
-def argument(config: Config, name: str) -> Argument | None:
-    """What a field of TrainingArguments is; None where no arguments are known, or not this one."""
-    training, field = config.facts.training, fields(config).get(name)
-    if training is None or field is None:
-        return None
-    given = training.given.get(name)
-    if given is None and field.get("default") is True and _kind(field) == "bool":
-        given = training.given.get(f"no_{name}")
-        if given is not None and given.is_flag:
-            return Argument(False, given.origin)
-    if given is not None:
-        return _typed(given, field)
-    if "default_is" in field:
-        return None
-    return Argument(field["default"], f"default of transformers {config.knowledge.target['transformers']}")
 
 
 def is_asked_for(config: Config, name: str) -> bool:
@@ -43,13 +19,8 @@ def is_asked_for(config: Config, name: str) -> bool:
     given = config.facts.training.given.get(name) if config.facts.training else None
     if given is None or given.is_flag or given.document is not None:
         return given is not None
-    field = fields(config).get(name, {})
+    field = fields(config.knowledge).get(name, {})
     return "default" not in field or bool(given.value != field["default"])
-
-
-def fields(config: Config) -> Facts:
-    """The fields of TrainingArguments in the target's release of transformers."""
-    return config.knowledge.table("transformers", "training_arguments")
 
 
 def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -57,13 +28,13 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
     Source: ``_validate_args`` in ``transformers/training_args.py``, up to transformers 4 ``__post_init__``.
     """
-    known = fields(config)
+    known = fields(config.knowledge)
     strangers = list(_strangers(config))
     yield from strangers
     for name, given in config.facts.training.given.items() if config.facts.training else ():
-        if given.is_flag and name in known and given.value is not UNKNOWN and _typed(given, known[name]) is None:
+        if given.is_flag and name in known and given.value is not UNKNOWN and typed(given, known[name]) is None:
             written = f", not {given.value!r}" if given.value is not None else ""
-            yield (name,), f"--{name} takes {_WANTED[_kind(known[name])]}{written}"
+            yield (name,), f"--{name} takes {WANTED[kind_of(known[name])]}{written}"
     for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         if _is_on(config, one) and _is_on(config, other):
             yield (one, other), f"{one} and {other} are both switched on"
@@ -81,7 +52,7 @@ def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
     Source: ``HfArgumentParser.parse_dict`` and ``parse_args_into_dataclasses`` in ``transformers/hf_argparser.py``.
     """
-    training, known = config.facts.training, fields(config)
+    training, known = config.facts.training, fields(config.knowledge)
     if training is None or training.are_taken:
         return
     store, target = tables.read("transformers"), config.knowledge.target["transformers"]
@@ -101,7 +72,7 @@ def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     """When to evaluate, save and log: what is no word, and what does not go together."""
     evaluation = _evaluation_strategy(config)
     for name in (evaluation, "save_strategy", "logging_strategy"):
-        found = argument(config, name)
+        found = config.argument(name)
         if found is not None and isinstance(found.value, bool):
             yield (name,), f"{name} is {str(found.value).lower()}, which YAML makes of an unquoted no or yes"
             return
@@ -121,10 +92,10 @@ def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _counts(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     """Numbers that need another value, or another argument beside them."""
-    empties = argument(config, "torch_empty_cache_steps")
+    empties = config.argument("torch_empty_cache_steps")
     if empties is not None and empties.value is not None and not (isinstance(empties.value, int) and empties.value > 0):
         yield ("torch_empty_cache_steps",), f"torch_empty_cache_steps is {empties.value}, and takes 1 or more"
-    ahead, workers = argument(config, "dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
+    ahead, workers = config.argument("dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
     if ahead is not None and ahead.value is not None and workers == 0:
         names = ("dataloader_prefetch_factor", "dataloader_num_workers")
         yield names, "dataloader_prefetch_factor needs processes that load data, and dataloader_num_workers is 0"
@@ -137,7 +108,7 @@ def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         _word(config, name) == "steps" for name in ("logging_strategy", evaluation, "save_strategy")
     )
     logging, saving = _number(config, "logging_steps"), _number(config, "save_steps")
-    if logging is None or saving is None or (evaluates and argument(config, "eval_steps") is None):
+    if logging is None or saving is None or (evaluates and config.argument("eval_steps") is None):
         return
     evaluating = _number(config, "eval_steps") or logging
     if evaluates and evaluating <= 0:
@@ -173,14 +144,14 @@ _SHARES = 1_000_000  # as TrainingArguments multiplies them
 
 def _evaluation_strategy(config: Config) -> str:
     """The field that says when to evaluate: the old one counts where it is set."""
-    old = argument(config, "evaluation_strategy")
-    is_old = "eval_strategy" not in fields(config) or (old is not None and old.value is not None)
+    old = config.argument("evaluation_strategy")
+    is_old = "eval_strategy" not in fields(config.knowledge) or (old is not None and old.value is not None)
     return "evaluation_strategy" if is_old else "eval_strategy"
 
 
 def _word(config: Config, name: str) -> str | None:
     """One of the words that a field takes; None where it is not known."""
-    found = argument(config, name)
+    found = config.argument(name)
     return str(found.value) if found is not None and isinstance(found.value, str) else None
 
 
@@ -205,51 +176,14 @@ def _wrong_share(config: Config) -> str | None:
         return None
     if share < 0:
         return f"{share}, below 0"
-    return None if fields(config)["warmup_ratio"]["default"] is None else f"{share}, above 1"
+    return None if fields(config.knowledge)["warmup_ratio"]["default"] is None else f"{share}, above 1"
 
 
 def _number(config: Config, name: str) -> float | None:
-    found = argument(config, name)
+    found = config.argument(name)
     return found.value if found is not None and isinstance(found.value, (int, float)) else None
 
 
 def _is_on(config: Config, name: str) -> bool:
-    found = argument(config, name)
+    found = config.argument(name)
     return found is not None and bool(found.value)
-
-
-_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
-
-
-def _typed(given: Argument, field: Facts) -> Argument | None:
-    """An argument with the value that its field gets; None where nobody knows it before the run, or it is refused."""
-    if given.value is UNKNOWN or not given.is_flag:
-        return None if given.value is UNKNOWN else given
-    text = given.value[0] if isinstance(given.value, list) else given.value  # the rest is nothing of a single value
-    try:
-        value = given.value if "list" in field["type"].lower() else _from_text(text, field)
-    except ValueError:
-        return None
-    return Argument(value, given.origin)
-
-
-def _from_text(text: str | None, field: Facts) -> str | float | bool:
-    """What HfArgumentParser makes of the text behind a flag; raises ValueError where it refuses it."""
-    kind = _kind(field)
-    if kind == "bool":
-        if text is None and (field["type"] == "bool" or field["default"] is not None):
-            return True
-        if text is None or text.lower() not in (*_TRUE, *_FALSE):
-            raise ValueError(text)
-        return text.lower() in _TRUE
-    if text is None:
-        raise ValueError(text)
-    if kind == "text":
-        return text
-    return int(text) if kind == "int" else float(text)
-
-
-def _kind(field: Facts) -> str:
-    """What a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else."""
-    declared: str = field["type"].removesuffix(" | None").removeprefix("Optional[").removesuffix("]")
-    return declared if declared in _WANTED else "text"

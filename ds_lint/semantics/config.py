@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ds_lint.facts.policy import Policy
     from ds_lint.facts.training import Argument
     from ds_lint.knowledge.keys import Key, Knowledge
-    from ds_lint.settings.policy import Policy
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath, Member, Scalar
 
@@ -101,10 +101,17 @@ class Config:
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
         self.stacks: tuple[str, ...] = (stack,) if stack else self._possible_stacks()
-        if self.facts.training is not None and self.stack == "trainer":
-            root = self._fill()
+        self._look(root)
+
+    def fill(self, root: Node, added: list[Member], filled: dict[Span, str]) -> None:
+        """Let rules see values in place of ``"auto"``, and the sections that the stack adds."""
+        self.filled = filled
+        self.root = Node(root.kind, root.span, root.value, [*root.members, *added], root.items)
+        self._look(root)
+
+    def _look(self, root: Node) -> None:
         self.visits: list[Visit] = []
-        _visit(root, knowledge.root, self.visits)
+        _visit(root, self.knowledge.root, self.visits)
         if (new := root.get("bf16")) is not None and new.kind != "null":
             self.visits = [visit for visit in self.visits if visit.path[0] != "bfloat16"]  # nothing looks at it
         self.unknown = [visit for visit in self.visits if visit.key is None]
@@ -226,22 +233,9 @@ class Config:
         """A field of TrainingArguments: what was given, else the default of the target; None where it is not known."""
         if self.facts.training is None:
             return None
-        from ds_lint.semantics.arguments import argument  # without training arguments nobody asks
+        from ds_lint.facts.argument_values import argument  # without training arguments nobody asks
 
-        return argument(self, name)
-
-    def _fill(self) -> Node:
-        """Let the rules see what the Trainer and Accelerate put in place of ``"auto"``, where that is known.
-
-        Returned is the tree without the sections that they add: nobody has written those.
-        """
-        from ds_lint.semantics.preparation.filled import (
-            filled_root,  # without training arguments hardly anything is known
-        )
-
-        root, added, self.filled = filled_root(self)
-        self.root = Node(root.kind, root.span, root.value, [*root.members, *added], root.items)
-        return root
+        return argument(self.facts.training, self.knowledge, name)
 
     def _possible_stacks(self) -> tuple[str, ...]:
         """Training arguments mean the Trainer.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation import Setting
+    from ds_lint.semantics.preparation.prepared import Setting
     from ds_lint.source.tree import KeyPath
 
 # DeepSpeed computes the one that is missing from the other two and the world size.

@@ -5,8 +5,6 @@ Where the config has an optimizer or a schedule, the Trainer makes none, and loo
 
 from __future__ import annotations
 
-from ds_lint.semantics.arguments import argument
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +34,7 @@ def trainer_refusals(config: Config) -> Iterator[Refusal]:
 def _saves_the_best_of_nothing(config: Config) -> bool:
     """Whether there is no metric; TrainingArguments takes the loss where the best model or the schedule needs one."""
     saves, measures, loads, schedule = (
-        argument(config, name)
+        config.argument(name)
         for name in ("save_strategy", "metric_for_best_model", "load_best_model_at_end", "lr_scheduler_type")
     )
     if saves is None or measures is None or loads is None or schedule is None:
@@ -48,7 +46,7 @@ def _saves_the_best_of_nothing(config: Config) -> bool:
 def _steps_given_twice(config: Config) -> Iterator[Refusal]:
     accelerator = _section(config, "accelerator_config")
     accumulation = accelerator.get("gradient_accumulation_kwargs") if accelerator else None
-    steps = argument(config, "gradient_accumulation_steps")
+    steps = config.argument("gradient_accumulation_steps")
     if not isinstance(accumulation, dict) or "num_steps" not in accumulation or steps is None:
         return
     if isinstance(steps.value, int) and steps.value > 1:
@@ -58,7 +56,7 @@ def _steps_given_twice(config: Config) -> Iterator[Refusal]:
 
 def _modules(config: Config) -> Iterator[Refusal]:
     """GaLore and APOLLO want to be told which modules they are for."""
-    kind, modules = argument(config, "optim"), argument(config, "optim_target_modules")
+    kind, modules = config.argument("optim"), config.argument("optim_target_modules")
     if kind is None or modules is None or modules.value is not None:
         return
     if str(kind.value).startswith(("galore_", "apollo_")):
@@ -67,7 +65,7 @@ def _modules(config: Config) -> Iterator[Refusal]:
 
 def _end_of_polynomial(config: Config) -> Iterator[Refusal]:
     """A last learning rate that is not below the first one, where the config has the optimizer."""
-    kind, given = argument(config, "lr_scheduler_type"), _section(config, "lr_scheduler_kwargs")
+    kind, given = config.argument("lr_scheduler_type"), _section(config, "lr_scheduler_kwargs")
     rate = config.value("optimizer", "params", "lr")
     if kind is None or kind.value != "polynomial" or given is None or not isinstance(rate, (int, float)):
         return
@@ -81,7 +79,7 @@ def _end_of_polynomial(config: Config) -> Iterator[Refusal]:
 
 def _schedule(config: Config) -> Iterator[Refusal]:
     """What ``get_scheduler`` in ``transformers/optimization.py`` makes no schedule of."""
-    kind = argument(config, "lr_scheduler_type")
+    kind = config.argument("lr_scheduler_type")
     given = _section(config, "lr_scheduler_kwargs")
     find = _OF_SCHEDULES.get(str(kind.value)) if kind is not None else None
     if kind is None or given is None or find is None or any(_is_unknown(value) for value in given.values()):

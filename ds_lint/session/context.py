@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
+    from ds_lint.facts.policy import Policy
     from ds_lint.linter.choice import Choice
-    from ds_lint.settings.policy import Policy
     from ds_lint.settings.record import Settings
     from ds_lint.source.document import Document
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ds_lint.facts import Facts, UnreadableFact
+from ds_lint.facts import Facts
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.session.context import Terms
 from ds_lint.settings.nearest import Nearest
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Sources
+    from ds_lint.facts.policy import Policy
     from ds_lint.linter.choice import Choice
     from ds_lint.linter.selection import Selection
     from ds_lint.session.options import Options
-    from ds_lint.settings.policy import Policy
     from ds_lint.settings.record import ConfigEntry, Settings
 
     Value = TypeVar("Value")
@@ -142,7 +143,7 @@ class Wishes:
             return Facts()
         key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.NAMES)
         if key not in self._gathered:
-            from ds_lint.facts.sources import gather
+            from ds_lint.facts.readers import gather
 
             try:
                 self._gathered[key] = gather(joined)
@@ -166,7 +167,7 @@ class Wishes:
         if not settings.policy:
             return []
         if settings.path not in self._policies:
-            from ds_lint.settings.policy import read
+            from ds_lint.facts.policy import read
 
             try:
                 self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]

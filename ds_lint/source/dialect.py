@@ -8,7 +8,7 @@ which Python allows NaN and duplicate keys.
 
 from __future__ import annotations
 
-from ds_lint.source.json import MOST_NESTING_JSON
+from ds_lint.source.limits import MOST_NESTING_JSON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

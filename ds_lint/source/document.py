@@ -4,7 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.suppression import Suppression
+    from typing import Any
+
     from ds_lint.source.tree import Node, Span
 
 
@@ -37,7 +38,7 @@ class Document:
         self.text = text
         self.root = root  # None for an empty or unreadable text
         self.issues = issues
-        self.suppressions: list[Suppression] | None = None  # once somebody has asked (``suppression.py``)
+        self.suppressions: list[Any] | None = None  # once they are asked for (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
 
     def line_starts(self) -> list[int]:

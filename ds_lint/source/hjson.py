@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON
+from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Member, Node, Span, as_read
 
 _DECODE_ERROR = "HjsonDecodeError"

@@ -9,18 +9,8 @@ imported before, reads the text again from the start.
 from __future__ import annotations
 
 from ds_lint.source.document import Document, SyntaxIssue
+from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Member, Node, Span
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from re import Match
-
-# How deep objects and arrays may nest for hjson, which makes two Python calls a level, and for json: measured where
-# DeepSpeedConfig and HfDeepSpeedConfig open the file, with Python 3.10 and 3.11 (json reads deeper from 3.12 on), and
-# with nothing but them on the stack. Under a script with a stack of its own it is less.
-MOST_NESTING_HJSON = 494
-MOST_NESTING_JSON = 991
-MOST_DIGITS = 4300  # of an integer: with more, int() raises, in json and in hjson
 
 _SPACE = " \t\n\r"
 _OF_NUMBERS = "+-.0123456789eE"
@@ -33,7 +23,6 @@ _WIDE_ENCODINGS: dict[tuple[bool, ...], str] = {  # by which of the first four b
     (False, True, True, True): "utf-32-le",
     (True, True, True, False): "utf-32-be",
 }
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # What a placeholder inside quotes begins with. A text with none of them holds no template.
 _TEMPLATE_HINTS = ("$", "{{", "{%", "%(", '"<', '"CONFIG_', '"__')
 
@@ -65,24 +54,6 @@ def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
         start = len(data[: error.start].decode())
         found = f"0x{data[error.start]:02x}"
         return data.decode(errors="replace"), SyntaxIssue("not-utf8", Span(start, start + 1), found)
-
-
-def unescape(raw: str) -> str:
-    """What the inside of a JSON string stands for; every escape in it must be a valid one."""
-    if "\\" not in raw:
-        return raw
-    import re  # few configs have an escape
-
-    return re.sub(r"\\(?:u([dD][89abAB]..)\\u([dD][c-fC-F]..)|u(....)|(.))", _unescape_one, raw)
-
-
-def _unescape_one(escape: Match[str]) -> str:
-    high, low, unit, letter = escape.groups()
-    if letter:
-        return _ESCAPES[letter]
-    if unit:
-        return chr(int(unit, 16))
-    return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
 
 
 def _wide_encoding(data: bytes) -> str | None:
@@ -211,6 +182,8 @@ def _string(text: str, pos: int) -> tuple[str, int]:
         raise _NotCleanError
     raw = text[pos + 1 : end]
     if "\\" in raw:
+        from ds_lint.source.escapes import unescape  # few configs have an escape
+
         raw = _with_escapes(text, pos)
         return unescape(raw), pos + len(raw) + 2
     if not raw.isprintable() and min(raw) < " ":

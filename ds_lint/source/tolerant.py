@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 
 from ds_lint.source.document import SyntaxIssue
-from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON, unescape
+from ds_lint.source.escapes import unescape
+from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ds_lint.facts import Sources, gpu, host
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 
 LLAMA = str(Path(__file__).parent.parent / "models" / "llama")
 

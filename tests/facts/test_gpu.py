@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from ds_lint.facts import UnreadableFact
 from ds_lint.facts.gpu import GIB, here, named
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 
 

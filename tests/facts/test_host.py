@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from ds_lint.facts import UnreadableFact, host
+from ds_lint.facts import host
+from ds_lint.facts.unreadable import UnreadableFact
 
 GIB = 2**30
 

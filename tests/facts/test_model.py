@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.facts import UnreadableFact
 from ds_lint.facts.model import cache_folder, read
+from ds_lint.facts.unreadable import UnreadableFact
 
 MODELS = Path(__file__).parent.parent / "models"
 

@@ -8,7 +8,7 @@ import pytest
 from installed import INSTALLED
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
 
 SECONDS = 120.0  # for a part of a run, which takes one

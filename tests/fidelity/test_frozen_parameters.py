@@ -13,7 +13,7 @@ from installed import INSTALLED, knowledge
 from training import train
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity

@@ -16,7 +16,7 @@ from ranks import run
 from training import train
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 

@@ -15,7 +15,7 @@ from installed import measured_with_the_newest
 
 from ds_lint.diagnostics.verdict import CPU, FAKE, Held, RankEnd
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
 from ds_lint.linter import lint
 from ds_lint.smoke.driver import proof, real_world

@@ -21,12 +21,13 @@ from transformers import AutoConfig
 
 from ds_lint.facts import Facts, Sources, training
 from ds_lint.facts.model import Model
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter.lint import as_text
 from ds_lint.semantics.config import Config
 from ds_lint.semantics.effective import effective
 from ds_lint.semantics.preparation import prepare
+from ds_lint.semantics.preparation.filled import fill_in
 
 pytestmark = pytest.mark.fidelity
 
@@ -39,7 +40,7 @@ def told(pair: Pair) -> Config:
     facts.training = training.of_object(pair.fields)
     facts.model = Model("", pair.model) if "model" in pair.known else None
     document = as_text(pair.config)
-    return Config(document, document.root, knowledge(), facts=facts)
+    return fill_in(Config(document, document.root, knowledge(), facts=facts))
 
 
 def real(pair: Pair) -> tuple[dict | None, str]:

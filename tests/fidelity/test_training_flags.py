@@ -15,11 +15,12 @@ from installed import knowledge
 from transformers import HfArgumentParser, TrainingArguments
 
 from ds_lint.facts import Sources
-from ds_lint.facts.sources import gather
+from ds_lint.facts.readers import gather
 from ds_lint.knowledge import tables
 from ds_lint.linter.lint import as_text
 from ds_lint.semantics import arguments
 from ds_lint.semantics.config import Config
+from ds_lint.semantics.preparation.filled import fill_in
 
 pytestmark = pytest.mark.fidelity
 
@@ -63,7 +64,7 @@ def real(flags: str) -> dict[str, object] | None:
 def test_a_flag_is_read_as_the_parser_reads_it(seed):
     flags = command_line(seed)
     document = as_text({})
-    config = Config(document, document.root, knowledge(), facts=gather(Sources(trainer_args=flags)))
+    config = fill_in(Config(document, document.root, knowledge(), facts=gather(Sources(trainer_args=flags))))
     expected = real(flags)
     refused = [names for names, message in arguments.refusals(config) if message.startswith("--")]
     assert bool(refused) == (expected is None), flags
@@ -80,7 +81,7 @@ OTHERS = sorted(
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_field_of_another_release_is_refused(name):
     for source in ({name: None}, f"--{name} 1"):
-        config = Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=source)))
+        config = fill_in(Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=source))))
         (names, message), *_ = arguments.refusals(config)
         assert names == (name,)
         assert "transformers" in message
@@ -127,7 +128,7 @@ TAKEN = [
 
 @pytest.mark.parametrize(("fields", "is_taken"), [(one, False) for one in REFUSED] + [(one, True) for one in TAKEN])
 def test_strategies_that_do_not_go_together(fields, is_taken):
-    config = Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=fields)))
+    config = fill_in(Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=fields))))
     assert (list(arguments.refusals(config)) == []) == is_taken
     with contextlib.nullcontext() if is_taken else pytest.raises(ValueError):
         TrainingArguments(output_dir="out", use_cpu=True, report_to="none", **fields)

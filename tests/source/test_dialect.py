@@ -8,7 +8,8 @@ from json_texts import ANY
 from test_hjson_reader import by_the_package
 
 from ds_lint.source.dialect import ALWAYS, DEPENDS, KINDS, NEVER, hjson_refusal, json_refuses, refused_by
-from ds_lint.source.json import MOST_NESTING_HJSON, MOST_NESTING_JSON, decode, read
+from ds_lint.source.json import decode, read
+from ds_lint.source.limits import MOST_NESTING_HJSON, MOST_NESTING_JSON
 
 # For each kind of issue texts that have no other, so that a refusal of the text is one of the construct. Where what a
 # reader does depends on the text, there is one that it reads and one that it refuses.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
 from ds_lint.source import hjson, json, tree
-from ds_lint.source.json import MOST_NESTING_HJSON
+from ds_lint.source.limits import MOST_NESTING_HJSON
 from ds_lint.source.tree import Node, Span, plain, walk
 
 READ = [

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
 from ds_lint.source import dialect, tolerant
-from ds_lint.source.json import MOST_DIGITS, MOST_NESTING_HJSON, decode, read
+from ds_lint.source.json import decode, read
+from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Node, Span, plain, walk
 
 ISSUES = [

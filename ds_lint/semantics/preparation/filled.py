@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 _KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
 
 
-def filled_root(config: Config) -> tuple[Node, list[Member], dict[Span, str]]:
-    """The tree, the precision sections that Accelerate adds, and what filled each ``"auto"``, by its place."""
+def fill_in(config: Config) -> Config:
+    """The config with the values that the Trainer and Accelerate put in place of ``"auto"``, where they are known."""
+    if config.facts.training is None or config.stack != "trainer":
+        return config
     root, added, sources = config.written, [], {}
     for path, setting in prepare(config).settings.items():
         if holds_unknown(setting.value):
@@ -27,7 +29,8 @@ def filled_root(config: Config) -> tuple[Node, list[Member], dict[Span, str]]:
             sources[auto.span] = source_of(path, setting)
         elif setting.did == "inserted" and path[0] in ("fp16", "bf16"):
             added.append(Member(path[0], config.opening, _node(setting.value, config.opening)))
-    return root, added, sources
+    config.fill(root, added, sources)
+    return config
 
 
 def _with_value(node: Node, path: KeyPath, value: Node) -> Node:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
+from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.arguments import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Names:
         A share of the training is ``warmup_ratio``; since transformers 5 it is a ``warmup_steps`` below 1, which
         ``warmup_ratio`` overrides as long as there is one.
         """
-        declared = fields(self._config).get("warmup_ratio")
+        declared = fields(self._config.knowledge).get("warmup_ratio")
         steps, share = self._argument("warmup_steps"), self._argument("warmup_ratio") if declared else None
         if UNKNOWN in (steps, share):
             return UNKNOWN

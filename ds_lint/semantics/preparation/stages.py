@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.preparation import NO_HIDDEN_SIZE, Mismatch, Prepared, Refusal, Setting
 from ds_lint.semantics.preparation.names import Names
+from ds_lint.semantics.preparation.prepared import NO_HIDDEN_SIZE, Mismatch, Prepared, Refusal, Setting
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False

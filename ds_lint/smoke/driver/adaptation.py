@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, FAKE, Adaptation
+from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.semantics.arguments import argument, fields
 from ds_lint.semantics.features import is_on, number_of, zero_stage
 from ds_lint.smoke.driver.expectation import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.job import Edit, Removed
@@ -97,12 +97,12 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
 
 def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
     """The training arguments as they were given, but for those that would leave the run."""
-    known = fields(config)
+    known = fields(config.knowledge)
     training = config.facts.training
     given = training.given if training is not None else {}
     for name in given:
         # One that this release does not know is refused by it, and that is to be seen.
-        found = argument(config, name) if name in known else given[name]
+        found = config.argument(name) if name in known else given[name]
         if found is None or found.value is UNKNOWN or name in _NOT_TOLD:
             continue
         changes.training[name] = found.value

@@ -8,11 +8,12 @@ from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.linter import lint
 from ds_lint.semantics.features import number_of
-from ds_lint.semantics.preparation import Mismatch, prepare
+from ds_lint.semantics.preparation import prepare
 from ds_lint.smoke.driver.expectation import BATCH, NOBODY, target_of
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
+    from ds_lint.semantics.preparation.prepared import Mismatch
 
 _ROUNDS = 4  # one argument may bring up the next
 

@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ds_lint.settings.record import SettingsError
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class Policy:
         try:
             kind.check_schema(schema)
         except SchemaError as error:
-            raise SettingsError(f"{name}: this is no JSON Schema: {error.json_path}: {error.message}") from None
+            raise UnreadableFact(f"{name}: this is no JSON Schema: {error.json_path}: {error.message}") from None
 
         def read_beside(address: str) -> Resource[Any]:
             if ":" in address:
@@ -67,7 +67,7 @@ class Policy:
         self._validator = kind(_with_places(schema), registry=Registry(retrieve=read_beside))  # type: ignore[call-arg]  # attrs makes it of a private name
 
     def violations(self, config: Any) -> Iterator[Violation]:
-        """What in a config the policy does not allow. Raises SettingsError where a reference leads nowhere."""
+        """What in a config the policy does not allow. Raises UnreadableFact where a reference leads nowhere."""
         try:
             for error in self._validator.iter_errors(config):
                 path = tuple(str(part) for part in error.absolute_path)
@@ -75,11 +75,11 @@ class Policy:
                 keyword = "" if schema == _NOTHING else str(error.validator or "")
                 yield Violation(path, keyword, error.validator_value, schema, error.instance)
         except Unresolvable as error:
-            raise SettingsError(f"{self.name}: {error.ref} leads nowhere") from None
+            raise UnreadableFact(f"{self.name}: {error.ref} leads nowhere") from None
 
 
 def read(path: str) -> Policy:
-    """The policy in a file. Raises OSError and SettingsError."""
+    """The policy in a file. Raises OSError and UnreadableFact."""
     return Policy(shown(path), _content(path), os.path.dirname(path))
 
 
@@ -102,4 +102,4 @@ def _content(path: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{shown(path)}: this is no JSON: {error}") from None
+        raise UnreadableFact(f"{shown(path)}: this is no JSON: {error}") from None

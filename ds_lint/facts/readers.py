@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ds_lint.facts import Facts, UnreadableFact
+from ds_lint.facts import Facts
+from ds_lint.facts.unreadable import UnreadableFact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

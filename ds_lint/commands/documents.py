@@ -1,0 +1,94 @@
+"""The documents that a command line asks for, and what is found in each."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ds_lint.commands.failures import unless_it_fails
+from ds_lint.linter import lint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.session.context import Terms
+    from ds_lint.session.options import Options
+    from ds_lint.session.session import Wishes
+    from ds_lint.source.document import Document
+
+STANDARD_INPUT = "-"
+
+
+def documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
+    """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
+    seen: set[str] = set()
+    for path in options.paths:
+        yield from documents_at(path, options, wishes, unreadable, seen)
+
+
+def documents_at(
+    path: str, options: Options, wishes: Wishes, unreadable: list[str], seen: set[str]
+) -> Iterator[Document]:
+    """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
+    if path == STANDARD_INPUT:
+        yield lint.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+    elif os.path.isdir(path):
+        from ds_lint.project.discovery import json_files
+
+        def on_error(error: OSError) -> None:
+            unreadable.append(f"{error.filename}: {error.strerror}")
+
+        for found in json_files(path, on_error, wishes.excludes):
+            if _is_first(found, seen):
+                yield from _document(found, unreadable, detect=True)
+    elif _is_first(path, seen) and not (options.detect and wishes.excludes(path)):
+        yield from _document(path, unreadable, detect=options.detect)
+
+
+def _is_first(path: str, seen: set[str]) -> bool:
+    """Whether nobody has named the file before, in this way or another."""
+    try:
+        whole = os.path.abspath(path)
+    except OSError:  # somebody has deleted the working directory
+        whole = path
+    if whole in seen:
+        return False
+    seen.add(whole)
+    return True
+
+
+def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
+    """The document of a file; none where it is to be detected and holds no config."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        unreadable.append(f"{path}: {error.strerror or error}")
+        return
+    read = _detected if detect else lint.read
+    document = unless_it_fails(lambda: read(data, path), path, unreadable)
+    if document is not None:
+        yield document
+
+
+def _detected(data: bytes, path: str) -> Document | None:
+    """The document of a file that holds a DeepSpeed config, None for any other file."""
+    from ds_lint.project import discovery
+
+    if not discovery.may_be_config(data):
+        return None
+    document = lint.read(data, path)
+    return document if discovery.is_config(document) else None
+
+
+def judged_documents(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+    """The report on every document that was asked for, with the terms that it was judged on."""
+    judged = []
+    for document in documents(options, wishes, unreadable):
+        terms = wishes.terms(document.path)
+        report = unless_it_fails(lambda: terms.judge(document, terms.rules), document.path, unreadable)  # noqa: B023 - called at once
+        if report is not None:
+            judged.append((report, terms))
+    return judged

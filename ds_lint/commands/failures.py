@@ -1,0 +1,45 @@
+"""What is said of a command line, a setting or a file that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+
+from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.linter.choice import UnknownRelease
+from ds_lint.settings.record import SettingsError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
+WRONG_USAGE = (UnknownRelease, UnreadableFact, SettingsError)  # a message is enough
+
+
+def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]) -> Result | None:
+    """What is made of a file; None where ds-lint itself fails over it, which does not keep it from the other files."""
+    try:
+        return work()
+    except (*WRONG_USAGE, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a verdict
+        from traceback import format_exc
+
+        sys.stderr.write(format_exc())
+        unreadable.append(f"{path}: internal error ({type(error).__name__}); please report it with this file")
+        return None
+
+
+def complain(error: Exception) -> int:
+    """Say what cannot be used of the command line or the settings; the exit status for it."""
+    for line in str(error).splitlines():
+        sys.stderr.write(f"ds-lint: {line}\n")
+    return 2
+
+
+def list_unreadable(unreadable: list[str]) -> None:
+    """Say what could not be read, or written."""
+    for complaint in unreadable:
+        sys.stderr.write(f"ds-lint: {complaint}\n")

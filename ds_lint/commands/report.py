@@ -1,0 +1,99 @@
+"""The report of a run: which format it has, where it goes, and the exit status that follows."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ds_lint.commands.documents import STANDARD_INPUT
+from ds_lint.commands.failures import list_unreadable, unless_it_fails
+from ds_lint.diagnostics.report import Report
+from ds_lint.output import FOR_PROGRAMS, renderer
+from ds_lint.output.terminal import terminal_of
+from ds_lint.targets.text import shown
+from ds_lint.version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
+
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.session.context import Terms
+    from ds_lint.session.options import Options
+
+
+def finish(
+    options: Options,
+    judged: list[tuple[FileReport, Terms]],
+    notes: list[str],
+    unreadable: list[str],
+    *,
+    can_fix: bool = True,
+) -> int:
+    """Write the report, complain of what could not be read, and return the exit status."""
+    for report, terms in judged:
+        report.fail_on = terms.fail_on
+    name = options.output_format or _usual_format(options)
+    if can_fix and (options.statistics or name not in FOR_PROGRAMS):
+        for report, terms in judged:
+            unless_it_fails(lambda: terms.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
+    reports = [report for report, _ in judged]
+    list_unreadable(unreadable)
+    if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
+        notes = [*notes, *_of_other_files(reports)]
+        whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
+        _write(whole, _statistics(name) if options.statistics else renderer(name), options)
+    if unreadable:
+        return 2
+    return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
+    """A note for each file that somebody has named and that is no config at all."""
+    for report in reports:
+        if report.findings:  # no other file is without any
+            from ds_lint.project.discovery import is_something_else
+            from ds_lint.source.dialect import hjson_refusal, json_refuses
+
+            document = report.document
+            is_readable = not json_refuses(document) or hjson_refusal(document) is None
+            if is_readable and is_something_else(document):
+                yield f"{shown(report.path)} does not look like a DeepSpeed config; --detect skips such files"
+
+
+def _only_named(options: Options) -> bool:
+    """Whether files alone were named, and by somebody who did not look into them, as pre-commit does."""
+    return options.detect and not any(os.path.isdir(path) for path in options.paths)
+
+
+def _usual_format(options: Options) -> str:
+    """What is written where nobody asks for a format: in a workflow of GitHub, what it shows beside the code."""
+    is_log_of_github = os.environ.get("GITHUB_ACTIONS") == "true" and options.output_file is None
+    return "github" if is_log_of_github and not options.statistics else "full"
+
+
+def _write(report: Report, render: Callable[[Report, Terminal], str], options: Options) -> None:
+    if options.output_file is None:
+        # Standard input is fixed onto standard output.
+        stream = sys.stderr if options.fix and STANDARD_INPUT in options.paths else sys.stdout
+        print_text(render(report, terminal_of(stream)), stream)
+        return
+    with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(render(report, terminal_of(file)))
+
+
+def _statistics(name: str) -> Callable[[Report, Terminal], str]:
+    from ds_lint.output import statistics  # few want to count
+
+    return statistics.render_json if name == "json" else statistics.render
+
+
+def print_text(text: str, stream: TextIO) -> None:
+    """Write what may hold characters that the stream cannot; they are escaped."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:  # a terminal that is not UTF-8, or a lone surrogate
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

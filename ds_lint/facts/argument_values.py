@@ -1,0 +1,77 @@
+"""The value that a training argument has for one release of transformers: what was given, else the default.
+
+A flag is text, and becomes what HfArgumentParser makes of it for the type of the field.
+"""
+
+from __future__ import annotations
+
+from ds_lint.facts.training import Argument
+from ds_lint.knowledge.unknown import UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.facts.training import TrainingArguments
+    from ds_lint.knowledge.keys import Knowledge
+
+    Facts = dict[str, Any]
+
+WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
+_TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")  # string_to_bool of hf_argparser.py
+
+
+def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Argument | None:
+    """What a field of TrainingArguments is; None where it is not known."""
+    field = fields(knowledge).get(name)
+    if field is None:
+        return None
+    given = training.given.get(name)
+    if given is None and field.get("default") is True and kind_of(field) == "bool":
+        given = training.given.get(f"no_{name}")
+        if given is not None and given.is_flag:
+            return Argument(False, given.origin)
+    if given is not None:
+        return typed(given, field)
+    if "default_is" in field:
+        return None
+    return Argument(field["default"], f"default of transformers {knowledge.target['transformers']}")
+
+
+def fields(knowledge: Knowledge) -> Facts:
+    """The fields of TrainingArguments in the target's release of transformers."""
+    return knowledge.table("transformers", "training_arguments")
+
+
+def typed(given: Argument, field: Facts) -> Argument | None:
+    """An argument with the value that its field gets; None where nobody knows it before the run, or it is refused."""
+    if given.value is UNKNOWN or not given.is_flag:
+        return None if given.value is UNKNOWN else given
+    text = given.value[0] if isinstance(given.value, list) else given.value  # the rest is nothing of a single value
+    try:
+        value = given.value if "list" in field["type"].lower() else _from_text(text, field)
+    except ValueError:
+        return None
+    return Argument(value, given.origin)
+
+
+def _from_text(text: str | None, field: Facts) -> str | float | bool:
+    """What HfArgumentParser makes of the text behind a flag; raises ValueError where it refuses it."""
+    kind = kind_of(field)
+    if kind == "bool":
+        if text is None and (field["type"] == "bool" or field["default"] is not None):
+            return True
+        if text is None or text.lower() not in (*_TRUE, *_FALSE):
+            raise ValueError(text)
+        return text.lower() in _TRUE
+    if text is None:
+        raise ValueError(text)
+    if kind == "text":
+        return text
+    return int(text) if kind == "int" else float(text)
+
+
+def kind_of(field: Facts) -> str:
+    """What a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else."""
+    declared: str = field["type"].removesuffix(" | None").removeprefix("Optional[").removesuffix("]")
+    return declared if declared in WANTED else "text"

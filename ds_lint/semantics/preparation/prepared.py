@@ -1,0 +1,94 @@
+"""What became of a config: the records of its preparation."""
+
+from __future__ import annotations
+
+from ds_lint.knowledge.expressions import names_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.source.tree import KeyPath
+
+NO_HIDDEN_SIZE = "the config of the model has no `hidden_size`"
+
+
+class Setting:
+    """What became of a key that the stack touched: its value, and what the library did with which expression."""
+
+    __slots__ = ("did", "expression", "library", "value")
+
+    def __init__(self, value: Any, library: str, did: str, expression: str) -> None:
+        self.value = value
+        self.library = library  # "transformers" or "accelerate"
+        self.did = did  # "filled", "inserted" or "overwritten"
+        self.expression = expression
+
+
+class Mismatch:
+    """A value of the config that is not what the Trainer wants it to be."""
+
+    __slots__ = ("expression", "path", "wanted", "written")
+
+    def __init__(self, path: KeyPath, written: Any, wanted: Any, expression: str) -> None:
+        self.path = path
+        self.written = written
+        self.wanted = wanted
+        self.expression = expression
+
+    @property
+    def names(self) -> list[str]:
+        """The training arguments that the wanted value follows from, and ``world_size``."""
+        return [one for name in names_in(self.expression) for one in _BEHIND.get(name, (name,))]
+
+
+# Behind what is no training argument itself.
+_BEHIND = {
+    "max": (),
+    "get_warmup_steps": ("warmup_steps", "warmup_ratio"),
+    "num_training_steps": ("max_steps",),
+    "fp16_backend": ("fp16_backend", "fp16"),
+}
+
+
+class Refusal:
+    """Why the stack stops before DeepSpeed sees the config: the message of its error, whose it is, and when."""
+
+    __slots__ = ("is_trip", "library", "message", "stage")
+
+    def __init__(self, message: str, library: str, stage: str, *, is_trip: bool = False) -> None:
+        self.message = message
+        self.is_trip = is_trip  # over a value that the library did not expect
+        self.library = library
+        self.stage = stage  # one of the stores, or "creation", of the training arguments
+
+
+class Prepared:
+    """The config as it ends, and what was done to it."""
+
+    __slots__ = ("config", "left", "mismatches", "refusals", "settings", "unsized")
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.settings: dict[KeyPath, Setting] = {}
+        self.mismatches: list[Mismatch] = []
+        self.refusals: list[Refusal] = []
+        self.unsized: dict[KeyPath, str] = {}  # keys that need a hidden size, and the library that does not find it
+        self.left: list[KeyPath] = []  # an "auto" that Accelerate meets and that nobody has filled
+
+    @property
+    def is_tripped_by_model(self) -> bool:
+        """Whether the Trainer asks the model for a hidden size that it does not have, and raises."""
+        return any(NO_HIDDEN_SIZE in refusal.message for refusal in self.refusals)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the stack stops before DeepSpeed sees the config, as far as that is known."""
+        return bool(self.mismatches or self.refusals or self.left or self.unsized)
+
+    def value(self, *path: str) -> Any:
+        """The value at a key path; None where there is none."""
+        found: Any = self.config
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found
