@@ -6,8 +6,8 @@ import pytest
 from command_line import write_into
 
 from ds_lint.facts.policy import Policy
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter import lint
-from ds_lint.settings.record import SettingsError
 
 CONFIG = """{
   "train_micro_batch_size_per_gpu": 4,
@@ -153,7 +153,7 @@ def test_a_config_of_any_depth_is_no_traceback():
     ],
 )
 def test_what_is_no_schema_is_an_error(schema, said):
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(UnreadableFact) as caught:
         Policy("org.schema.json", schema)
     assert str(caught.value).startswith(said)
 

@@ -389,12 +389,12 @@ def test_standard_input(start, tmp_path):
 
 def test_a_folder_of_configs_imports_the_libraries_once(start, tmp_path):
     (tmp_path / "configs").mkdir()
-    for number in range(30):
+    for number in range(8):
         (tmp_path / "configs" / f"{number}.json").write_text(json.dumps(CONFIG | {"train_batch_size": 2 + 2 * number}))
     run = start("configs", "--output-format", "json")
     status, out, _ = run.end()
     assert status == 0
-    assert [one["status"] for one in json.loads(out)["smoke"]] == ["pass"] * 30
+    assert [one["status"] for one in json.loads(out)["smoke"]] == ["pass"] * 8
     assert len((tmp_path / "done.pools").read_text().splitlines()) == 1
     run.assert_nothing_left()
 

@@ -2,17 +2,20 @@
 
     train({"zero_optimization": {"stage": 3}, ...}, {"lr_scheduler_type": "cosine"}).rates
 
-One CPU rank (gloo) in a process of its own, a tiny Llama, compiled ops replaced by `ds_lint/smoke/standins/ops.py`.
+One CPU rank (gloo) in a process of its own, forked from one that has imported the libraries, a tiny Llama, compiled ops replaced by `ds_lint/smoke/standins/ops.py`.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,33 +66,64 @@ def train(
             "resume": resume,
             "folder": folder,
         }
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DS_ACCELERATOR": "cpu",
-            "ACCELERATE_TORCH_DEVICE": "cpu",
-            "TRANSFORMERS_VERBOSITY": "error",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": "0",
-            "HF_HUB_OFFLINE": "1",
-            **dict.fromkeys(("RANK", "LOCAL_RANK", "CROSS_RANK"), "0"),
-            **dict.fromkeys(("WORLD_SIZE", "LOCAL_SIZE", "LOCAL_WORLD_SIZE", "CROSS_SIZE"), "1"),
-        }
+        parent = _warm_parent()
+        parent.stdin.write(json.dumps(job) + "\n")
+        parent.stdin.flush()
+        assert parent.stdout.readline() == "ended\n"
         result = Path(folder, "result.json")
-        ran = subprocess.run(
-            [sys.executable, __file__, json.dumps(job), str(result)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-            cwd=folder,
-        )
-        assert result.exists(), f"the run ended without a result:\n{ran.stderr[-3000:]}"
+        assert result.exists(), f"the run ended without a result:\n{Path(folder, 'log').read_text()[-3000:]}"
         return Run(**json.loads(result.read_text(encoding="utf-8")))
 
 
+@cache
+def _warm_parent() -> subprocess.Popen[str]:
+    """The process that has imported the libraries, and forks one for each run."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "DS_ACCELERATOR": "cpu",
+        "ACCELERATE_TORCH_DEVICE": "cpu",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+        "HF_HUB_OFFLINE": "1",
+        **dict.fromkeys(("RANK", "LOCAL_RANK", "CROSS_RANK"), "0"),
+        **dict.fromkeys(("WORLD_SIZE", "LOCAL_SIZE", "LOCAL_WORLD_SIZE", "CROSS_SIZE"), "1"),
+    }
+    parent = subprocess.Popen(
+        [sys.executable, __file__],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    atexit.register(parent.stdin.close)  # at the end of its jobs it goes
+    return parent
+
+
 # ------------------------------------------------------------------------------------------------- in the process
+
+
+def _serve() -> None:
+    """Fork a process for every job that standard input names, one after the other."""
+    import transformers  # noqa: F401 - what is imported here, no run has to import
+
+    _patch()
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            log = os.open(os.path.join(job["folder"], "log"), os.O_WRONLY | os.O_CREAT)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.chdir(job["folder"])
+            signal.alarm(SECONDS)
+            _main(job, Path(job["folder"], "result.json"))
+        os.waitpid(child, 0)
+        answers.write("ended\n")
+        answers.flush()
 
 
 def _main(job: dict[str, Any], result: Path) -> None:
@@ -105,7 +139,6 @@ def _main(job: dict[str, Any], result: Path) -> None:
 
 
 def _run(run: Run, job: dict[str, Any]) -> None:
-    _patch()
     import torch
     from safetensors.torch import load_file
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
@@ -202,4 +235,4 @@ def _patch() -> None:
 
 
 if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]), Path(sys.argv[2]))
+    _serve()
