@@ -256,7 +256,7 @@ def parsed(words: list[str] | None) -> NewRule:
     asked = parser.parse_args(words)
     severity = asked.severity or ("error" if "rejected" in asked.effect else "warning")
     keys = asked.key or sorted(checks.FOR_KEYS.get(asked.family, ()))
-    new = NewRule(asked.code, asked.name, asked.family, severity, tuple(asked.effect), tuple(keys))
+    new = NewRule(asked.code, asked.name, asked.family, severity, tuple(dict.fromkeys(asked.effect)), tuple(keys))
     if why := complaint(new):
         parser.error(why)
     return new
