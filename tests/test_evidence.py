@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from ds_lint.linter.engine import every_rule
+from tools.new_rule import MEASURED
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "evidence.md"
-EFFECTS = {"wrong-result", "risk", "overridden", "no-effect"}
 RULES = {rule.code: rule for rule in every_rule()}
 CHECKED_BY_EXAMPLES = "test_rule_pages_truth.py"  # runs what the page of every rule shows
 REASONED = {"source", "own word"}
@@ -89,7 +89,7 @@ def text_of(test: str) -> str:
 
 
 def test_every_claim_has_a_row():
-    concerned = {code for code, rule in RULES.items() if EFFECTS & set(rule.effects)}
+    concerned = {code for code, rule in RULES.items() if MEASURED & set(rule.effects)}
     assert {code_of(row) for row in ROWS} >= concerned
 
 
@@ -100,7 +100,7 @@ def test_no_rule_has_two_rows_and_no_row_is_about_what_is_not_there():
         rule = RULES[code_of(row)]
         assert row.rule.endswith(f" {rule.name}")
         if not row.check:
-            assert set(row.effects.split(", ")) == EFFECTS & set(rule.effects), rule.code
+            assert set(row.effects.split(", ")) == MEASURED & set(rule.effects), rule.code
 
 
 def test_every_check_of_a_run_has_a_row():

@@ -57,7 +57,7 @@ TRAINED = {name: row for name, row in SHOWN.items() if row.shown and "arguments"
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_site_of_the_installed_library_is_in_the_table(library):
     new, gone, unlisted = table.differences(installed(library), library)
-    told = "`python -m tools.raises --write` makes the rows; fill them in (CONTRIBUTING.md, A new release of a library)"
+    told = "`python -m tools.raises --write` makes the rows; fill them in (docs/dev/releases.md)"
     assert [f"{site.module}:{site.line} {site.message}" for site in new] == [], told
     assert [f"{row.module} {row.site[1]} {row.site[4]}" for row in gone] == [], told
     assert unlisted == [], (
