@@ -1,4 +1,4 @@
-"""Fixes for rules to offer. A clean file needs none, so ``editing``, which makes them, is imported at the first."""
+"""Fixes for rules to offer. A clean file needs none, so ``builders``, which makes them, is imported at the first."""
 
 from __future__ import annotations
 

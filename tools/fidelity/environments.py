@@ -16,7 +16,7 @@ from tools.extract.releases import UnavailableError, reason
 PINS = Path(__file__).parent.parent.parent / "requirements" / "fidelity.txt"
 # What the setup.py of a release imports; that of an old one imports torch too, so it is not built in isolation.
 TO_BUILD = ("setuptools", "wheel", "psutil", "py-cpuinfo")
-TO_TEST = ("pytest", "jsonschema")  # the other dependencies of ds-lint come with transformers
+TO_TEST = ("pytest", "pytest-xdist", "jsonschema")  # the other dependencies of ds-lint come with transformers
 WITHOUT_OPS = {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}  # stand-ins take the place of the compiled ops
 
 
