@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Safety
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.preparation.prepared import Mismatch, Prepared
@@ -25,7 +25,7 @@ _TRAINER = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
 
 
-def _filled_in(config: Config, path: KeyPath, safety: str) -> Fix | None:
+def _filled_in(config: Config, path: KeyPath, safety: Safety) -> Fix | None:
     """Leave a key to the training arguments."""
     return edits.set_to_auto(config, path, safety)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
 
@@ -124,7 +124,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                 continue
             if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
                 continue
-            outcomes: dict[str, Outcome] = {}
+            outcomes: dict[Stack, Outcome] = {}
             for reading in config.readings(member.value):
                 wanted = refusal(facts, False, member.value, reading.kind, reading.value)
                 if wanted:
@@ -472,7 +472,7 @@ def _parameters(config: Config, section: str) -> list[Member]:
     return [member for member in params.members if params.member(member.key) is member and member.key != elsewhere]
 
 
-def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:
+def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[Stack, Outcome]:
     """The outcome by stack: an unknown parameter that says "auto" stops Accelerate's prepare, unless it is filled."""
     if member.value.value != AUTO:
         return dict.fromkeys(config.stacks, outcome)

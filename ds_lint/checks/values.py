@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack, Stage
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Reading, Visit
     from ds_lint.source.tree import KeyPath, Member, Node
@@ -30,7 +30,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
             continue
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[Stack, Outcome] = {}
         wanted, stage = None, "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
@@ -270,7 +270,7 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-def _stacks_that_use(key: Key, stacks: tuple[str, ...]) -> tuple[str, ...]:
+def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[str, ...]:
     only = key.facts.get("stacks")
     return tuple(stack for stack in stacks if stack in only) if only else stacks
 
@@ -285,13 +285,13 @@ def _when(key: Key) -> str:
     return _words_of(key.facts.get("stage", "parse"))
 
 
-def _consequence(stage: str, outcomes: dict[str, Outcome]) -> str:
+def _consequence(stage: Stage, outcomes: dict[Stack, Outcome]) -> str:
     if all(one.stage == stage for one in outcomes.values()) or "deepspeed" in outcomes:
         return _words_of(stage)
     return f"; {' or '.join(LOADERS[stack] for stack in outcomes)} raises before DeepSpeed sees it"
 
 
-def _words_of(stage: str) -> str:
+def _words_of(stage: Stage) -> str:
     words = {
         "parse": "; DeepSpeed refuses the config",
         "initialize": "; deepspeed.initialize raises",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     Judge = Callable[[Document], FileReport]  # by all rules, so that no fix brings about what nobody asked to see
 
 SAFE, ALL = ("safe",), ("safe", "unsafe")
-_SYNTAX = "DS0"  # with what the codes of the rules about syntax begin
 _MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
 _FEW_ATTEMPTS = 20  # for a number that somebody may never look at,
 _MOST_CHARACTERS = 100_000  # and only of a text that is judged in no time
@@ -125,7 +124,7 @@ def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Calla
             or (codes is not None and finding.code not in codes)
         ):
             return False
-        return finding.code.startswith(_SYNTAX) or _is_readable(report.document)
+        return finding.kind == "syntax" or _is_readable(report.document)
 
     return is_allowed
 

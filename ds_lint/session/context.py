@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -39,7 +40,7 @@ class Terms:
         settings: Settings,
         choice: Choice,
         *,
-        stack: str | None,
+        stack: Stack | None,
         facts: Facts,
         rules: list[Rule] | None,
         severities: dict[str, str],

@@ -2,7 +2,8 @@
 
     train({"zero_optimization": {"stage": 3}, ...}, {"lr_scheduler_type": "cosine"}).rates
 
-One CPU rank (gloo) in a process of its own, forked from one that has imported the libraries, a tiny Llama, compiled ops replaced by `ds_lint/smoke/standins/ops.py`.
+One CPU rank (gloo) in a process of its own, forked from one that has imported the libraries, a tiny Llama, compiled ops
+replaced by `ds_lint/smoke/standins/ops.py`.
 """
 
 from __future__ import annotations

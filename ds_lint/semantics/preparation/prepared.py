@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.source.tree import KeyPath
 
 NO_HIDDEN_SIZE = "the config of the model has no `hidden_size`"
@@ -56,7 +57,7 @@ class Refusal:
 
     __slots__ = ("is_trip", "library", "message", "stage")
 
-    def __init__(self, message: str, library: str, stage: str, *, is_trip: bool = False) -> None:
+    def __init__(self, message: str, library: str, stage: Stage, *, is_trip: bool = False) -> None:
         self.message = message
         self.is_trip = is_trip  # over a value that the library did not expect
         self.library = library

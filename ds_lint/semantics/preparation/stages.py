@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Node
 
@@ -36,7 +37,7 @@ class Stages:
             config.stack == "trainer" and is_prepared_for_trainer
         )
 
-    def run(self, library: str, stage: str) -> None:
+    def run(self, library: str, stage: Stage) -> None:
         """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
         self._names.refusals = self._table(library, "refusals")
         try:
@@ -86,31 +87,31 @@ class Stages:
     def _table(self, library: str, name: str) -> Facts:
         return self._knowledge.table(library, name)
 
-    def _of_stage(self, library: str, table: str, stage: str) -> Iterator[tuple[KeyPath, Facts]]:
+    def _of_stage(self, library: str, table: str, stage: Stage) -> Iterator[tuple[KeyPath, Facts]]:
         """Every source of a table that is tried at this stage, by the path of its key."""
         for key, facts in self._table(library, table).items():
             for source in facts["sources"]:
                 if source["at"] == stage:
                     yield tuple(key.split(".")), source
 
-    def _demand(self, library: str, stage: str) -> None:
+    def _demand(self, library: str, stage: Stage) -> None:
         for name, facts in self._table(library, "required").items():
             if facts["at"] == stage and name not in self.values:
                 self.prepared.refusals.append(Refusal(f"`{name}` is missing", library, stage))
 
-    def _insert(self, library: str, stage: str) -> None:
+    def _insert(self, library: str, stage: Stage) -> None:
         for path, source in self._of_stage(library, "inserts", stage):
             holds = self._hold(source.get("only_if", ()))
             if path[0] not in self.values and holds is not False:
                 value = evaluate(source["with"], self._names.value) if holds else UNKNOWN
                 self._set(path, Setting(value, library, "inserted", source["with"]))
 
-    def _refuse(self, library: str, stage: str) -> None:
+    def _refuse(self, library: str, stage: Stage) -> None:
         for message, facts in self._table(library, "refusals").items():
             if facts["at"] == stage and self._hold(facts["only_if"]):
                 self.prepared.refusals.append(Refusal(message, library, stage))
 
-    def _fill(self, library: str, stage: str) -> None:
+    def _fill(self, library: str, stage: Stage) -> None:
         is_worked_out = stage == "prepare" and self._names.value("batch_size_per_device") is not None
         for path, source in self._of_stage(library, "fills", stage):
             if is_worked_out:
@@ -143,7 +144,7 @@ class Stages:
         if wanted is not UNKNOWN and not holds_unknown(written) and written != wanted:
             self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"]))
 
-    def _overwrite(self, library: str, stage: str) -> None:
+    def _overwrite(self, library: str, stage: Stage) -> None:
         for path, source in self._of_stage(library, "overwrites", stage):
             if self._hold(source.get("only_if", ())):
                 if len(path) > 1 and self._section(path[:1]) is None:
