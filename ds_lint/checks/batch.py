@@ -111,7 +111,7 @@ def _usable(size: object) -> bool:
     return size is None or (_is_number(size) and size != 0)
 
 
-def _complaint(config: Config, stack: str, given: list[object]) -> str | None:
+def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
     train, micro, steps = given
     written = tuple(given)

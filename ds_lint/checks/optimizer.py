@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Fix, Stack
+    from ds_lint.diagnostics.finding import Fix, Stack, Stage
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
 
@@ -404,13 +404,13 @@ def _age(last_release: str | None, arrival: str | None) -> str:
     return "removed" if last_release else f"since {arrival}" if arrival else "unknown"
 
 
-def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
+def _stage(config: Config, section: str, facts: dict[str, Any]) -> Stage:
     """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
     dtype = model_dtype(config)
     is_wrapped = dtype == "fp16" or (dtype == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"))
     if section == "optimizer" and is_wrapped and zero_stage(config) == 0:
         return "initialize"
-    stage: str = facts["stage"]
+    stage: Stage = facts["stage"]
     return stage
 
 

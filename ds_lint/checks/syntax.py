@@ -11,6 +11,7 @@ from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome,
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
+from ds_lint.source.document import NOT_UTF8
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import Span
@@ -60,7 +61,7 @@ _ONCE = "comment"  # one finding for all of them: a file with comments has many
 @rule("DS001", "not-utf8", severity="error", effects=("rejected",), kind="syntax", alone_on="binary")
 def not_utf8(config: Config) -> Iterator[Problem]:
     """Bytes that are no UTF-8."""
-    for issue in _of(config, "not-utf8"):
+    for issue in _of(config, NOT_UTF8):
         yield Problem(
             None,
             issue.span,
@@ -228,7 +229,7 @@ def yaml(config: Config) -> Iterator[Problem]:
     tree = _hjson_tree(config)
     broken = tree is None
     texts = [] if tree is None else [member.key for member in tree.members if _is_section_as_text(config, member)]
-    outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    outcomes: dict[Stack, Outcome] = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
     if "deepspeed" in config.stacks:
         outcomes["deepspeed"] = rejected("load") if broken else rejected("parse") if texts else WRONG_RESULT
     start = config.root.span.start

@@ -168,7 +168,7 @@ def _outcomes_of_unread(config: Config, visit: Visit) -> dict[Stack, Outcome]:
     return {stack: _unread_outcome(stack, visit) for stack in config.stacks}
 
 
-def _unread_outcome(stack: str, visit: Visit) -> Outcome:
+def _unread_outcome(stack: Stack, visit: Visit) -> Outcome:
     if stack != "deepspeed" and holds_auto(visit.value):
         return rejected("initialize")  # Accelerate's prepare: "`x` not found in kwargs"
     if not visit.section.strict:

@@ -31,7 +31,8 @@ def refused_value(config: Config) -> Iterator[Problem]:
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
         outcomes: dict[Stack, Outcome] = {}
-        wanted, stage = None, "parse"
+        wanted: str | None = None
+        stage: Stage = "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
             for stack in _stacks_that_use(key, reading.stacks) if refused else ():
@@ -53,7 +54,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
             )
 
 
-def _looks_inside(config: Config, stack: str, path: KeyPath) -> bool:
+def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
     """Whether the Trainer or Accelerate looks up a key of this section before DeepSpeed parses the config.
 
     Source: ``find_config_node`` in ``accelerate/utils/deepspeed.py``. When it prepares, Accelerate only walks through
@@ -106,7 +107,9 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
     """The word "auto" in a place that neither the Trainer nor Accelerate fills."""
     for path, member, visit in _autos(config):
         filling = config.filled_by(path)
-        outcomes = {stack: rejected("initialize") for stack in config.stacks if stack not in (*filling, "deepspeed")}
+        outcomes: dict[Stack, Outcome] = {
+            stack: rejected("initialize") for stack in config.stacks if stack not in (*filling, "deepspeed")
+        }
         plain = ""
         if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
@@ -129,7 +132,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
 
 def _autos_in_comments(config: Config) -> Iterator[Problem]:
     """Accelerate does not know comments: it stops at an "auto" inside one."""
-    outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
+    outcomes: dict[Stack, Outcome] = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
     for visit in config.unknown:
         if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
             yield Problem(
@@ -270,14 +273,14 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[str, ...]:
+def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[Stack, ...]:
     only = key.facts.get("stacks")
     return tuple(stack for stack in stacks if stack in only) if only else stacks
 
 
-def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> str:
+def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> Stage:
     by_pydantic = refused_at_parsing(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
-    stage: str = "parse" if by_pydantic else key.facts.get("stage", "parse")
+    stage: Stage = "parse" if by_pydantic else key.facts.get("stage", "parse")
     return stage
 
 

@@ -26,7 +26,11 @@ NONE = "none"  # stands in ``Finding.effects`` for a stack that has no problem
 
 STAGES: tuple[Stage, ...] = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
 STACKS: tuple[Stack, ...] = ("deepspeed", "trainer", "accelerate")  # who loads the config
-LOADERS: dict[Stack, str] = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}  # in prose
+LOADERS: dict[Stack, str] = {
+    "deepspeed": "plain DeepSpeed",
+    "trainer": "the Trainer",
+    "accelerate": "Accelerate",
+}  # in prose
 
 
 class Related:

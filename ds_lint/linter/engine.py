@@ -96,7 +96,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     )
 
 
-def _effects(config: Config, outcomes: dict[Stack, Outcome]) -> dict[str, str] | None:
+def _effects(config: Config, outcomes: dict[Stack, Outcome]) -> dict[Stack, str] | None:
     """Effect by stack where the stack is unknown and the stacks differ; "none" for a stack without a problem."""
     effects = {stack: outcomes[stack].effect if stack in outcomes else NONE for stack in config.stacks}
     return effects if len(set(effects.values())) > 1 else None

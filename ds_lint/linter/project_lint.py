@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import Severity, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -27,7 +27,7 @@ def judge(
     facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
-    severities: dict[str, str] | None = None,
+    severities: dict[str, Severity] | None = None,
     is_upgrade: bool = False,
     policies: Sequence[Policy] = (),
 ) -> FileReport:

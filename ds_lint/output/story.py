@@ -114,7 +114,7 @@ def _effect(file: FileReport, finding: Finding) -> str:
     return f"{finding.effect} - {MEANING[finding.effect]}"
 
 
-def _by_stack(effects: dict[str, str], stage: Stage | None) -> str:
+def _by_stack(effects: dict[Stack, str], stage: Stage | None) -> str:
     """``rejected at parse with trainer and accelerate, no-effect with deepspeed``, the worst first."""
     parts = []
     for effect in sorted(set(effects.values()), key=(*EFFECTS, NONE).index):

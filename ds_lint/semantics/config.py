@@ -137,7 +137,7 @@ class Config:
     @property
     def is_binary(self) -> bool:
         """Whether the file is no text in any encoding; one of a single byte a letter has no NUL in it."""
-        return any(issue.kind == "not-utf8" for issue in self.document.issues) and "\0" in self.document.text
+        return not self.document.is_utf8 and "\0" in self.document.text
 
     @property
     def foreign(self) -> Foreign | None:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import Severity, Stack
 
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
@@ -61,7 +61,7 @@ class Settings:
         self.extend_select: list[str] = values.get("extend-select", [])
         self.ignore: list[str] = values.get("ignore", [])
         self.preview: bool = values.get("preview", False)
-        self.severity: dict[str, str] = values.get("severity", {})
+        self.severity: dict[str, Severity] = values.get("severity", {})
         self.per_file_ignores: dict[str, list[str]] = values.get("per-file-ignores", {})
         self.exclude: list[str] = values.get("exclude", [])
         self.fail_on: str | None = values.get("fail-on")
