@@ -15,17 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Safety, Stack
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.preparation.prepared import Mismatch, Prepared
     from ds_lint.source.tree import KeyPath
 
-_TRAINER = "trainer"
+_TRAINER: Stack = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
+_ASKS_FOR_16_BIT = "mixed_precision != 'no'"  # a condition of Accelerate's refusal of another mode than the config's
 
 
-def _filled_in(config: Config, path: KeyPath, safety: str) -> Fix | None:
+def _filled_in(config: Config, path: KeyPath, safety: Safety) -> Fix | None:
     """Leave a key to the training arguments."""
     return edits.set_to_auto(config, path, safety)
 
@@ -235,8 +236,8 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
     )
 
 
-# Of refusals with a rule of their own: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
-_KNOWN_ELSEWHERE = ("zero_optimization", "ZeRO optimization", "mixed_precision", "correct the following")
+# Conditions of refusals with a rule of their own: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
+_KNOWN_ELSEWHERE = {"zero_optimization is missing", _ASKS_FOR_16_BIT, "len(mismatches) > 0"}
 
 
 @rule("DS620", "stack-refuses", severity="error", effects=("rejected",))
@@ -246,7 +247,7 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
     for refusal in prepared.refusals if prepared else ():
         if refusal.is_trip or refusal.stage == "creation":
             continue  # a value that the rules about values report, training-arguments-refused
-        if any(word in refusal.message for word in _KNOWN_ELSEWHERE):
+        if not _KNOWN_ELSEWHERE.isdisjoint(refusal.conditions):
             continue
         yield Problem(
             None,
@@ -271,7 +272,7 @@ def _prepared(config: Config) -> Prepared | None:
 def _has_precision_conflict(config: Config) -> bool:
     """Whether Accelerate refuses the 16-bit mode of the training arguments because of the one in the config."""
     prepared = _prepared(config)
-    return prepared is not None and any("mixed_precision" in refusal.message for refusal in prepared.refusals)
+    return prepared is not None and any(_ASKS_FOR_16_BIT in refusal.conditions for refusal in prepared.refusals)
 
 
 def _is_on(config: Config, name: str) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack
     from ds_lint.semantics.config import Config
 
 TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
@@ -66,7 +66,7 @@ def batch_arithmetic(config: Config) -> Iterator[Problem]:
         return  # batch-size-missing
     if AUTO in given or any(_is_template(config, name) for name in (TRAIN, MICRO, STEPS)):
         return  # filled from the TrainingArguments, or auto-without-trainer
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[Stack, Outcome] = {}
     complaint = ""
     for stack in config.stacks:
         found = _complaint(config, stack, given)
@@ -111,7 +111,7 @@ def _usable(size: object) -> bool:
     return size is None or (_is_number(size) and size != 0)
 
 
-def _complaint(config: Config, stack: str, given: list[object]) -> str | None:
+def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
     train, micro, steps = given
     written = tuple(given)

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Safety, Stack
     from ds_lint.semantics.config import Config, Visit
     from ds_lint.source.tree import Member, Node
 
@@ -181,7 +182,7 @@ def _is_missing(node: Node | None) -> bool:
     return node is None or node.kind == "null"
 
 
-def _removed_outcome(stack: str, value: Node) -> Outcome:
+def _removed_outcome(stack: Stack, value: Node) -> Outcome:
     return rejected("initialize" if stack != "deepspeed" and holds_auto(value) else "parse")
 
 
@@ -201,7 +202,7 @@ def _is_switched_off(value: Node) -> bool:
     return not is_truthy(value) or value.value == -1 or (enabled is not None and not is_truthy(enabled))
 
 
-def _safe_if_alike(config: Config, one: Node, other: Node) -> str:
+def _safe_if_alike(config: Config, one: Node, other: Node) -> Safety:
     """How safe it is to delete one of two values: unless they are the same, it takes a decision."""
     text = config.document.text
     return "safe" if text[one.span.start : one.span.end] == text[other.span.start : other.span.end] else "unsafe"

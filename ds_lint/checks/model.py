@@ -15,13 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import Member
 
 ZERO = "zero_optimization"
 _LARGE = 1_000_000_000  # parameters
-_STACKS_WITH_TRANSFORMERS = ("trainer", "accelerate")
+_STACKS_WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 # A parameter of at most so many numbers stays whole, as long as all of these together have at most so many.
 _ONE = ("stage3_param_persistence_threshold", "param_persistence_threshold")
 _TOGETHER = ("stage3_model_persistence_threshold", "model_persistence_threshold")

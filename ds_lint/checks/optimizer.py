@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack, Stage
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
 
@@ -124,7 +124,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                 continue
             if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
                 continue
-            outcomes: dict[str, Outcome] = {}
+            outcomes: dict[Stack, Outcome] = {}
             for reading in config.readings(member.value):
                 wanted = refusal(facts, False, member.value, reading.kind, reading.value)
                 if wanted:
@@ -404,13 +404,13 @@ def _age(last_release: str | None, arrival: str | None) -> str:
     return "removed" if last_release else f"since {arrival}" if arrival else "unknown"
 
 
-def _stage(config: Config, section: str, facts: dict[str, Any]) -> str:
+def _stage(config: Config, section: str, facts: dict[str, Any]) -> Stage:
     """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
     dtype = model_dtype(config)
     is_wrapped = dtype == "fp16" or (dtype == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"))
     if section == "optimizer" and is_wrapped and zero_stage(config) == 0:
         return "initialize"
-    stage: str = facts["stage"]
+    stage: Stage = facts["stage"]
     return stage
 
 
@@ -472,7 +472,7 @@ def _parameters(config: Config, section: str) -> list[Member]:
     return [member for member in params.members if params.member(member.key) is member and member.key != elsewhere]
 
 
-def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[str, Outcome]:
+def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[Stack, Outcome]:
     """The outcome by stack: an unknown parameter that says "auto" stops Accelerate's prepare, unless it is filled."""
     if member.value.value != AUTO:
         return dict.fromkeys(config.stacks, outcome)

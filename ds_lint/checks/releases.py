@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.constructors import Constructor
     from ds_lint.source.tree import KeyPath, Scalar, Span
 
-FAMILY = "DS12"  # with what the codes of these rules begin
 
-
-@rule("DS121", "changed-default", severity="info", effects=("advice",))
+@rule("DS121", "changed-default", severity="info", effects=("advice",), kind="comparison")
 def changed_default(config: Config) -> Iterator[Problem]:
     """Keys that the config leaves to a default, and the default is another one than it was."""
     if config.before is None:
@@ -56,7 +54,7 @@ def changed_default(config: Config) -> Iterator[Problem]:
     yield from _changed_parameters(config, config.before)
 
 
-@rule("DS122", "newly-read-key", severity="warning", effects=("advice",))
+@rule("DS122", "newly-read-key", severity="warning", effects=("advice",), kind="comparison")
 def newly_read_key(config: Config) -> Iterator[Problem]:
     """Keys that the older release passed over without a word, and that the newer one reads."""
     if config.before is None or not config.is_upgrade:

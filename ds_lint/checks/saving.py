@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Severity
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import Node
@@ -261,6 +262,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     if member is None or member.value.value != "nvme" or zero_stage(config) != 3:
         return
     resumed = None
+    severity: Severity
     if config.knowledge.does("nvme-states-are-loaded-in-part"):
         resumed = _resumed(config)
         severity = "warning" if resumed else "info"  # whoever does not resume loses nothing

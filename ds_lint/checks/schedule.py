@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.diagnostics.problem import Outcome
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import Node
@@ -147,7 +148,7 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
 
 def _where_it_is_overridden(
     config: Config, asked: Node | None, written: Node | None, peak: float
-) -> dict[str, Outcome]:
+) -> dict[Stack, Outcome]:
     """The outcome for every stack that is told another learning rate than the scheduler's."""
     rate = number(asked.value) if asked is not None else None
     if rate is not None:
@@ -240,7 +241,7 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
         return
     if named is not None and named.kind != "null":
         return
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[Stack, Outcome] = {}
     consequences = []
     if "trainer" in config.stacks:
         is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")

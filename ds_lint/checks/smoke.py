@@ -9,28 +9,55 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Severity, Stage
+    from ds_lint.diagnostics.rule import Check as RuleCheck
     from ds_lint.diagnostics.verdict import Check
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
 _SHARES = ("parameters", "master-weights", "optimizer-states", "gradients")
-_SEVERITY = {"fail": "error", "warn": "warning"}
+_SEVERITY: dict[str, Severity] = {"fail": "error", "warn": "warning"}
+
+# What a check that was not kept means, one row a rule: its code, name and severity, outcome, and the check's id.
+_ROWS: tuple[tuple[str, str, Severity, Outcome, str], ...] = (
+    # The engine runs another ZeRO stage than the text asks for.
+    ("DS902", "other-stage-runs", "error", WRONG_RESULT, "stage"),
+    # A persistence threshold under which ZeRO-3 shards little of the user's model.
+    ("DS904", "parameters-stay-whole", "error", NO_EFFECT, "persistence"),
+    # Something is to be offloaded and is not, or to another place.
+    ("DS905", "offload-does-not-happen", "error", NO_EFFECT, "offload"),
+    # Tensors of another dtype than the text asks for.
+    ("DS906", "other-dtype-runs", "error", WRONG_RESULT, "dtypes"),
+    # A loss that is NaN or infinite.
+    ("DS907", "loss-is-not-finite", "error", WRONG_RESULT, "loss"),
+    # A step takes another number of samples than the text asks for.
+    ("DS909", "other-batch-size-runs", "error", WRONG_RESULT, "batch"),
+    # Learning rates that nobody asked for, or that are not those of the training arguments.
+    ("DS910", "other-learning-rate-runs", "error", OVERRIDDEN, "learning-rate"),
+    # Gradients are clipped to another norm than the text, or the training arguments, ask for.
+    ("DS911", "other-clipping-runs", "error", OVERRIDDEN, "clipping"),
+    # A fresh process does not go on where the checkpoint was written.
+    ("DS912", "checkpoint-does-not-resume", "error", WRONG_RESULT, "resume"),
+    # What was saved is no model that ``from_pretrained`` loads with the weights that were trained.
+    ("DS913", "saved-model-does-not-load", "error", WRONG_RESULT, "export"),
+    # ``zero_to_fp32`` does not give the fp32 weights of the checkpoint.
+    ("DS914", "weights-are-not-recovered", "error", WRONG_RESULT, "recovery"),
+    # A key that ds-lint does not know and nothing has read.
+    ("DS915", "key-is-never-read", "warning", IGNORED, "keys"),
+    # Gradients are divided by a loss scale that the loss was not multiplied by.
+    ("DS917", "loss-is-not-scaled", "error", WRONG_RESULT, "loss-scale"),
+)
 
 
-@rule("DS901", "run-is-refused", severity="error", effects=("rejected",))
+@rule("DS901", "run-is-refused", severity="error", effects=("rejected",), kind="run")
 def run_is_refused(config: Config) -> Iterator[Problem]:
     """The libraries raise on the config."""
     for check in _broken(config, "start"):
-        yield _problem(config, check, rejected(str(check.observed)))
+        stage: Stage = check.observed
+        yield _problem(config, check, rejected(stage))
 
 
-@rule("DS902", "other-stage-runs", severity="error", effects=("wrong-result",))
-def other_stage_runs(config: Config) -> Iterator[Problem]:
-    """The engine runs another ZeRO stage than the text asks for."""
-    yield from _problems(config, WRONG_RESULT, "stage")
-
-
-@rule("DS903", "rank-holds-too-much", severity="error", effects=("wrong-result",))
+@rule("DS903", "rank-holds-too-much", severity="error", effects=("wrong-result",), kind="run")
 def rank_holds_too_much(config: Config) -> Iterator[Problem]:
     """A rank does not hold the share that its stage promises; where another stage runs, that says it all."""
     if any(True for _ in _broken(config, "stage")):
@@ -43,31 +70,7 @@ def rank_holds_too_much(config: Config) -> Iterator[Problem]:
         yield problem
 
 
-@rule("DS904", "parameters-stay-whole", severity="error", effects=("no-effect",))
-def parameters_stay_whole(config: Config) -> Iterator[Problem]:
-    """A persistence threshold under which ZeRO-3 shards little of the user's model."""
-    yield from _problems(config, NO_EFFECT, "persistence")
-
-
-@rule("DS905", "offload-does-not-happen", severity="error", effects=("no-effect",))
-def offload_does_not_happen(config: Config) -> Iterator[Problem]:
-    """Something is to be offloaded and is not, or to another place."""
-    yield from _problems(config, NO_EFFECT, "offload")
-
-
-@rule("DS906", "other-dtype-runs", severity="error", effects=("wrong-result",))
-def other_dtype_runs(config: Config) -> Iterator[Problem]:
-    """Tensors of another dtype than the text asks for."""
-    yield from _problems(config, WRONG_RESULT, "dtypes")
-
-
-@rule("DS907", "loss-is-not-finite", severity="error", effects=("wrong-result",))
-def loss_is_not_finite(config: Config) -> Iterator[Problem]:
-    """A loss that is NaN or infinite."""
-    yield from _problems(config, WRONG_RESULT, "loss")
-
-
-@rule("DS908", "every-step-overflows", severity="error", effects=("wrong-result",))
+@rule("DS908", "every-step-overflows", severity="error", effects=("wrong-result",), kind="run")
 def every_step_overflows(config: Config) -> Iterator[Problem]:
     """A loss scale under which no step is made: for ever if it is static, for a time if it is not."""
     for check in _broken(config, "overflow"):
@@ -76,65 +79,21 @@ def every_step_overflows(config: Config) -> Iterator[Problem]:
         yield problem
 
 
-@rule("DS909", "other-batch-size-runs", severity="error", effects=("wrong-result",))
-def other_batch_size_runs(config: Config) -> Iterator[Problem]:
-    """A step takes another number of samples than the text asks for."""
-    yield from _problems(config, WRONG_RESULT, "batch")
-
-
-@rule("DS910", "other-learning-rate-runs", severity="error", effects=("overridden",))
-def other_learning_rate_runs(config: Config) -> Iterator[Problem]:
-    """Learning rates that nobody asked for, or that are not those of the training arguments."""
-    yield from _problems(config, OVERRIDDEN, "learning-rate")
-
-
-@rule("DS911", "other-clipping-runs", severity="error", effects=("overridden",))
-def other_clipping_runs(config: Config) -> Iterator[Problem]:
-    """Gradients are clipped to another norm than the text, or the training arguments, ask for."""
-    yield from _problems(config, OVERRIDDEN, "clipping")
-
-
-@rule("DS912", "checkpoint-does-not-resume", severity="error", effects=("wrong-result",))
-def checkpoint_does_not_resume(config: Config) -> Iterator[Problem]:
-    """A fresh process does not go on where the checkpoint was written."""
-    yield from _problems(config, WRONG_RESULT, "resume")
-
-
-@rule("DS913", "saved-model-does-not-load", severity="error", effects=("wrong-result",))
-def saved_model_does_not_load(config: Config) -> Iterator[Problem]:
-    """What was saved is no model that ``from_pretrained`` loads with the weights that were trained."""
-    yield from _problems(config, WRONG_RESULT, "export")
-
-
-@rule("DS914", "weights-are-not-recovered", severity="error", effects=("wrong-result",))
-def weights_are_not_recovered(config: Config) -> Iterator[Problem]:
-    """``zero_to_fp32`` does not give the fp32 weights of the checkpoint."""
-    yield from _problems(config, WRONG_RESULT, "recovery")
-
-
-@rule("DS915", "key-is-never-read", severity="warning", effects=("ignored",))
-def key_is_never_read(config: Config) -> Iterator[Problem]:
-    """A key that ds-lint does not know and nothing has read."""
-    yield from _problems(config, IGNORED, "keys")
-
-
-@rule("DS916", "real-world-does-not-fit", severity="error", effects=("rejected", "wrong-result"))
+@rule("DS916", "real-world-does-not-fit", severity="error", effects=("rejected", "wrong-result"), kind="run")
 def real_world_does_not_fit(config: Config) -> Iterator[Problem]:
     """What rank 0 of the user's real number of ranks shows."""
     for check in _broken(config, "world", "world-shares"):
         yield _problem(config, check, rejected("initialize") if check.observed is None else WRONG_RESULT)
 
 
-@rule("DS917", "loss-is-not-scaled", severity="error", effects=("wrong-result",))
-def loss_is_not_scaled(config: Config) -> Iterator[Problem]:
-    """Gradients are divided by a loss scale that the loss was not multiplied by."""
-    yield from _problems(config, WRONG_RESULT, "loss-scale")
+def _problems_of(name: str, outcome: Outcome) -> RuleCheck:
+    """A rule's function: a problem with this outcome wherever the check of this id was not kept."""
 
+    def problems(config: Config) -> Iterator[Problem]:
+        for check in _broken(config, name):
+            yield _problem(config, check, outcome)
 
-def _problems(config: Config, outcome: Outcome, *ids: str) -> Iterator[Problem]:
-    """A problem for each check of these that was not kept."""
-    for check in _broken(config, *ids):
-        yield _problem(config, check, outcome)
+    return problems
 
 
 def _broken(config: Config, *ids: str) -> Iterator[Check]:
@@ -165,3 +124,7 @@ def _place(config: Config, key: str | None) -> tuple[KeyPath | None, Span]:
     if member is None:
         return None, config.opening
     return path, member.key_span if member.value.kind == "object" else member.value.span
+
+
+for _code, _name, _severity, _outcome, _check in _ROWS:
+    rule(_code, _name, severity=_severity, effects=(_outcome.effect,), kind="run")(_problems_of(_check, _outcome))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HOW = "Name the rules one by one, by code or name: `ds-lint: ignore[unknown-key, DS105] reason`."
 
 
-@rule("DS012", "unclear-suppression", severity="warning", effects=("advice",))
+@rule("DS012", "unclear-suppression", severity="warning", effects=("advice",), kind="syntax")
 def unclear_suppression(config: Config) -> Iterator[Problem]:
     """Comments for ds-lint that name no rule, or none that there is, or that stand too far down."""
     for suppression in suppressions_of(config.document):
@@ -53,7 +53,7 @@ def unclear_suppression(config: Config) -> Iterator[Problem]:
                 )
 
 
-@rule("DS013", "unused-suppression", severity="info", effects=("advice",))
+@rule("DS013", "unused-suppression", severity="info", effects=("advice",), kind="syntax")
 def unused_suppression(config: Config) -> Iterator[Problem]:
     """Comments for ds-lint that hold nothing back; it is known after all other findings (``suppression.apply``)."""
     if config.is_upgrade:

@@ -11,6 +11,7 @@ from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome,
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
+from ds_lint.source.document import NOT_UTF8
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import Span
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.semantics.config import Config
     from ds_lint.source.document import SyntaxIssue
     from ds_lint.source.tree import KeyPath, Member, Node
@@ -56,10 +58,10 @@ _LIMITS = {
 _ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 
-@rule("DS001", "not-utf8", severity="error", effects=("rejected",))
+@rule("DS001", "not-utf8", severity="error", effects=("rejected",), kind="syntax", alone_on="binary")
 def not_utf8(config: Config) -> Iterator[Problem]:
     """Bytes that are no UTF-8."""
-    for issue in _of(config, "not-utf8"):
+    for issue in _of(config, NOT_UTF8):
         yield Problem(
             None,
             issue.span,
@@ -70,7 +72,7 @@ def not_utf8(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS002", "hjson-only-syntax", severity="error", effects=("rejected",))
+@rule("DS002", "hjson-only-syntax", severity="error", effects=("rejected",), kind="syntax")
 def hjson_only_syntax(config: Config) -> Iterator[Problem]:
     """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
     seen: set[str] = set()
@@ -92,7 +94,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS003", "duplicate-key", severity="error", effects=("rejected", "overridden"))
+@rule("DS003", "duplicate-key", severity="error", effects=("rejected", "overridden"), kind="syntax")
 def duplicate_key(config: Config) -> Iterator[Problem]:
     """One key twice in one object."""
     for issue in _of(config, "duplicate-key"):
@@ -110,7 +112,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS004", "python-literal", severity="error", effects=("rejected", "wrong-result"))
+@rule("DS004", "python-literal", severity="error", effects=("rejected", "wrong-result"), kind="syntax")
 def python_literal(config: Config) -> Iterator[Problem]:
     """``True``, ``False`` and ``None``."""
     for issue in _of(config, "python-literal"):
@@ -126,7 +128,7 @@ def python_literal(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS005", "not-a-number", severity="error", effects=("rejected", "wrong-result", "risk"))
+@rule("DS005", "not-a-number", severity="error", effects=("rejected", "wrong-result", "risk"), kind="syntax")
 def not_a_number(config: Config) -> Iterator[Problem]:
     """``NaN``, ``Infinity`` and ``1e400``, which json reads as numbers that nothing can compute with."""
     for issue in config.document.issues:
@@ -142,7 +144,7 @@ def not_a_number(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS006", "broken-syntax", severity="error", effects=("rejected", "wrong-result"))
+@rule("DS006", "broken-syntax", severity="error", effects=("rejected", "wrong-result"), kind="syntax")
 def broken_syntax(config: Config) -> Iterator[Problem]:
     """Everything else that is no JSON."""
     for issue in config.document.issues:
@@ -160,7 +162,7 @@ def broken_syntax(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS007", "template", severity="info", effects=("risk",))
+@rule("DS007", "template", severity="info", effects=("risk",), kind="syntax")
 def template(config: Config) -> Iterator[Problem]:
     """A placeholder that something fills in before DeepSpeed sees the file."""
     for issue in _of(config, "template"):
@@ -176,7 +178,7 @@ def template(config: Config) -> Iterator[Problem]:
         return
 
 
-@rule("DS008", "not-an-object", severity="error", effects=("rejected",))
+@rule("DS008", "not-an-object", severity="error", effects=("rejected",), kind="syntax")
 def not_an_object(config: Config) -> Iterator[Problem]:
     """A config that is an array, a string or a number."""
     for issue in _of(config, "not-an-object"):
@@ -190,7 +192,7 @@ def not_an_object(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS009", "deep-nesting", severity="error", effects=("rejected",))
+@rule("DS009", "deep-nesting", severity="error", effects=("rejected",), kind="syntax")
 def deep_nesting(config: Config) -> Iterator[Problem]:
     """More levels, or more digits, than Python's readers can follow."""
     for issue in config.document.issues:
@@ -205,7 +207,7 @@ def deep_nesting(config: Config) -> Iterator[Problem]:
             )
 
 
-@rule("DS010", "empty-file", severity="error", effects=("rejected",))
+@rule("DS010", "empty-file", severity="error", effects=("rejected",), kind="syntax")
 def empty_file(config: Config) -> Iterator[Problem]:
     """Nothing in the file."""
     for issue in _of(config, "empty"):
@@ -219,7 +221,7 @@ def empty_file(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS011", "yaml", severity="error", effects=("rejected", "wrong-result"))
+@rule("DS011", "yaml", severity="error", effects=("rejected", "wrong-result"), kind="syntax", alone_on="yaml")
 def yaml(config: Config) -> Iterator[Problem]:
     """A config in YAML, of which hjson makes something that nobody meant."""
     if not config.is_yaml:
@@ -227,7 +229,7 @@ def yaml(config: Config) -> Iterator[Problem]:
     tree = _hjson_tree(config)
     broken = tree is None
     texts = [] if tree is None else [member.key for member in tree.members if _is_section_as_text(config, member)]
-    outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
+    outcomes: dict[Stack, Outcome] = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
     if "deepspeed" in config.stacks:
         outcomes["deepspeed"] = rejected("load") if broken else rejected("parse") if texts else WRONG_RESULT
     start = config.root.span.start
@@ -342,9 +344,9 @@ def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
     return tuple(issue.key.split(".")) if issue.key else None
 
 
-def _outcomes(config: Config, issue: SyntaxIssue) -> dict[str, Outcome]:
+def _outcomes(config: Config, issue: SyntaxIssue) -> dict[Stack, Outcome]:
     """What each stack makes of a construct; a stack that reads what is meant is missing."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[Stack, Outcome] = {}
     if _json_refuses(issue):
         outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
     if "deepspeed" in config.stacks and not _hjson_reads_what_is_meant(config, issue):

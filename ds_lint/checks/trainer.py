@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Node
 
@@ -233,12 +233,12 @@ def _filled(config: Config, path: KeyPath) -> dict[str, Any] | None:
 _LIBRARIES = {"trainer": "transformers", "accelerate": "accelerate"}
 
 
-def _who(config: Config, concerned: list[str]) -> str:
+def _who(config: Config, concerned: list[Stack]) -> str:
     library = _LIBRARIES[concerned[0]]
     return f"{library} {config.knowledge.target[library]}"
 
 
-def _or_upgrade(config: Config, concerned: list[str], path: KeyPath) -> str:
+def _or_upgrade(config: Config, concerned: list[Stack], path: KeyPath) -> str:
     library = _LIBRARIES[concerned[0]]
     since = stacks.next_change(library, ".".join(path), config.knowledge.target[library])
     return f", or upgrade to {library} {since}" if since else ""

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Visit
 
@@ -163,12 +163,12 @@ def _unknown(config: Config) -> Iterator[Visit]:
             yield visit
 
 
-def _outcomes_of_unread(config: Config, visit: Visit) -> dict[str, Outcome]:
+def _outcomes_of_unread(config: Config, visit: Visit) -> dict[Stack, Outcome]:
     """What each stack does with a key that its section does not know."""
     return {stack: _unread_outcome(stack, visit) for stack in config.stacks}
 
 
-def _unread_outcome(stack: str, visit: Visit) -> Outcome:
+def _unread_outcome(stack: Stack, visit: Visit) -> Outcome:
     if stack != "deepspeed" and holds_auto(visit.value):
         return rejected("initialize")  # Accelerate's prepare: "`x` not found in kwargs"
     if not visit.section.strict:
@@ -176,7 +176,7 @@ def _unread_outcome(stack: str, visit: Visit) -> Outcome:
     return NO_EFFECT if visit.value.value == AUTO else rejected("parse")
 
 
-def _consequence(visit: Visit, outcomes: dict[str, Outcome]) -> str:
+def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:
     effects = {outcome.effect for outcome in outcomes.values()}
     if effects == {"ignored"}:
         return "the key is ignored without a word"

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Fix
+    from ds_lint.diagnostics.finding import Fix, Stack, Stage
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config, Reading, Visit
     from ds_lint.source.tree import KeyPath, Member, Node
@@ -30,8 +30,9 @@ def refused_value(config: Config) -> Iterator[Problem]:
             continue
         if "removed" in key.facts or value.value == AUTO or value.kind == "template":
             continue
-        outcomes: dict[str, Outcome] = {}
-        wanted, stage = None, "parse"
+        outcomes: dict[Stack, Outcome] = {}
+        wanted: str | None = None
+        stage: Stage = "parse"
         for reading in config.readings(visit.value):
             refused = refusal(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
             for stack in _stacks_that_use(key, reading.stacks) if refused else ():
@@ -53,7 +54,7 @@ def refused_value(config: Config) -> Iterator[Problem]:
             )
 
 
-def _looks_inside(config: Config, stack: str, path: KeyPath) -> bool:
+def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
     """Whether the Trainer or Accelerate looks up a key of this section before DeepSpeed parses the config.
 
     Source: ``find_config_node`` in ``accelerate/utils/deepspeed.py``. When it prepares, Accelerate only walks through
@@ -106,7 +107,9 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
     """The word "auto" in a place that neither the Trainer nor Accelerate fills."""
     for path, member, visit in _autos(config):
         filling = config.filled_by(path)
-        outcomes = {stack: rejected("initialize") for stack in config.stacks if stack not in (*filling, "deepspeed")}
+        outcomes: dict[Stack, Outcome] = {
+            stack: rejected("initialize") for stack in config.stacks if stack not in (*filling, "deepspeed")
+        }
         plain = ""
         if "deepspeed" in config.stacks and not filling and visit is not None and not _is_a_choice(visit.key):
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
@@ -129,7 +132,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
 
 def _autos_in_comments(config: Config) -> Iterator[Problem]:
     """Accelerate does not know comments: it stops at an "auto" inside one."""
-    outcomes = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
+    outcomes: dict[Stack, Outcome] = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
     for visit in config.unknown:
         if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
             yield Problem(
@@ -270,14 +273,14 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-def _stacks_that_use(key: Key, stacks: tuple[str, ...]) -> tuple[str, ...]:
+def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[Stack, ...]:
     only = key.facts.get("stacks")
     return tuple(stack for stack in stacks if stack in only) if only else stacks
 
 
-def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> str:
+def _stage_of_refusal(visit: Visit, key: Key, reading: Reading) -> Stage:
     by_pydantic = refused_at_parsing(key.facts, visit.section.strict, visit.value, reading.kind, reading.value)
-    stage: str = "parse" if by_pydantic else key.facts.get("stage", "parse")
+    stage: Stage = "parse" if by_pydantic else key.facts.get("stage", "parse")
     return stage
 
 
@@ -285,13 +288,13 @@ def _when(key: Key) -> str:
     return _words_of(key.facts.get("stage", "parse"))
 
 
-def _consequence(stage: str, outcomes: dict[str, Outcome]) -> str:
+def _consequence(stage: Stage, outcomes: dict[Stack, Outcome]) -> str:
     if all(one.stage == stage for one in outcomes.values()) or "deepspeed" in outcomes:
         return _words_of(stage)
     return f"; {' or '.join(LOADERS[stack] for stack in outcomes)} raises before DeepSpeed sees it"
 
 
-def _words_of(stage: str) -> str:
+def _words_of(stage: Stage) -> str:
     words = {
         "parse": "; DeepSpeed refuses the config",
         "initialize": "; deepspeed.initialize raises",

@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
 
 ZERO = "zero_optimization"
@@ -100,7 +101,8 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
     stage = zero_stage(config)
     if member is None or member.value.value == "auto" or _is_on_or_absent(config, "compute_grad_norm") or stage is None:
         return
-    reason, when = None, "initialize"
+    reason: str | None = None
+    when: Stage = "initialize"
     if stage not in (1, 2):
         reason, when = f"is for stages 1 and 2, and this is stage {stage}", "parse"
     else:
@@ -203,7 +205,8 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
         member = config.member(section, name)
         if member is None or not is_on(config, section, name) or stage is None or not is_looked_at(config, section):
             continue
-        reason, when = None, "parse"
+        reason: str | None = None
+        when: Stage = "parse"
         if stage != 2 and config.knowledge.does("master-weights-at-stage-2-only"):
             reason = f"is for ZeRO stage 2, and this is stage {stage}"
         elif not stage:

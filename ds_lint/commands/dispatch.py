@@ -37,8 +37,10 @@ def run_check(options: Namespace) -> int:
     if not options.smoke:
         return check(asked)
     from ds_lint.commands.training_runs import smoke_of
+    from ds_lint.linter.engine import every_rule
 
-    asked.extend_select = [*asked.extend_select, "DS9"]  # a selection of rules does not hide what a run showed
+    # A selection of rules does not hide what a run showed.
+    asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
     return check(asked, smoke_of(options))
 
 

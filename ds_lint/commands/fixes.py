@@ -37,7 +37,7 @@ def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[F
         if report is None:
             continue
         if path == STANDARD_INPUT:
-            if _is_text(document):
+            if document.is_utf8:
                 sys.stdout.buffer.write(report.document.text.encode())
         elif report.fixed and not _replaced(document, report.document.text, unreadable):
             report = terms.judge(document, terms.rules)  # the file is as it was
@@ -97,11 +97,6 @@ def _fixed(document: Document, terms: Terms, options: Options, unreadable: list[
 
 def _safeties(options: Options) -> tuple[str, ...]:
     return ALL if options.unsafe_fixes else SAFE
-
-
-def _is_text(document: Document) -> bool:
-    """Whether the text is what the bytes were; those that are no UTF-8 could only be passed on broken."""
-    return all(issue.kind != "not-utf8" for issue in document.issues)
 
 
 def _replaced(document: Document, text: str, unreadable: list[str]) -> bool:

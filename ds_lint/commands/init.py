@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
 
 DEFAULT_OUTPUT = "ds_config.json"
@@ -30,7 +31,7 @@ LAUNCH_FILE = "accelerate_config.yaml"
 class Options(NamedTuple):
     """What the command line of ``init`` asks for."""
 
-    stack: str
+    stack: Stack
     stage: int
     offload: str
     precision: str | None

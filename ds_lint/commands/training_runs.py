@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ds_lint.session.context import Terms
     from ds_lint.smoke.driver.proof import Runner
 
-_RUN_RULES = "DS9"
 _REFUSED = "run-is-refused"
 _WITHOUT_EFFECT = ("ignored", "no-effect")  # of a section: what it asks for does not happen
 _BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
@@ -256,7 +255,7 @@ def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
 def add_findings(report: FileReport, found: list[Finding]) -> None:
     """Put the findings about runs among these into the report, or let those that it has be confirmed by them."""
     new = []
-    for finding in (one for one in found if one.code.startswith(_RUN_RULES)):
+    for finding in (one for one in found if one.kind == "run"):
         if any((one.code, one.key) == (finding.code, finding.key) for one in report.findings):
             continue  # the run before showed it
         foretold = [one for one in report.findings if _foretells(one, finding)]

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from ds_lint.source.tree import Span
 
-SEVERITIES = ("error", "warning", "info")  # most severe first
+    Severity = Literal["error", "warning", "info"]
+    Effect = Literal["rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice"]
+    Stage = Literal["load", "parse", "initialize", "train"]
+    Stack = Literal["deepspeed", "trainer", "accelerate"]
+    Safety = Literal["safe", "unsafe"]
+    # What a rule is about: an object of settings, the syntax of a file, a training run, or two releases.
+    Kind = Literal["config", "syntax", "run", "comparison"]
+    Foreign = Literal["yaml", "binary"]  # a file that is no config at all
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # most severe first
 
 # What the stack does, worst first; the order decides which effect stands for a finding whose stack is unknown.
-EFFECTS = ("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice")
+EFFECTS: tuple[Effect, ...] = ("rejected", "wrong-result", "ignored", "overridden", "risk", "no-effect", "advice")
 
 NONE = "none"  # stands in ``Finding.effects`` for a stack that has no problem
 
-STAGES = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
-STACKS = ("deepspeed", "trainer", "accelerate")  # who loads the config
-LOADERS = {"deepspeed": "plain DeepSpeed", "trainer": "the Trainer", "accelerate": "Accelerate"}  # in prose
+STAGES: tuple[Stage, ...] = ("load", "parse", "initialize", "train")  # when a ``rejected`` config raises
+STACKS: tuple[Stack, ...] = ("deepspeed", "trainer", "accelerate")  # who loads the config
+LOADERS: dict[Stack, str] = {
+    "deepspeed": "plain DeepSpeed",
+    "trainer": "the Trainer",
+    "accelerate": "Accelerate",
+}  # in prose
 
 
 class Related:
@@ -49,11 +64,11 @@ class Fix:
 
     __slots__ = ("applied_with", "edits", "refusal", "safety", "title")
 
-    def __init__(self, title: str, safety: str, edits: list[Edit]) -> None:
+    def __init__(self, title: str, safety: Safety, edits: list[Edit]) -> None:
         self.title = title
         self.safety = safety
         self.edits = edits
-        self.applied_with: str | None = safety
+        self.applied_with: Safety | None = safety
         self.refusal = ""
 
 
@@ -80,6 +95,7 @@ class Finding:
         "fix",
         "help",
         "key",
+        "kind",
         "label",
         "message",
         "name",
@@ -96,10 +112,11 @@ class Finding:
         *,
         code: str,
         name: str,
-        severity: str,
-        effect: str,
-        stage: str | None,
-        effects: dict[str, str] | None,
+        kind: Kind = "config",
+        severity: Severity,
+        effect: Effect,
+        stage: Stage | None,
+        effects: dict[Stack, str] | None,
         key: str | None,
         message: str,
         help: str,
@@ -112,6 +129,7 @@ class Finding:
     ) -> None:
         self.code = code  # "DS101"
         self.name = name  # "unknown-key"
+        self.kind = kind  # of the rule
         self.severity = severity
         self.effect = effect
         self.stage = stage  # when ``effect`` is ``rejected``

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ds_lint.diagnostics.finding import Fix, Related
+    from ds_lint.diagnostics.finding import Effect, Fix, Related, Severity, Stack, Stage
     from ds_lint.source.tree import KeyPath, Span
 
 
@@ -15,7 +15,7 @@ class Outcome:
 
     __slots__ = ("effect", "stage")
 
-    def __init__(self, effect: str, stage: str | None = None) -> None:
+    def __init__(self, effect: Effect, stage: Stage | None = None) -> None:
         self.effect = effect
         self.stage = stage
 
@@ -28,7 +28,7 @@ RISK = Outcome("risk")
 ADVICE = Outcome("advice")
 
 
-def rejected(stage: str) -> Outcome:
+def rejected(stage: Stage) -> Outcome:
     """The stack raises at this stage."""
     return Outcome("rejected", stage)
 
@@ -47,11 +47,11 @@ class Problem:
         key: KeyPath | None,
         span: Span,
         message: str,
-        outcomes: Outcome | dict[str, Outcome],
+        outcomes: Outcome | dict[Stack, Outcome],
         *,
         help: str,
         label: str = "",
-        severity: str | None = None,
+        severity: Severity | None = None,
         related: Iterable[Related] = (),
         fix: Fix | None = None,
     ) -> None:

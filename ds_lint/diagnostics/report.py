@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import SEVERITIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Finding, Unfixed
+    from ds_lint.diagnostics.finding import Finding, Stack, Unfixed
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.source.document import Document
@@ -54,11 +54,11 @@ class FileReport:
         path: str,
         document: Document,
         *,
-        stack: str | None,
+        stack: Stack | None,
         target: dict[str, str],
         missing: list[str],
         findings: list[Finding],
-        stacks: tuple[str, ...] = (),
+        stacks: tuple[Stack, ...] = (),
         facts: dict[str, str] | None = None,
         material: list[Document] | None = None,
     ) -> None:

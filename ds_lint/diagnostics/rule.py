@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Effect, Foreign, Kind, Severity
     from ds_lint.diagnostics.problem import Problem
 
     Check = Callable[[Any], Iterator[Problem]]  # of a Config, which stands above the records
@@ -19,17 +20,20 @@ class Rule:
 
     ``keys`` are the top-level keys without any of which it cannot fire. ``is_default`` is false for advice and other
     information that somebody has to select. ``preview`` is the release of ds-lint in which a rule entered preview,
-    where it is off unless somebody wants previews; None for a rule that is stable.
+    where it is off unless somebody wants previews; None for a rule that is stable. ``alone_on`` names the kind of file
+    that is no config at all, of which no other rule has anything to say.
     """
 
     __slots__ = (
+        "alone_on",
         "check",
         "code",
         "effects",
-        "is_about_syntax",
+        "family",
         "is_default",
         "is_on",
         "keys",
+        "kind",
         "name",
         "preview",
         "severity",
@@ -39,20 +43,24 @@ class Rule:
         self,
         code: str,
         name: str,
-        severity: str,
-        effects: tuple[str, ...],
+        severity: Severity,
+        effects: tuple[Effect, ...],
         keys: frozenset[str],
         check: Check,
         *,
+        kind: Kind = "config",
+        alone_on: Foreign | None = None,
         is_default: bool = True,
         preview: str | None = None,
     ) -> None:
         self.code = code
-        self.is_about_syntax = code.startswith("DS0")
         self.name = name
         self.severity = severity
         self.effects = effects
         self.keys = keys
+        self.family = check.__module__.rpartition(".")[2]  # the module in ds_lint/checks
+        self.kind = kind
+        self.alone_on = alone_on
         self.preview = preview
         self.check = check
         self.is_default = is_default
@@ -63,16 +71,29 @@ def rule(
     code: str,
     name: str,
     *,
-    severity: str,
-    effects: tuple[str, ...],
+    severity: Severity,
+    effects: tuple[Effect, ...],
     keys: tuple[str, ...] = (),
+    kind: Kind = "config",
+    alone_on: Foreign | None = None,
     default: bool = True,
     preview: str | None = None,
 ) -> Callable[[Check], Check]:
     """Register the decorated function as a rule; its page is ``rules/<code>-<name>.md``."""
 
     def register(check: Check) -> Check:
-        one = Rule(code, name, severity, effects, frozenset(keys), check, is_default=default, preview=preview)
+        one = Rule(
+            code,
+            name,
+            severity,
+            effects,
+            frozenset(keys),
+            check,
+            kind=kind,
+            alone_on=alone_on,
+            is_default=default,
+            preview=preview,
+        )
         RULES.append(one)
         return check
 

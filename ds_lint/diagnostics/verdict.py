@@ -5,7 +5,10 @@ Plain records without a library behind them: a report, a rule and a page are mad
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
 
 FAKE = "fake"  # rank 0 of a world that is not there
 CPU = "cpu-gloo"
@@ -76,7 +79,7 @@ class Verdict(NamedTuple):
     """One run: how it was made, what it showed."""
 
     path: str
-    stack: str
+    stack: Stack
     mode: str  # one of MODES
     world_size: int
     status: str  # "pass", "warn", "fail", or "error": could not run, which is never a pass

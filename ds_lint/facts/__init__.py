@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
@@ -103,7 +104,7 @@ class Facts:
         """Whether anything is known of the model, the GPU or the host."""
         return any(fact is not None for fact in (self.model, self.gpu, self.host_memory, self.async_io))
 
-    def missing(self, stack: str | None) -> list[str]:
+    def missing(self, stack: Stack | None) -> list[str]:
         """The facts that would tell more of a config that this stack loads, by name."""
         unknown = [] if self.world_size else ["world size"]
         unknown += ["training arguments"] if stack == "trainer" and self.training is None else []

@@ -19,14 +19,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from ds_lint.diagnostics.finding import Edit, Finding
+    from ds_lint.diagnostics.finding import Edit, Finding, Safety
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.source.document import Document
 
     Judge = Callable[[Document], FileReport]  # by all rules, so that no fix brings about what nobody asked to see
 
-SAFE, ALL = ("safe",), ("safe", "unsafe")
-_SYNTAX = "DS0"  # with what the codes of the rules about syntax begin
+SAFE: tuple[Safety, ...] = ("safe",)
+ALL: tuple[Safety, ...] = ("safe", "unsafe")
 _MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
 _FEW_ATTEMPTS = 20  # for a number that somebody may never look at,
 _MOST_CHARACTERS = 100_000  # and only of a text that is judged in no time
@@ -51,7 +51,7 @@ def fix(
     report = judge(document)
     done: list[Finding] = []
     refused: dict[Finding, Unfixed] = {}
-    attempts = most_attempts if _keeps_its_bytes(document) else 0
+    attempts = most_attempts if document.is_utf8 else 0
     while (
         candidates := [one for one in report.findings if is_allowed(one, report) and one not in refused]
     ) and attempts:
@@ -71,7 +71,7 @@ def fix(
     report.findings = [finding for finding in report.findings if codes is None or finding.code in codes]
     report.fixed = done
     report.unfixed = list(refused.values())
-    report.may_be_unfixable = bool(candidates) and _keeps_its_bytes(document)
+    report.may_be_unfixable = bool(candidates) and document.is_utf8
     return report
 
 
@@ -109,7 +109,7 @@ def fix_one(
     ``report`` is by the same rules as ``judge``. None where the fix does not do what it promises.
     """
     is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
-    if not is_allowed(finding, report) or not _keeps_its_bytes(report.document):
+    if not is_allowed(finding, report) or not report.document.is_utf8:
         return None
     after = _fixed(report, [finding], judge, is_allowed)
     return None if isinstance(after, _Refusal) else after
@@ -125,7 +125,7 @@ def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Calla
             or (codes is not None and finding.code not in codes)
         ):
             return False
-        return finding.code.startswith(_SYNTAX) or _is_readable(report.document)
+        return finding.kind == "syntax" or _is_readable(report.document)
 
     return is_allowed
 
@@ -137,11 +137,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[end : edit.span.start], edit.text]
         end = edit.span.end
     return "".join([*pieces, text[end:]])
-
-
-def _keeps_its_bytes(document: Document) -> bool:
-    """Whether the text is the file: bytes that are no UTF-8 were replaced when it was read."""
-    return all(issue.kind != "not-utf8" for issue in document.issues)
 
 
 def _is_readable(document: Document) -> bool:

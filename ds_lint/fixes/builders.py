@@ -13,12 +13,13 @@ from ds_lint.source.tree import Span, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Safety
     from ds_lint.fixes.layout import Style
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member, Node
 
 
-def deletion(config: Config, path: KeyPath, safety: str, *, member: Member | None = None) -> Fix | None:
+def deletion(config: Config, path: KeyPath, safety: Safety, *, member: Member | None = None) -> Fix | None:
     """Delete a key with its value, its comma, and its lines if it has them for itself; of duplicates ``member``."""
     section = config.written.at(path[:-1])
     member = member or (section.member(path[-1]) if section is not None else None)
@@ -27,7 +28,7 @@ def deletion(config: Config, path: KeyPath, safety: str, *, member: Member | Non
     return _fix(f"Delete `{dotted(path)}`", safety, _removal(config.document.text, section, member))
 
 
-def renaming(config: Config, path: KeyPath, name: str, safety: str) -> Fix | None:
+def renaming(config: Config, path: KeyPath, name: str, safety: Safety) -> Fix | None:
     """Call a key by another name, in the quotes that it has."""
     section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
@@ -52,7 +53,7 @@ def offloading_anew(config: Config, path: KeyPath, name: str) -> Fix | None:
     return Fix(f"Write `{name}` instead", "safe", [*renamed.edits, *section.edits])
 
 
-def replacement(config: Config, path: KeyPath, written: str, safety: str) -> Fix | None:
+def replacement(config: Config, path: KeyPath, written: str, safety: Safety) -> Fix | None:
     """Write another value, given as JSON."""
     node = config.written.at(path)
     if node is None or node.kind == "missing":
@@ -60,19 +61,19 @@ def replacement(config: Config, path: KeyPath, written: str, safety: str) -> Fix
     return Fix(f"Write {written}", safety, [Edit(node.span, written)])
 
 
-def written(config: Config, path: KeyPath, value: object, safety: str) -> Fix | None:
+def written(config: Config, path: KeyPath, value: object, safety: Safety) -> Fix | None:
     """Add a key that is not there, such as a default that is to be explicit, with the sections that it stands in."""
     return _fix(f"Add `{dotted(path)}` with {as_json(value)}", safety, _addition(config, path, as_json(value)))
 
 
-def setting(config: Config, path: KeyPath, value: object, safety: str) -> Fix | None:
+def setting(config: Config, path: KeyPath, value: object, safety: Safety) -> Fix | None:
     """Write a value, whether the key is there or not."""
     if config.written.at(path) is None:
         return written(config, path, value, safety)
     return replacement(config, path, as_json(value), safety)
 
 
-def set_to_auto(config: Config, path: KeyPath, safety: str = "safe") -> Fix | None:
+def set_to_auto(config: Config, path: KeyPath, safety: Safety = "safe") -> Fix | None:
     """Write ``"auto"`` where every stack that may load the config fills it, whether the key is there or not."""
     if not set(config.stacks) <= set(config.filled_by(path)):
         return None
@@ -80,7 +81,7 @@ def set_to_auto(config: Config, path: KeyPath, safety: str = "safe") -> Fix | No
     return fix and Fix(f'Set `{dotted(path)}` to "auto"', safety, fix.edits)
 
 
-def moving(config: Config, path: KeyPath, to: KeyPath, safety: str) -> Fix | None:
+def moving(config: Config, path: KeyPath, to: KeyPath, safety: Safety) -> Fix | None:
     """Put a key with its value where it belongs, also under another name; sections that are missing are made."""
     section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
@@ -101,7 +102,7 @@ def moving(config: Config, path: KeyPath, to: KeyPath, safety: str) -> Fix | Non
     return _fix(f"Move `{dotted(path)}` to `{dotted(to)}`", safety, edits)
 
 
-def _fix(title: str, safety: str, edits: list[Edit] | None) -> Fix | None:
+def _fix(title: str, safety: Safety, edits: list[Edit] | None) -> Fix | None:
     return Fix(title, safety, edits) if edits else None
 
 

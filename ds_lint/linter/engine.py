@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.diagnostics.problem import Outcome, Problem
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.semantics.config import Config
@@ -55,16 +56,14 @@ def _register(names: Iterable[str]) -> None:
 
 def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
     """The rules that have something to look at: those about syntax a file with issues, the others an object."""
-    if config.is_yaml:
-        return [rule for rule in rules if rule.name == "yaml"]
-    if config.is_binary:
-        return [rule for rule in rules if rule.name == "not-utf8"]
+    if config.foreign is not None:
+        return [rule for rule in rules if rule.alone_on == config.foreign]
     has_issues = bool(config.document.issues)
     has_keys = config.root.kind == "object" and not config.is_empty
     return [
         rule
         for rule in rules
-        if (has_issues if rule.is_about_syntax else has_keys and (not rule.keys or not rule.keys.isdisjoint(keys)))
+        if (has_issues if rule.kind == "syntax" else has_keys and (not rule.keys or not rule.keys.isdisjoint(keys)))
     ]
 
 
@@ -81,6 +80,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     return Finding(
         code=rule.code,
         name=rule.name,
+        kind=rule.kind,
         severity=problem.severity or rule.severity,
         effect=worst.effect,
         stage=worst.stage,
@@ -96,7 +96,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     )
 
 
-def _effects(config: Config, outcomes: dict[str, Outcome]) -> dict[str, str] | None:
+def _effects(config: Config, outcomes: dict[Stack, Outcome]) -> dict[Stack, str] | None:
     """Effect by stack where the stack is unknown and the stacks differ; "none" for a stack without a problem."""
     effects = {stack: outcomes[stack].effect if stack in outcomes else NONE for stack in config.stacks}
     return effects if len(set(effects.values())) > 1 else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
     from ds_lint.facts.policy import Policy
@@ -40,7 +41,7 @@ def lint_file(
     path: str,
     *,
     target: Target | None = None,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
@@ -54,7 +55,7 @@ def lint_bytes(
     path: str,
     *,
     target: Target | None = None,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
@@ -75,7 +76,7 @@ def lint_dict(
     config: Mapping[str, Any],
     *,
     target: Target | None = None,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
 ) -> FileReport:
     """Findings for a dict; their spans point into the JSON that the dict would be written as."""
@@ -96,7 +97,7 @@ def lint_document(
     document: Document,
     *,
     target: Target | None = None,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
@@ -133,7 +134,7 @@ def config_of(
     document: Document,
     *,
     target: Target | None = None,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
     from_file: bool = True,
     before: Target | None = None,

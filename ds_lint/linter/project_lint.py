@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from ds_lint.diagnostics.finding import Severity, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -22,11 +23,11 @@ def judge(
     document: Document,
     choice: Choice,
     *,
-    stack: str | None = None,
+    stack: Stack | None = None,
     facts: Facts | None = None,
     from_file: bool = True,
     rules: Iterable[Rule] | None = None,
-    severities: dict[str, str] | None = None,
+    severities: dict[str, Severity] | None = None,
     is_upgrade: bool = False,
     policies: Sequence[Policy] = (),
 ) -> FileReport:

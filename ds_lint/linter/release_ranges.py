@@ -6,7 +6,6 @@ would have been the same (``Knowledge.same``), so that only releases are asked b
 
 from __future__ import annotations
 
-from ds_lint.checks.releases import FAMILY
 from ds_lint.knowledge import stacks
 from ds_lint.linter import lint
 from ds_lint.targets.pin import LIBRARIES
@@ -94,7 +93,7 @@ def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
 
 def compares(finding: Finding) -> bool:
     """Whether a finding is about two releases, and so holds for the range and not for a part of it."""
-    return finding.code.startswith(FAMILY)
+    return finding.kind == "comparison"
 
 
 def _problem(finding: Finding) -> Problem:

@@ -9,7 +9,7 @@ from ds_lint.output.text import shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Finding, Fix, Related
+    from ds_lint.diagnostics.finding import Finding, Fix, Related, Stack, Stage
     from ds_lint.diagnostics.report import FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
@@ -114,7 +114,7 @@ def _effect(file: FileReport, finding: Finding) -> str:
     return f"{finding.effect} - {MEANING[finding.effect]}"
 
 
-def _by_stack(effects: dict[str, str], stage: str | None) -> str:
+def _by_stack(effects: dict[Stack, str], stage: Stage | None) -> str:
     """``rejected at parse with trainer and accelerate, no-effect with deepspeed``, the worst first."""
     parts = []
     for effect in sorted(set(effects.values()), key=(*EFFECTS, NONE).index):
@@ -124,5 +124,5 @@ def _by_stack(effects: dict[str, str], stage: str | None) -> str:
     return ", ".join(parts)
 
 
-def _raises(stack: str | None, stage: str | None) -> str:
+def _raises(stack: Stack | None, stage: Stage | None) -> str:
     return RAISES.get(stage or "initialize", SETTING_UP_RAISES[stack])

@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Finding
+    from ds_lint.diagnostics.finding import Finding, Stack
     from ds_lint.diagnostics.rule import Rule
 
 KINDS = ("bad", "good")
@@ -95,7 +95,7 @@ class Example:
         self.language = language
         self.config = config
         self.line = line
-        self.stack: str | None = None
+        self.stack: Stack | None = None
         self.target = Target()
         self.before: Target | None = None  # what an upgrade leaves
         self.facts = Sources()

@@ -6,7 +6,10 @@ the guides write besides (``contiguous_gradients``, ``sub_group_size``, the loss
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
 
 Section = dict[str, Any]
 
@@ -27,7 +30,7 @@ class Wish(NamedTuple):
     ``leaf_modules`` are classes that stage 3 gathers as a whole.
     """
 
-    stack: str = "trainer"
+    stack: Stack = "trainer"
     stage: int = 2
     offload: str = "none"
     precision: str = "bf16"

@@ -7,6 +7,7 @@ from ds_lint.semantics.architectures import TEXT, width_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.keys import Knowledge
 
@@ -22,7 +23,7 @@ def trained_in(model: Model) -> str | None:
     return _PRECISIONS.get((architectures.trained_in(family) if family else model.dtype) or "")
 
 
-def size_to_write(model: Model, stack: str, knowledge: Knowledge) -> int | None:
+def size_to_write(model: Model, stack: Stack, knowledge: Knowledge) -> int | None:
     """The hidden size, where nobody works the sizes of stage 3's buckets out from it; None where somebody does.
 
     Accelerate looks at the top level of the model's config only (``Accelerator._prepare_deepspeed``), the Trainer into

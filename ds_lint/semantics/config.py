@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ds_lint.diagnostics.finding import Foreign, Stack
     from ds_lint.facts.policy import Policy
     from ds_lint.facts.training import Argument
     from ds_lint.knowledge.keys import Key, Knowledge
@@ -43,7 +44,7 @@ class Reading:
 
     __slots__ = ("kind", "stacks", "value")
 
-    def __init__(self, stacks: tuple[str, ...], kind: str, value: Scalar) -> None:
+    def __init__(self, stacks: tuple[Stack, ...], kind: str, value: Scalar) -> None:
         self.stacks = stacks
         self.kind = kind
         self.value = value
@@ -83,7 +84,7 @@ class Config:
         root: Node,
         knowledge: Knowledge,
         *,
-        stack: str | None = None,
+        stack: Stack | None = None,
         facts: Facts | None = None,
         from_file: bool = True,
         before: Knowledge | None = None,
@@ -100,7 +101,7 @@ class Config:
         self.policies = policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
-        self.stacks: tuple[str, ...] = (stack,) if stack else self._possible_stacks()
+        self.stacks: tuple[Stack, ...] = (stack,) if stack else self._possible_stacks()
         self._look(root)
 
     def fill(self, root: Node, added: list[Member], filled: dict[Span, str]) -> None:
@@ -136,7 +137,12 @@ class Config:
     @property
     def is_binary(self) -> bool:
         """Whether the file is no text in any encoding; one of a single byte a letter has no NUL in it."""
-        return any(issue.kind == "not-utf8" for issue in self.document.issues) and "\0" in self.document.text
+        return not self.document.is_utf8 and "\0" in self.document.text
+
+    @property
+    def foreign(self) -> Foreign | None:
+        """What the file is where it is no config at all."""
+        return "yaml" if self.is_yaml else "binary" if self.is_binary else None
 
     @property
     def is_cut_off(self) -> bool:
@@ -184,7 +190,7 @@ class Config:
         return search(r"^\w+:[ \t]*(#.*)?\r?\n[ \t]+[\w-]+", self.document.text, MULTILINE) is not None
 
     @property
-    def stack(self) -> str | None:
+    def stack(self) -> Stack | None:
         """The stack that loads this config, or None if it is unknown."""
         return self.stacks[0] if len(self.stacks) == 1 else None
 
@@ -237,7 +243,7 @@ class Config:
 
         return argument(self.facts.training, self.knowledge, name)
 
-    def _possible_stacks(self) -> tuple[str, ...]:
+    def _possible_stacks(self) -> tuple[Stack, ...]:
         """Training arguments mean the Trainer.
 
         Any "auto" in a place that is filled means Trainer or Accelerate; in a Trainer-only place, the Trainer.

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ds_lint.diagnostics.finding import Severity, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Facts
@@ -39,10 +40,10 @@ class Terms:
         settings: Settings,
         choice: Choice,
         *,
-        stack: str | None,
+        stack: Stack | None,
         facts: Facts,
         rules: list[Rule] | None,
-        severities: dict[str, str],
+        severities: dict[str, Severity],
         fail_on: str,
         baseline: str | None,
         policies: list[Policy],
@@ -59,7 +60,7 @@ class Terms:
         self.policies = policies
         self.is_upgrade = is_upgrade
 
-    def about(self, facts: Facts, stack: str) -> Terms:
+    def about(self, facts: Facts, stack: Stack) -> Terms:
         """The same terms for a config of which more is known."""
         return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "facts": facts, "stack": stack})
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from ds_lint.facts import Sources
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
+
 
 class Options:
     """What the command line of ``check`` asks for, or an editor."""
@@ -37,7 +41,7 @@ class Options:
         self,
         paths: list[str],
         *,
-        stack: str | None = None,
+        stack: Stack | None = None,
         versions: dict[str, str] | None = None,
         sources: Sources | None = None,
         select: list[str] | None = None,

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from ds_lint.diagnostics.finding import Severity
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.facts import Sources
     from ds_lint.facts.policy import Policy
@@ -34,7 +35,7 @@ class _Chosen:
 
     def __init__(self, options: Options, settings: Settings) -> None:
         self.rules: list[Rule] | None = None
-        self.severities: dict[str, str] = {}
+        self.severities: dict[str, Severity] = {}
         self.left_in_preview: list[Rule] = []
         if not (options.names_rules or settings.names_rules):
             return

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Severity, Stack
+
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
 FACTS = tuple(name for name in Sources.NAMES if name != "here")  # which machine this is, no project can know
@@ -28,7 +30,7 @@ class ConfigEntry:
 
     def __init__(self, path: str, values: dict[str, Any]) -> None:
         self.pattern: str = values["path"]
-        self.stack: str | None = values.get("stack")
+        self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
 
 
@@ -59,11 +61,11 @@ class Settings:
         self.extend_select: list[str] = values.get("extend-select", [])
         self.ignore: list[str] = values.get("ignore", [])
         self.preview: bool = values.get("preview", False)
-        self.severity: dict[str, str] = values.get("severity", {})
+        self.severity: dict[str, Severity] = values.get("severity", {})
         self.per_file_ignores: dict[str, list[str]] = values.get("per-file-ignores", {})
         self.exclude: list[str] = values.get("exclude", [])
         self.fail_on: str | None = values.get("fail-on")
-        self.stack: str | None = values.get("stack")
+        self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
         versions = {library: values.get(f"{library}-version") for library in LIBRARIES}
         self.versions = {library: version for library, version in versions.items() if version is not None}

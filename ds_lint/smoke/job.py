@@ -9,6 +9,7 @@ from ds_lint.diagnostics.verdict import CPU, Held, Step
 from ds_lint.smoke.driver.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.smoke.launch.rendezvous import Rendezvous
 
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
@@ -35,7 +36,7 @@ class Job:
     """One part of a run, the same for each of its ranks; ``folder`` is where all of it may write."""
 
     text: str  # the config as it is written
-    stack: str
+    stack: Stack
     folder: str
     model: dict[str, Any] | None = None  # the user's config.json; None: a tiny Llama
     sizes: Sizes = TINY

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
     from ds_lint.source.tree import Node, Span
 
+NOT_UTF8 = "not-utf8"  # the kind of issue
+
 
 class SyntaxIssue:
     """One construct that some reader refuses or reads differently from what is meant.
@@ -40,6 +42,11 @@ class Document:
         self.issues = issues
         self.suppressions: list[Any] | None = None  # once they are asked for (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the text is what the bytes were: those that are no UTF-8 were replaced when it was read."""
+        return all(issue.kind != NOT_UTF8 for issue in self.issues)
 
     def line_starts(self) -> list[int]:
         """The offset at which each line starts."""

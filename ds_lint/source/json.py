@@ -8,7 +8,7 @@ imported before, reads the text again from the start.
 
 from __future__ import annotations
 
-from ds_lint.source.document import Document, SyntaxIssue
+from ds_lint.source.document import NOT_UTF8, Document, SyntaxIssue
 from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Member, Node, Span
 
@@ -47,13 +47,13 @@ def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
     encoding = _wide_encoding(data)
     if encoding:
         text = data.decode(encoding, "replace")
-        return text, SyntaxIssue("not-utf8", Span(0, min(1, len(text))), encoding[:6].upper())
+        return text, SyntaxIssue(NOT_UTF8, Span(0, min(1, len(text))), encoding[:6].upper())
     try:
         return data.decode(), None
     except UnicodeDecodeError as error:
         start = len(data[: error.start].decode())
         found = f"0x{data[error.start]:02x}"
-        return data.decode(errors="replace"), SyntaxIssue("not-utf8", Span(start, start + 1), found)
+        return data.decode(errors="replace"), SyntaxIssue(NOT_UTF8, Span(start, start + 1), found)
 
 
 def _wide_encoding(data: bytes) -> str | None:

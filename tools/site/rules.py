@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.diagnostics.finding import LOADERS, STACKS
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
 
@@ -149,7 +149,7 @@ def _judged(words: list[str]) -> str:
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
     said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
-    judged = "Judged for " + (LOADERS[stack] if stack else "all who may load it")
+    judged = "Judged for " + (LOADERS[stack] if stack in STACKS else "all who may load it")
     return ", ".join([judged if words[0] == "bad" else f"Nothing to say: {judged[0].lower()}{judged[1:]}", *said])
 
 

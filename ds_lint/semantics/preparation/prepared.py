@@ -6,11 +6,13 @@ from ds_lint.knowledge.expressions import names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable
+    from typing import Any, Literal
 
     from ds_lint.source.tree import KeyPath
 
-NO_HIDDEN_SIZE = "the config of the model has no `hidden_size`"
+    # When a library looks at a config before DeepSpeed does; training arguments are refused at their creation.
+    PreparationStage = Literal["creation", "arguments", "plugin", "precision", "training", "prepare"]
 
 
 class Setting:
@@ -52,21 +54,33 @@ _BEHIND = {
 
 
 class Refusal:
-    """Why the stack stops before DeepSpeed sees the config: the message of its error, whose it is, and when."""
+    """Why the stack stops before DeepSpeed sees the config: the message of its error, whose it is, and when.
 
-    __slots__ = ("is_trip", "library", "message", "stage")
+    ``conditions`` are those under which the library raises it, in the words of its facts.
+    """
 
-    def __init__(self, message: str, library: str, stage: str, *, is_trip: bool = False) -> None:
+    __slots__ = ("conditions", "is_trip", "library", "message", "stage")
+
+    def __init__(
+        self,
+        message: str,
+        library: str,
+        stage: PreparationStage,
+        *,
+        conditions: Iterable[str] = (),
+        is_trip: bool = False,
+    ) -> None:
         self.message = message
+        self.conditions = tuple(conditions)
         self.is_trip = is_trip  # over a value that the library did not expect
         self.library = library
-        self.stage = stage  # one of the stores, or "creation", of the training arguments
+        self.stage = stage
 
 
 class Prepared:
     """The config as it ends, and what was done to it."""
 
-    __slots__ = ("config", "left", "mismatches", "refusals", "settings", "unsized")
+    __slots__ = ("config", "is_tripped_by_model", "left", "mismatches", "refusals", "settings", "unsized")
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -74,12 +88,8 @@ class Prepared:
         self.mismatches: list[Mismatch] = []
         self.refusals: list[Refusal] = []
         self.unsized: dict[KeyPath, str] = {}  # keys that need a hidden size, and the library that does not find it
+        self.is_tripped_by_model = False  # the Trainer asks it for a hidden size that it does not have, and raises
         self.left: list[KeyPath] = []  # an "auto" that Accelerate meets and that nobody has filled
-
-    @property
-    def is_tripped_by_model(self) -> bool:
-        """Whether the Trainer asks the model for a hidden size that it does not have, and raises."""
-        return any(NO_HIDDEN_SIZE in refusal.message for refusal in self.refusals)
 
     @property
     def is_refused(self) -> bool:

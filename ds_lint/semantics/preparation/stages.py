@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.preparation.names import Names
-from ds_lint.semantics.preparation.prepared import NO_HIDDEN_SIZE, Mismatch, Prepared, Refusal, Setting
+from ds_lint.semantics.preparation.prepared import Mismatch, Prepared, Refusal, Setting
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.semantics.config import Config
+    from ds_lint.semantics.preparation.prepared import PreparationStage
     from ds_lint.source.tree import KeyPath, Node
 
     Facts = dict[str, Any]
@@ -36,7 +37,7 @@ class Stages:
             config.stack == "trainer" and is_prepared_for_trainer
         )
 
-    def run(self, library: str, stage: str) -> None:
+    def run(self, library: str, stage: PreparationStage) -> None:
         """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
         self._names.refusals = self._table(library, "refusals")
         try:
@@ -62,7 +63,8 @@ class Stages:
     def _read_hidden_size(self) -> None:
         """The size of the model, which older releases read whatever the config says."""
         if self._knowledge.stack_does("hidden-size-is-read-unasked") and self._names.has_no_own_hidden_size():
-            raise AttributeError(NO_HIDDEN_SIZE)
+            self.prepared.is_tripped_by_model = True
+            raise AttributeError("the config of the model has no `hidden_size`")
 
     @property
     def are_matched_anew(self) -> bool:
@@ -86,31 +88,32 @@ class Stages:
     def _table(self, library: str, name: str) -> Facts:
         return self._knowledge.table(library, name)
 
-    def _of_stage(self, library: str, table: str, stage: str) -> Iterator[tuple[KeyPath, Facts]]:
+    def _of_stage(self, library: str, table: str, stage: PreparationStage) -> Iterator[tuple[KeyPath, Facts]]:
         """Every source of a table that is tried at this stage, by the path of its key."""
         for key, facts in self._table(library, table).items():
             for source in facts["sources"]:
                 if source["at"] == stage:
                     yield tuple(key.split(".")), source
 
-    def _demand(self, library: str, stage: str) -> None:
+    def _demand(self, library: str, stage: PreparationStage) -> None:
         for name, facts in self._table(library, "required").items():
             if facts["at"] == stage and name not in self.values:
-                self.prepared.refusals.append(Refusal(f"`{name}` is missing", library, stage))
+                conditions = (f"{name} is missing",)
+                self.prepared.refusals.append(Refusal(f"`{name}` is missing", library, stage, conditions=conditions))
 
-    def _insert(self, library: str, stage: str) -> None:
+    def _insert(self, library: str, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "inserts", stage):
             holds = self._hold(source.get("only_if", ()))
             if path[0] not in self.values and holds is not False:
                 value = evaluate(source["with"], self._names.value) if holds else UNKNOWN
                 self._set(path, Setting(value, library, "inserted", source["with"]))
 
-    def _refuse(self, library: str, stage: str) -> None:
+    def _refuse(self, library: str, stage: PreparationStage) -> None:
         for message, facts in self._table(library, "refusals").items():
             if facts["at"] == stage and self._hold(facts["only_if"]):
-                self.prepared.refusals.append(Refusal(message, library, stage))
+                self.prepared.refusals.append(Refusal(message, library, stage, conditions=facts["only_if"]))
 
-    def _fill(self, library: str, stage: str) -> None:
+    def _fill(self, library: str, stage: PreparationStage) -> None:
         is_worked_out = stage == "prepare" and self._names.value("batch_size_per_device") is not None
         for path, source in self._of_stage(library, "fills", stage):
             if is_worked_out:
@@ -143,7 +146,7 @@ class Stages:
         if wanted is not UNKNOWN and not holds_unknown(written) and written != wanted:
             self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"]))
 
-    def _overwrite(self, library: str, stage: str) -> None:
+    def _overwrite(self, library: str, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "overwrites", stage):
             if self._hold(source.get("only_if", ())):
                 if len(path) > 1 and self._section(path[:1]) is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.tree import dotted, walk
 
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.diagnostics.verdict import RankEnd
     from ds_lint.smoke.driver.messages import Ended
     from ds_lint.smoke.job import Job, Raised
@@ -33,14 +34,19 @@ _MACHINE = (
 _OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
 _MODELS = "transformers/models/"  # where code of one architecture lies
 _OURS = ("start", "meet", "measure")  # phases in which nothing depends on the config
-_STAGES = {"load": "load", "arguments": "initialize", "model": "initialize", "initialize": "initialize"}
+_STAGES: dict[str, Stage] = {
+    "load": "load",
+    "arguments": "initialize",
+    "model": "initialize",
+    "initialize": "initialize",
+}
 
 
 class Failure(NamedTuple):
     """How a run failed. ``stage`` is when the config is refused; None where it could not be run."""
 
     message: str
-    stage: str | None
+    stage: Stage | None
     rank: int
     raised: Raised | None
 

@@ -28,6 +28,7 @@ from ds_lint.smoke.verify.check import Runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.keys import Target
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.driver.client import Pool
@@ -103,7 +104,7 @@ def prove(
     pool: Runner,
     document: Document,
     *,
-    stack: str | None,
+    stack: Stack | None,
     facts: Facts,
     target: Target,
     wish: Wish,
@@ -129,7 +130,7 @@ def prove(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _config(document: Document, stack: str, target: Target, facts: Facts) -> Config:
+def _config(document: Document, stack: Stack, target: Target, facts: Facts) -> Config:
     """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
     config = lint.config_of(document, target=target, stack=stack, facts=facts)
     return agreeing(config) if facts.training is None and config.stack != "deepspeed" else config
@@ -304,7 +305,7 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
 # ------------------------------------------------------------------------------------------------------------ planning
 
 
-def _stack(document: Document, target: Target, facts: Facts) -> str:
+def _stack(document: Document, target: Target, facts: Facts) -> Stack:
     """Who runs a config of which nobody has said it: DeepSpeed itself, if it can be it."""
     if facts.training is not None:
         return "trainer"
