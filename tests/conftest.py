@@ -11,6 +11,7 @@ from command_line import clean_environment
 from documents import configs_of
 
 os.environ.pop("GITHUB_ACTIONS", None)  # its log has a format of its own
+os.environ.pop("COLUMNS", None)  # which xdist sets: a pipe has no width
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "shared", "seeds")

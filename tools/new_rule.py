@@ -23,7 +23,6 @@ from ds_lint.rule_pages import pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.rule import Rule
 
 ROOT = Path(__file__).parent.parent
 EVIDENCE = "docs/evidence.md"
@@ -130,19 +129,15 @@ def complaint(new: NewRule) -> str | None:
         return f"a name is words in lower case with hyphens between them: {new.name!r}"
     for rule in known:
         if new.code == rule.code or new.name == rule.name:
-            return f"there is a rule {rule.code} {rule.name} in ds_lint/checks/{_family(rule)}.py"
+            return f"there is a rule {rule.code} {rule.name} in ds_lint/checks/{rule.family}.py"
     if re.search(rf"\b{new.code}\b", _read("CHANGELOG.md")):
         return f"there was a rule {new.code}, as CHANGELOG.md says, and no code is used twice"
-    hundreds = {rule.code[:3] for rule in known if _family(rule) == new.family}
+    hundreds = {rule.code[:3] for rule in known if rule.family == new.family}
     if new.code[:3] not in hundreds:
         return f"the codes of the family {new.family} are {' and '.join(f'{one}xx' for one in sorted(hundreds))}"
     if new.function in _names(_read(new.module)):
         return f"{new.module} already defines {new.function}"
     return None
-
-
-def _family(rule: Rule) -> str:
-    return rule.check.__module__.rpartition(".")[2]
 
 
 def _names(text: str) -> set[str]:
