@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from documents import configs_of
 
 os.environ.pop("GITHUB_ACTIONS", None)  # its log has a format of its own
 os.environ.pop("COLUMNS", None)  # which xdist sets: a pipe has no width
+with contextlib.suppress(ImportError):  # the environments of older releases have none
+    import hypothesis
+
+    # A machine with other work takes its time; what is too slow, benchmarks tell.
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "shared", "seeds")
