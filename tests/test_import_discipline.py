@@ -156,7 +156,7 @@ def test_no_imports_go_in_a_circle():
         module: {name if name in names else name.rpartition(".")[0] for name in imports(path, at_run_time=False)}
         & names
         for path, module in MODULES
-        if module != "ds_lint"  # which hands the callback on, when somebody asks for it
+        if module != "ds_lint"  # which imports the callback when it is asked for
     }
     try:
         graphlib.TopologicalSorter(graph).prepare()

@@ -51,7 +51,7 @@ def _is_first(path: str, seen: set[str]) -> bool:
     """Whether nobody has named the file before, in this way or another."""
     try:
         whole = os.path.abspath(path)
-    except OSError:  # somebody has deleted the working directory
+    except OSError:  # the working directory is deleted
         whole = path
     if whole in seen:
         return False

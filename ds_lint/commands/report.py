@@ -51,7 +51,7 @@ def finish(
 
 
 def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
-    """A note for each file that somebody has named and that is no config at all."""
+    """A note for each named file that is no config at all."""
     for report in reports:
         if report.findings:  # no other file is without any
             from ds_lint.project.discovery import is_something_else
@@ -64,7 +64,7 @@ def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
 
 
 def _only_named(options: Options) -> bool:
-    """Whether files alone were named, and by somebody who did not look into them, as pre-commit does."""
+    """Whether files alone were named, by a program that did not look into them, as pre-commit does."""
     return options.detect and not any(os.path.isdir(path) for path in options.paths)
 
 

@@ -1,6 +1,6 @@
 """What is known beside the config: training arguments, model, ranks, GPU, host; none of it is required.
 
-``Sources`` is what somebody said, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
+``Sources`` is what the user said, ``readers.gather`` reads it, ``Facts`` is what came of it. This module is on the
 clean path of ``check``; a reader is imported only where there is something for it to read.
 """
 

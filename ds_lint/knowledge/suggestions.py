@@ -119,7 +119,7 @@ def _plain(name: str) -> str:
 
 
 def no_such_rule(word: str) -> str:
-    """What to say to somebody who names a rule that there is not."""
+    """What is wrong with a word that names no rule, and which rule was meant."""
     meant = choice(word, [name for one in sorted(RULES, key=lambda one: one.code) for name in (one.code, one.name)])
     hint = f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists them"
     return f"there is no rule {word}{hint}"

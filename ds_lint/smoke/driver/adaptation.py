@@ -10,7 +10,7 @@ from ds_lint.diagnostics.verdict import CPU, FAKE, Adaptation
 from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.features import is_on, number_of, zero_stage
-from ds_lint.smoke.driver.expectation import BATCH, NOBODY, ZERO, completed, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, ZERO, completed, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.job import Edit, Removed
 from ds_lint.source.tree import dotted, plain
 
@@ -77,7 +77,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
     """The changes for a run of so many ranks below a folder; a real world keeps the batch sizes that fit it."""
     changes = Changes()
     if config.stack != "deepspeed":
-        if config.facts.training is None or config.facts.training.origin == NOBODY:
+        if config.facts.training is None or config.facts.training.origin == ASSUMED:
             why = "--trainer-args does not say what they are"
             changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
         _arguments(config, changes, steps, mode)

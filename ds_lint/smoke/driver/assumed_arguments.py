@@ -9,7 +9,7 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.linter import lint
 from ds_lint.semantics.features import number_of
 from ds_lint.semantics.preparation import prepare
-from ds_lint.smoke.driver.expectation import BATCH, NOBODY, target_of
+from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, target_of
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
@@ -33,7 +33,7 @@ def agreeing(config: Config) -> Config:
 def _with(config: Config, values: dict[str, Any]) -> Config:
     facts = Facts(
         world_size=config.facts.world_size,
-        training=TrainingArguments({name: Argument(value, NOBODY) for name, value in values.items()}, NOBODY),
+        training=TrainingArguments({name: Argument(value, ASSUMED) for name, value in values.items()}, ASSUMED),
     )
     facts.model = config.facts.model
     return lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)

@@ -25,7 +25,7 @@ ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-NOBODY = "the config, which it is to agree with"  # the origin of training arguments that nobody has given
+ASSUMED = "the config, which it is to agree with"  # the origin of training arguments that are not given
 # Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
 _ADAM = ("exp_avg", "exp_avg_sq")
 _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
@@ -200,7 +200,7 @@ class Asked:
     def argument(self, name: str) -> Any:
         """A training argument that somebody gave; None where nobody did."""
         training = self.config.facts.training
-        if training is None or training.origin == NOBODY:
+        if training is None or training.origin == ASSUMED:
             return None
         found = self.config.argument(name) if is_asked_for(self.config, name) else None
         return found.value if found is not None and found.value is not UNKNOWN else None
