@@ -17,7 +17,7 @@ from jsonschema import Draft7Validator
 from ds_lint import __version__, cli
 from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
-from ds_lint.session.context import Terms
+from ds_lint.session.context import LintContext
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DROP_CAPABILITY, READ_ANYTHING = 24, (1, 2)  # prctl.h; CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
@@ -79,12 +79,12 @@ def test_a_file_that_the_judge_trips_over_is_2_and_the_others_are_judged(write, 
     """The error is made up; everything else is what happens then."""
     write(**{"a.json": CLEAN, "b.json": TYPO, "c.json": TYPO})
     monkeypatch.chdir(tmp_path)
-    judge = Terms.judge
+    judge = LintContext.judge
 
-    def tripping(terms, document, rules):
-        return next(iter(())) if document.path == "b.json" else judge(terms, document, rules)
+    def tripping(context, document, rules):
+        return next(iter(())) if document.path == "b.json" else judge(context, document, rules)
 
-    monkeypatch.setattr(Terms, "judge", tripping)
+    monkeypatch.setattr(LintContext, "judge", tripping)
     for flags in ([], ["--diff"], ["--fix"]):
         assert cli.run(["check", *flags, "a.json", "b.json", "c.json"]) == 2
         told = capfd.readouterr()

@@ -10,12 +10,12 @@ import pytest
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Facts
 from ds_lint.linter import lint
-from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config, launch_file, refusal
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config, launch_file, refusal
 
 # Stage 3 gathers this module of a model as a whole; its sizes have to be in the file.
 MODEL = {"hidden_size": 4096, "leaf_modules": ("OlmoeSparseMoeBlock",)}
 
-EVERYTHING = [Wish(*choice) for choice in product(STACKS, STAGES, OFFLOADS, PRECISIONS)]
+EVERYTHING = [Purpose(*choice) for choice in product(STACKS, STAGES, OFFLOADS, PRECISIONS)]
 POSSIBLE = [wish for wish in EVERYTHING if refusal(wish) is None]
 WITH_MODEL = [wish._replace(**MODEL) for wish in POSSIBLE]
 
@@ -24,7 +24,7 @@ WITH_MODEL = [wish._replace(**MODEL) for wish in POSSIBLE]
 SPELLED_OUT = {"gradient_clipping", "pin_memory", "stage"}
 
 
-def name(wish: Wish) -> str:
+def name(wish: Purpose) -> str:
     return "-".join(map(str, wish[:4]))
 
 
@@ -91,7 +91,7 @@ def test_no_config_depends_on_the_number_of_ranks(wish):
 
 
 def test_the_trainer_fills_what_its_arguments_say():
-    assert config(Wish()) == {
+    assert config(Purpose()) == {
         "bf16": {"enabled": "auto"},
         "zero_optimization": {
             "stage": 2,
@@ -106,7 +106,7 @@ def test_the_trainer_fills_what_its_arguments_say():
 
 
 def test_stage_3_with_offload_keeps_parameters_and_optimizer_off_the_gpu():
-    zero = config(Wish(stage=3, offload="cpu"))["zero_optimization"]
+    zero = config(Purpose(stage=3, offload="cpu"))["zero_optimization"]
     on_cpu = {"device": "cpu", "pin_memory": True}
     assert zero == {
         "stage": 3,
@@ -120,13 +120,13 @@ def test_stage_3_with_offload_keeps_parameters_and_optimizer_off_the_gpu():
 
 
 def test_nvme_has_its_path_and_the_aio_of_the_guides_at_the_top_level():
-    composed = config(Wish("deepspeed", 3, "nvme", nvme_path="/scratch"))
+    composed = config(Purpose("deepspeed", 3, "nvme", nvme_path="/scratch"))
     assert composed["aio"] == {"block_size": 262144, "queue_depth": 32}
     assert composed["zero_optimization"]["offload_param"]["nvme_path"] == "/scratch"
 
 
 def test_sizes_are_numbers_where_nobody_fills_them():
-    zero = config(Wish("deepspeed", 3, hidden_size=1024))["zero_optimization"]
+    zero = config(Purpose("deepspeed", 3, hidden_size=1024))["zero_optimization"]
     assert zero["reduce_bucket_size"] == 1_048_576
     assert zero["stage3_prefetch_bucket_size"] == 943_718
     assert zero["stage3_param_persistence_threshold"] == 10_240
@@ -134,17 +134,17 @@ def test_sizes_are_numbers_where_nobody_fills_them():
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_leaf_modules_are_for_stage_3(stage):
-    zero = config(Wish(stage=stage, leaf_modules=("OlmoeSparseMoeBlock",)))["zero_optimization"]
+    zero = config(Purpose(stage=stage, leaf_modules=("OlmoeSparseMoeBlock",)))["zero_optimization"]
     assert zero.get("leaf_module") == ({"classes": ["OlmoeSparseMoeBlock"]} if stage == 3 else None)
 
 
 def test_the_launch_file_says_nothing_that_the_config_says():
-    assert launch_file("ds_config.json", Wish("accelerate", 3), gpus=8) == {
+    assert launch_file("ds_config.json", Purpose("accelerate", 3), gpus=8) == {
         "distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": True},
         "num_processes": 8,
     }
-    assert launch_file("ds_config.json", Wish("accelerate", 2), gpus=None) == {
+    assert launch_file("ds_config.json", Purpose("accelerate", 2), gpus=None) == {
         "distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json"},
     }

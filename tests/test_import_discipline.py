@@ -162,3 +162,13 @@ def test_no_imports_go_in_a_circle():
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_two_classes_share_a_name():
+    found: dict[str, list[str]] = {}
+    for path, module in MODULES:
+        with open(path, encoding="utf-8") as file:
+            for node in ast.walk(ast.parse(file.read())):
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}

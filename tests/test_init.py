@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 import yaml
 
-from ds_lint.commands.init import Options, init
+from ds_lint.commands.init import InitOptions, init
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.linter import lint
-from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config
 
 # Those of which stage 3 has something to shard.
 SHARDED = ("gpt2", "llama", "mixtral", "olmoe", "phimoe", "qwen3_moe", "t5", "vision_text", "wide")
@@ -31,7 +31,7 @@ def test_without_options_it_writes_what_most_runs_start_from(run, tmp_path):
         "  deepspeed train.py --deepspeed ds_config.json --bf16\n"
     )
     text = (tmp_path / "ds_config.json").read_text(encoding="utf-8")
-    assert text == json.dumps(config(Wish()), indent=2) + "\n"
+    assert text == json.dumps(config(Purpose()), indent=2) + "\n"
 
 
 def test_the_next_command_has_no_finding(run):
@@ -79,7 +79,7 @@ def test_plain_deepspeed(run):
 def test_standard_output_holds_nothing_but_the_config(run, tmp_path):
     result = run("init", "--stage", "3", "--offload", "nvme", "--nvme-path", "/scratch", "--output", "-")
     assert result.returncode == 0
-    assert json.loads(result.stdout) == config(Wish(stage=3, offload="nvme", nvme_path="/scratch"))
+    assert json.loads(result.stdout) == config(Purpose(stage=3, offload="nvme", nvme_path="/scratch"))
     assert result.stderr == (
         "note: /scratch has to be a directory on an NVMe drive of each machine, which the run may write to "
         "(--nvme-path names another), and DeepSpeed needs libaio; `ds_nvme_tune` measures what `aio` should say\n"
@@ -106,7 +106,7 @@ def test_a_file_that_is_there_is_kept(run, tmp_path):
     assert result.stderr == "ds-lint: ds_config.json exists; --force replaces it, --output FILE writes another\n"
     assert (tmp_path / "ds_config.json").read_text() == "mine"
     assert run("init", "--force").returncode == 0
-    assert json.loads((tmp_path / "ds_config.json").read_text()) == config(Wish())
+    assert json.loads((tmp_path / "ds_config.json").read_text()) == config(Purpose())
 
 
 def test_of_two_files_none_is_written_where_one_is_there(run, tmp_path):
@@ -163,7 +163,7 @@ def test_the_model_decides_the_precision_and_the_sizes(run, tmp_path):
     assert result.returncode == 0
     assert f"  ds-lint check ds_config.json --stack deepspeed --model {MODELS}/llama\n" in result.stdout
     written = json.loads((tmp_path / "ds_config.json").read_text(encoding="utf-8"))
-    assert written == config(Wish("deepspeed", 3, hidden_size=4096))
+    assert written == config(Purpose("deepspeed", 3, hidden_size=4096))
 
 
 def test_fp16_for_a_model_of_bf16_is_written_with_a_warning(run, tmp_path):
@@ -201,7 +201,7 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
     monkeypatch.chdir(tmp_path)
     model = os.path.join(MODELS, name)
     for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
-        assert init(Options(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
+        assert init(InitOptions(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
         facts = gather(Sources(model=model, world_size=8))
         report = lint.lint_file(f"{place}.json", stack=stack, facts=facts)
         assert [(finding.code, finding.message) for finding in report.findings] == []

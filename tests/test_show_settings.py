@@ -11,7 +11,7 @@ from jsonschema import Draft7Validator
 from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.session.options import Options
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 from ds_lint.settings.places import lines_of
 
 SETTINGS = """\
@@ -108,12 +108,12 @@ def test_it_is_what_a_config_is_judged_by(project, run, tmp_path, monkeypatch, p
     flags = [f"--{name}={value if isinstance(value, str) else value[0]}" for name, value in given.items()]
     (one,) = shown(run, path, *flags)
     monkeypatch.chdir(tmp_path)
-    terms = Wishes(Options([path], versions={"transformers": "5.23.0"}, **given)).terms(path)
+    context = Session(Options([path], versions={"transformers": "5.23.0"}, **given)).context(path)
     said = values(one)
-    assert said["stack"][0] == terms.stack
-    assert said["world-size"][0] == terms.facts.world_size
-    assert said["fail-on"][0] == terms.fail_on
-    assert one["rules"]["on"] == [rule.code for rule in terms.rules]
+    assert said["stack"][0] == context.stack
+    assert said["world-size"][0] == context.facts.world_size
+    assert said["fail-on"][0] == context.fail_on
+    assert one["rules"]["on"] == [rule.code for rule in context.rules]
     off = [rule["code"] for rule in one["rules"]["off"]]
     assert sorted(one["rules"]["on"] + off) == [rule.code for rule in every_rule()]
 

@@ -16,7 +16,7 @@ from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.project_lint import hold_back
 from ds_lint.smoke.driver.client import Pool
-from ds_lint.smoke.driver.proof import Wish, prove
+from ds_lint.smoke.driver.proof import RunOptions, prove
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def judge(example: Example, document: Document) -> FileReport:
     hold_back(report, asked, judge_by)
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
-        _verdicts[key] = prove(_pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=Wish())
+        _verdicts[key] = prove(
+            _pool(), document, stack=example.stack, facts=facts, target=_installed(), wish=RunOptions()
+        )
         for verdict in _verdicts[key]:
             if verdict.log is not None:
                 os.remove(verdict.log)

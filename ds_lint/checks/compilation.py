@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import Span
+
+    _Row = tuple[str, str, Callable[[Config], bool]]  # a key of the section, words, and when they hold
 
 SECTION = "compile"
 ZERO = "zero_optimization"
@@ -26,17 +29,9 @@ def compile_conflict(config: Config) -> Iterator[Problem]:
     Sources: ``compile`` and ``get_deepspeed_compile_backend`` in ``deepspeed/runtime/engine.py``, ``init_z3`` in
     ``deepspeed/compile/init_z3.py``.
     """
-    for name, words, is_so in _CONFLICTS:
-        member = config.member(SECTION, name)
-        if member is not None and is_so(config):
-            yield Problem(
-                (SECTION, name),
-                member.value.span,
-                f"`{SECTION}.{name}` does not go with {words}: engine.compile() raises",
-                RISK,
-                help="Keep one of the two.",
-                label="on",
-            )
+    for name, words, span in _that_hold(_CONFLICTS, config):
+        message = f"`{SECTION}.{name}` does not go with {words}: engine.compile() raises"
+        yield Problem((SECTION, name), span, message, RISK, help="Keep one of the two.", label="on")
 
 
 @rule("DS812", "compile-key-without-effect", severity="warning", effects=("no-effect",), keys=(SECTION,))
@@ -46,17 +41,18 @@ def compile_key_without_effect(config: Config) -> Iterator[Problem]:
     Sources: ``get_deepcompile_backend``, ``get_autosp_backend`` and ``get_autotp_backend`` in
     ``deepspeed/runtime/engine.py``; only ``init_z3`` in ``deepspeed/compile/init_z3.py`` offloads.
     """
-    for name, words, is_so in _WITHOUT_EFFECT:
+    way_out = "Set what it needs, or delete the key."
+    for name, words, span in _that_hold(_WITHOUT_EFFECT, config):
+        message = f"`{SECTION}.{name}` changes nothing: {words}"
+        yield Problem((SECTION, name), span, message, NO_EFFECT, help=way_out, label="without effect")
+
+
+def _that_hold(table: tuple[_Row, ...], config: Config) -> Iterator[tuple[str, str, Span]]:
+    """The rows of a table that are so: the key, the words about it, and where its value is."""
+    for name, words, is_so in table:
         member = config.member(SECTION, name)
         if member is not None and is_so(config):
-            yield Problem(
-                (SECTION, name),
-                member.value.span,
-                f"`{SECTION}.{name}` changes nothing: {words}",
-                NO_EFFECT,
-                help="Set what it needs, or delete the key.",
-                label="without effect",
-            )
+            yield name, words, member.value.span
 
 
 @rule("DS813", "deepcompile-without-managed-accumulation", severity="error", effects=("rejected",), keys=(SECTION,))
@@ -153,7 +149,7 @@ def _combines_tensor_parallelism(config: Config) -> bool:
 
 
 _AROUND = "autoep_non_moe"
-_CONFLICTS: tuple[tuple[str, str, Callable[[Config], bool]], ...] = (
+_CONFLICTS: tuple[_Row, ...] = (
     (_STATES, "`zero_optimization.offload_optimizer`: both move the same states", _offloads_states_twice),
     (_STATES, "the offload of parameters: one target is allowed", _offloads_states_and_parameters),
     (_ACTIVATIONS, "the offload of parameters or states: one target is allowed", _offloads_activations_too),
@@ -206,7 +202,7 @@ def _without_deepcompile(name: str) -> tuple[str, str, Callable[[Config], bool]]
     return name, "`compile.deepcompile` is not on", lambda config: _sets(config, name) and not _is_deep(config)
 
 
-_WITHOUT_EFFECT: tuple[tuple[str, str, Callable[[Config], bool]], ...] = (
+_WITHOUT_EFFECT: tuple[_Row, ...] = (
     (
         "deepcompile",
         "without ZeRO, engine.compile() falls back to torch's compiler",

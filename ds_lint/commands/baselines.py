@@ -11,19 +11,19 @@ from ds_lint.targets.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.settings.baseline import Baseline
     from ds_lint.settings.record import Settings
 
-    Judged = list[tuple[FileReport, Terms]]
+    Judged = list[tuple[FileReport, LintContext]]
 
 
 def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
     """Take away what the baselines have, which are written before if asked for; what a person should know of it."""
     by_path: dict[str, Judged] = {}
-    for report, terms in judged:
-        if terms.baseline is not None:
-            by_path.setdefault(terms.baseline, []).append((report, terms))
+    for report, context in judged:
+        if context.baseline is not None:
+            by_path.setdefault(context.baseline, []).append((report, context))
     notes = []
     for path, files in by_path.items():
         if is_written:
@@ -31,7 +31,7 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
         known = _read(path, files[0][1].settings)
         for report, _ in files:
             known.hold_back(report)
-        gone = sum(known.gone(report.path, _asked(terms)) for report, terms in _one_of_each_path(files))
+        gone = sum(known.gone(report.path, _asked(context)) for report, context in _one_of_each_path(files))
         if gone:
             notes.append(
                 f"{shown(path)} has {counted(gone, 'finding')} that {'is' if gone == 1 else 'are'} gone; "
@@ -53,18 +53,18 @@ def _read(path: str, settings: Settings) -> Baseline:
 def _written(path: str, files: Judged) -> str:
     """Write a baseline, and say so."""
     reports = [report for report, _ in files]
-    baseline.write(path, [(report, _asked(terms)) for report, terms in files])
+    baseline.write(path, [(report, _asked(context)) for report, context in files])
     number = sum(len(report.findings) for report in reports)
-    use = "" if all(terms.settings.baseline for _, terms in files) else f"; use it with --baseline {shown(path)}"
+    use = "" if all(context.settings.baseline for _, context in files) else f"; use it with --baseline {shown(path)}"
     concerned = counted(len({report.path for report in reports if report.findings}), "file")
     return f"wrote {shown(path)}: {counted(number, 'finding')} in {concerned}{use}"
 
 
-def _asked(terms: Terms) -> list[str]:
+def _asked(context: LintContext) -> list[str]:
     """The names of the rules that a config was judged by."""
-    return [rule.name for rule in (default_rules() if terms.rules is None else terms.rules)]
+    return [rule.name for rule in (default_rules() if context.rules is None else context.rules)]
 
 
 def _one_of_each_path(files: Judged) -> Judged:
     """A file that holds several configs counts once."""
-    return list({report.path: (report, terms) for report, terms in files}.values())
+    return list({report.path: (report, context) for report, context in files}.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.commands.documents import judged_documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ def check(options: Options, smoke: Smoke | None = None) -> int:
     """Judge, train if that is asked for, print, and return the exit status."""
     unreadable: list[str] = []
     try:
-        wishes = Wishes(options)
+        session = Session(options)
         if options.fix or options.diff:
             from ds_lint.commands import fixes
 
             if options.diff:
-                return fixes.diff(options, wishes, unreadable)
-            judged = fixes.fix(options, wishes, unreadable)
+                return fixes.diff(options, session, unreadable)
+            judged = fixes.fix(options, session, unreadable)
         else:
-            judged = judged_documents(options, wishes, unreadable)
+            judged = judged_documents(options, session, unreadable)
         if smoke is not None:
             from ds_lint.commands import training_runs
 
             unreadable += training_runs.prove_all(judged, smoke)
-        notes = wishes.notes
-        if any(terms.baseline is not None for _, terms in judged):
+        notes = session.notes
+        if any(context.baseline is not None for _, context in judged):
             from ds_lint.commands import baselines  # few runs have one
 
             notes += baselines.hold_back(judged, is_written=options.write_baseline)

@@ -102,8 +102,7 @@ def run_schema(options: Namespace) -> int:
 
 def run_init(options: Namespace) -> int:
     """Write a config to start from."""
-    from ds_lint.commands.init import Options as InitOptions
-    from ds_lint.commands.init import init
+    from ds_lint.commands.init import InitOptions, init
 
     return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
 

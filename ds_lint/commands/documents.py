@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.session.session import Wishes
+    from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
 STANDARD_INPUT = "-"
 
 
-def documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[Document]:
+def documents(options: Options, session: Session, unreadable: list[str]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
     seen: set[str] = set()
     for path in options.paths:
-        yield from documents_at(path, options, wishes, unreadable, seen)
+        yield from documents_at(path, options, session, unreadable, seen)
 
 
 def documents_at(
-    path: str, options: Options, wishes: Wishes, unreadable: list[str], seen: set[str]
+    path: str, options: Options, session: Session, unreadable: list[str], seen: set[str]
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
@@ -40,10 +40,10 @@ def documents_at(
         def on_error(error: OSError) -> None:
             unreadable.append(f"{error.filename}: {error.strerror}")
 
-        for found in json_files(path, on_error, wishes.excludes):
+        for found in json_files(path, on_error, session.excludes):
             if _is_first(found, seen):
                 yield from _document(found, unreadable, detect=True)
-    elif _is_first(path, seen) and not (options.detect and wishes.excludes(path)):
+    elif _is_first(path, seen) and not (options.detect and session.excludes(path)):
         yield from _document(path, unreadable, detect=options.detect)
 
 
@@ -83,12 +83,12 @@ def _detected(data: bytes, path: str) -> Document | None:
     return document if discovery.is_config(document) else None
 
 
-def judged_documents(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+def judged_documents(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
     """The report on every document that was asked for, with the terms that it was judged on."""
     judged = []
-    for document in documents(options, wishes, unreadable):
-        terms = wishes.terms(document.path)
-        report = unless_it_fails(lambda: terms.judge(document, terms.rules), document.path, unreadable)  # noqa: B023 - called at once
+    for document in documents(options, session, unreadable):
+        context = session.context(document.path)
+        report = unless_it_fails(lambda: context.judge(document, context.rules), document.path, unreadable)  # noqa: B023 - called at once
         if report is not None:
-            judged.append((report, terms))
+            judged.append((report, context))
     return judged

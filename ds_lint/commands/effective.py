@@ -13,7 +13,7 @@ from ds_lint.linter import lint
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
 from ds_lint.semantics.effective import differences, effective
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.spelling import as_json
 
@@ -54,9 +54,9 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     """Print, and return the exit status: 1 where two configs differ, 2 where one cannot be read."""
     (path,) = options.paths
     try:
-        wishes = Wishes(options)
-        outcome = _outcome(path, wishes, everything=everything)
-        other = _outcome(against, wishes, everything=everything) if against is not None else None
+        session = Session(options)
+        outcome = _outcome(path, session, everything=everything)
+        other = _outcome(against, session, everything=everything) if against is not None else None
     except (*WRONG_USAGE, _UnreadableError) as error:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
@@ -66,23 +66,23 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
         print_text("".join(f"{line}\n" for line in lines), sys.stdout)
-        _write_notes(_notes([outcome, other], wishes))
+        _write_notes(_notes([outcome, other], session))
     return 1 if different else 0
 
 
-def _outcome(path: str, wishes: Wishes, *, everything: bool) -> _Outcome:
+def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     """What becomes of one file; raises OSError where there is none, _UnreadableError where nobody can read it."""
     if path == STANDARD_INPUT:
         document = lint.read(sys.stdin.buffer.read(), "<stdin>")
     else:
         with open(path, "rb") as file:
             document = lint.read(file.read(), path)
-    terms = wishes.terms(document.path)
-    target = terms.choice.newest
+    context = session.context(document.path)
+    target = context.choice.newest
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise _UnreadableError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
-    config = lint.config_of(document, target=target, stack=terms.stack, facts=terms.facts)
-    report = lint.lint_document(document, target=target, stack=terms.stack, facts=terms.facts)
+    config = lint.config_of(document, target=target, stack=context.stack, facts=context.facts)
+    report = lint.lint_document(document, target=target, stack=context.stack, facts=context.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
     return _Outcome(config, effective(config, everything=everything), rejected)
 
@@ -123,10 +123,10 @@ def _shown(value: Value) -> str:
     return "?" if value.value is UNKNOWN else as_json(_without_unknown(value.value))
 
 
-def _notes(outcomes: list[_Outcome | None], wishes: Wishes) -> Iterator[str]:
+def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
     """What the values rest on, and what stands between a config and a run, beside the list of them."""
-    yield from wishes.notes
-    for choice in wishes.choices.values():
+    yield from session.notes
+    for choice in session.choices.values():
         for library, (first, last) in choice.ranges.items():
             yield f"{library} {first} to {last} are possible, and {last} is shown"
     for outcome in outcomes:

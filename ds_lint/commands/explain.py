@@ -15,7 +15,7 @@ from ds_lint.source.tree import dotted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
-    from ds_lint.knowledge.descriptions import Line
+    from ds_lint.knowledge.descriptions import EntryLine
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.output.terminal import Terminal
 
@@ -76,7 +76,7 @@ def _hint(subject: str, knowledge: Knowledge) -> str:
     return f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists the rules"
 
 
-def _print(lines: list[Line], terminal: Terminal) -> None:
+def _print(lines: list[EntryLine], terminal: Terminal) -> None:
     (_, name), *rest = lines
     sys.stdout.write(terminal.paint(name, STRONG) + "\n")
     width = max(len(label) for label, _ in rest) if rest else 0

@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.output.terminal import Terminal
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.session.session import Wishes
+    from ds_lint.session.session import Session
     from ds_lint.source.document import Document
 
 
-def fix(options: Options, wishes: Wishes, unreadable: list[str]) -> list[tuple[FileReport, Terms]]:
+def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     judged = []
-    for path, document, terms in _documents(options, wishes, unreadable):
-        report = _fixed(document, terms, options, unreadable)
+    for path, document, context in _documents(options, session, unreadable):
+        report = _fixed(document, context, options, unreadable)
         if report is None:
             continue
         if path == STANDARD_INPUT:
             if document.is_utf8:
                 sys.stdout.buffer.write(report.document.text.encode())
         elif report.fixed and not _replaced(document, report.document.text, unreadable):
-            report = terms.judge(document, terms.rules)  # the file is as it was
-        judged.append((report, terms))
+            report = context.judge(document, context.rules)  # the file is as it was
+        judged.append((report, context))
     return judged
 
 
-def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
+def diff(options: Options, session: Session, unreadable: list[str]) -> int:
     """Print what ``fix`` would change; the exit status says whether that is anything."""
     changes, number = "", 0
     left: list[str] = []
-    for _, document, terms in _documents(options, wishes, unreadable):
-        report = _fixed(document, terms, options, unreadable)
+    for _, document, context in _documents(options, session, unreadable):
+        report = _fixed(document, context, options, unreadable)
         if report is None:
             continue
         left += not_fixed(report)
@@ -71,21 +71,23 @@ def diff(options: Options, wishes: Wishes, unreadable: list[str]) -> int:
     return 1 if changes else 0
 
 
-def _documents(options: Options, wishes: Wishes, unreadable: list[str]) -> Iterator[tuple[str, Document, Terms]]:
+def _documents(
+    options: Options, session: Session, unreadable: list[str]
+) -> Iterator[tuple[str, Document, LintContext]]:
     """Every document with the path that it was asked for by, and the terms that it is judged on."""
     seen: set[str] = set()
     for path in options.paths:
-        for document in documents_at(path, options, wishes, unreadable, seen):
-            yield path, document, wishes.terms(document.path)
+        for document in documents_at(path, options, session, unreadable, seen):
+            yield path, document, session.context(document.path)
 
 
-def _fixed(document: Document, terms: Terms, options: Options, unreadable: list[str]) -> FileReport | None:
+def _fixed(document: Document, context: LintContext, options: Options, unreadable: list[str]) -> FileReport | None:
     """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
 
     def fixed() -> FileReport:
-        report = terms.fixed(document, _safeties(options))
+        report = context.fixed(document, _safeties(options))
         if report.unfixed and not options.unsafe_fixes:
-            left = terms.fixed(document, ALL).findings
+            left = context.fixed(document, ALL).findings
             problems = {(finding.code, finding.key) for finding in left}
             for unfixed in report.unfixed:
                 mended = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}

@@ -14,7 +14,7 @@ from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
 from ds_lint.scaffold import composition, model_needs
-from ds_lint.scaffold.composition import NVME_PATH, Wish
+from ds_lint.scaffold.composition import NVME_PATH, Purpose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STANDARD_OUTPUT = "-"
 LAUNCH_FILE = "accelerate_config.yaml"
 
 
-class Options(NamedTuple):
+class InitOptions(NamedTuple):
     """What the command line of ``init`` asks for."""
 
     stack: Stack
@@ -49,7 +49,7 @@ class File(NamedTuple):
     text: str
 
 
-def init(options: Options) -> int:
+def init(options: InitOptions) -> int:
     """Write, say what was written and what to run next, and return the exit status."""
     try:
         model = _model(options)
@@ -81,7 +81,7 @@ def _refuse(why: str) -> int:
     return 2
 
 
-def _model(options: Options) -> Model | None:
+def _model(options: InitOptions) -> Model | None:
     if options.model is None:
         return None
     from ds_lint.facts import model
@@ -89,13 +89,13 @@ def _model(options: Options) -> Model | None:
     return model.read(options.model)
 
 
-def _wish(options: Options, model: Model | None) -> Wish:
+def _wish(options: InitOptions, model: Model | None) -> Purpose:
     """What the options ask for, and what the model adds to it."""
-    asked = Wish(
+    asked = Purpose(
         options.stack,
         options.stage,
         options.offload,
-        options.precision or Wish().precision,
+        options.precision or Purpose().precision,
         options.nvme_path or NVME_PATH,
     )
     if model is None:
@@ -108,7 +108,7 @@ def _wish(options: Options, model: Model | None) -> Wish:
     )
 
 
-def _misplaced(options: Options) -> str | None:
+def _misplaced(options: InitOptions) -> str | None:
     """What is wrong with options that do not go together; None if they do."""
     if options.nvme_path is not None and options.offload != "nvme":
         return "--nvme-path is for --offload nvme"
@@ -119,7 +119,7 @@ def _misplaced(options: Options) -> str | None:
     return None
 
 
-def _files(options: Options, wish: Wish) -> Iterator[File]:
+def _files(options: InitOptions, wish: Purpose) -> Iterator[File]:
     yield File(options.output, dumps(composition.config(wish), indent=2) + "\n")
     if options.stack == "accelerate":
         from yaml import safe_dump
@@ -129,17 +129,17 @@ def _files(options: Options, wish: Wish) -> Iterator[File]:
         yield File(_launch_path(options), text)
 
 
-def _launch_path(options: Options) -> str:
+def _launch_path(options: InitOptions) -> str:
     return os.path.join(os.path.dirname(options.output), LAUNCH_FILE)
 
 
-def _written(wish: Wish, files: list[File]) -> str:
+def _written(wish: Purpose, files: list[File]) -> str:
     paths = " and ".join(file.path for file in files)
     offload = f", offload to {wish.offload}" if wish.offload != "none" else ""
     return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {LOADERS[wish.stack]}.\n"
 
 
-def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
+def _notes(options: InitOptions, wish: Purpose, model: Model | None) -> Iterator[str]:
     """What a person has to know or do that no file can say."""
     if options.gpus == 1 and wish.stage > 0 and wish.offload == "none":
         yield (
@@ -160,7 +160,7 @@ def _notes(options: Options, wish: Wish, model: Model | None) -> Iterator[str]:
         yield 'a model without `config.hidden_size` stops the run: delete the three sizes that are "auto" for it'
 
 
-def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[str]:
+def _notes_on_precision(options: InitOptions, wish: Purpose, model: Model) -> Iterator[str]:
     if wish.precision == "fp16" and model_needs.trained_in(model) == "bf16":
         yield (
             "the model was trained or saved in bf16: it may compute numbers that are too large for fp16, and then the "
@@ -170,13 +170,13 @@ def _notes_on_precision(options: Options, wish: Wish, model: Model) -> Iterator[
         yield "the model was saved in fp32, whose range bf16 has with fewer digits; --precision fp32 keeps them"
 
 
-def _check(options: Options) -> str:
+def _check(options: InitOptions) -> str:
     ranks = f" --world-size {options.gpus}" if options.gpus else ""
     model = f" --model {quote(options.model)}" if options.model else ""
     return f"ds-lint check {quote(options.output)} --stack {options.stack}{ranks}{model}"
 
 
-def _launch(options: Options, wish: Wish) -> str:
+def _launch(options: InitOptions, wish: Purpose) -> str:
     """The command that starts a run; the precision of the Trainer is its own to switch on."""
     if wish.stack == "accelerate":
         ranks = "" if options.gpus else " --num_processes N"

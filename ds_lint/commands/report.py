@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.output.terminal import Terminal
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
 
 
 def finish(
     options: Options,
-    judged: list[tuple[FileReport, Terms]],
+    judged: list[tuple[FileReport, LintContext]],
     notes: list[str],
     unreadable: list[str],
     *,
     can_fix: bool = True,
 ) -> int:
     """Write the report, complain of what could not be read, and return the exit status."""
-    for report, terms in judged:
-        report.fail_on = terms.fail_on
+    for report, context in judged:
+        report.fail_on = context.fail_on
     name = options.output_format or _usual_format(options)
     if can_fix and (options.statistics or name not in FOR_PROGRAMS):
-        for report, terms in judged:
-            unless_it_fails(lambda: terms.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
+        for report, context in judged:
+            unless_it_fails(lambda: context.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
     reports = [report for report, _ in judged]
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):

@@ -15,7 +15,7 @@ def schema(version: str | None, output: str | None) -> int:
     if version is not None:
         try:
             knowledge = lint.knowledge(Target(json_schema.release(version, knowledge.releases)))
-        except json_schema.UnknownRelease as error:
+        except json_schema.UnpublishedRelease as error:
             sys.stderr.write(f"ds-lint: {error}\n")
             return 2
     text = json_schema.text(json_schema.schema(knowledge))

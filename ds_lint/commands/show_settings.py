@@ -16,7 +16,7 @@ from ds_lint.linter.selection import IGNORED, rules_of, why_off
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, width_of, wrap
 from ds_lint.project.discovery import SKIPPED
-from ds_lint.session.session import Wishes, entries_for, ignored_at, selection_of
+from ds_lint.session.session import Session, entries_for, ignored_at, selection_of
 from ds_lint.settings.places import lines_of
 from ds_lint.settings.record import FACTS
 from ds_lint.targets.pin import LIBRARIES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.output.terminal import Terminal
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
     from ds_lint.settings.record import ConfigEntry, Settings
 
@@ -40,7 +40,7 @@ NOT_SAID = "not said"
 WIDEST = 44  # columns of a value, beyond which who says it is not aligned
 
 
-class Value(NamedTuple):
+class StatedValue(NamedTuple):
     """A setting; None for a value that nobody gives."""
 
     name: str
@@ -53,7 +53,7 @@ class _Shown(NamedTuple):
 
     path: str
     file: str | None  # of settings
-    values: list[Value]
+    values: list[StatedValue]
     off: list[tuple[Rule, str]]  # with the reason
     on: list[Rule]
 
@@ -82,8 +82,8 @@ class _File:
 def show_settings(options: Options) -> int:
     """Print what counts for each path, and return the exit status."""
     try:
-        wishes = Wishes(options)
-        all_shown = [_shown(path, wishes) for path in options.paths]
+        session = Session(options)
+        all_shown = [_shown(path, session) for path in options.paths]
     except WRONG_USAGE as error:
         return complain(error)
     if options.output_format == "json":
@@ -95,26 +95,26 @@ def show_settings(options: Options) -> int:
     return 0
 
 
-def _shown(path: str, wishes: Wishes) -> _Shown:
-    options = wishes.options
+def _shown(path: str, session: Session) -> _Shown:
+    options = session.options
     place = (options.stdin_filename or "") if path == STANDARD_INPUT else path
     is_folder = os.path.isdir(place)
     judged = os.path.join(place, "") if is_folder else place
-    terms = wishes.terms(judged)
-    file = _File(terms.settings)
-    entries = [] if is_folder else entries_for(terms.settings, place)
-    values = [*_of_a_run(options, file, entries), *_versions(terms, file), *_of_rules(options, file)]
-    values += _others(options, terms, file)
+    context = session.context(judged)
+    file = _File(context.settings)
+    entries = [] if is_folder else entries_for(context.settings, place)
+    values = [*_of_a_run(options, file, entries), *_versions(context, file), *_of_rules(options, file)]
+    values += _others(options, context, file)
     if is_folder:
         values += _of_some_configs(file)
-    on = default_rules() if terms.rules is None else terms.rules
+    on = default_rules() if context.rules is None else context.rules
     return _Shown(path, file.name or None, values, list(_off(judged, options, file)), on)
 
 
 # ------------------------------------------------------------------------------------------------------------- values
 
 
-def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iterator[Value]:
+def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iterator[StatedValue]:
     """Stack and facts: the command line, then the last entry about this config, then the file."""
     stacks = [("--stack", options.stack), *((file.place_of(one, "stack"), one.stack) for one in reversed(entries))]
     stacks.append((file.place("stack"), file.settings.stack))
@@ -126,26 +126,26 @@ def _of_a_run(options: Options, file: _File, entries: list[ConfigEntry]) -> Iter
         sayers.append((file.place(name), getattr(file.settings.sources, fact)))
         yield _first(name, sayers, NOT_SAID)
     if options.sources.here:
-        yield Value("here", True, "--here")
+        yield StatedValue("here", True, "--here")
 
 
-def _first(name: str, sayers: Iterable[tuple[str, object]], otherwise: str, default: object = None) -> Value:
+def _first(name: str, sayers: Iterable[tuple[str, object]], otherwise: str, default: object = None) -> StatedValue:
     for source, value in sayers:
         if value is not None:
-            return Value(name, value, source)
-    return Value(name, default, otherwise)
+            return StatedValue(name, value, source)
+    return StatedValue(name, default, otherwise)
 
 
-def _versions(terms: Terms, file: _File) -> Iterator[Value]:
+def _versions(context: LintContext, file: _File) -> Iterator[StatedValue]:
     """The releases that are judged by, several with ``to`` between the oldest and the newest."""
     for library in LIBRARIES:
-        releases, source = terms.choice.releases[library], terms.choice.origins[library]
+        releases, source = context.choice.releases[library], context.choice.origins[library]
         name = f"{library}-version"
         ends = [releases[0], releases[-1]] if len(releases) > 1 else releases
-        yield Value(name, " to ".join(ends), file.place(name) if source == file.name else source)
+        yield StatedValue(name, " to ".join(ends), file.place(name) if source == file.name else source)
 
 
-def _of_rules(options: Options, file: _File) -> Iterator[Value]:
+def _of_rules(options: Options, file: _File) -> Iterator[StatedValue]:
     """What is said about rules; a selection on the command line takes the place of everything in the file."""
     settings = file.settings
     yield _first("select", [("--select", options.select), (file.place("select"), settings.select)], "the usual rules")
@@ -156,35 +156,35 @@ def _of_rules(options: Options, file: _File) -> Iterator[Value]:
     ):
         sayers = {file.place(name): [] if is_replaced else written, f"--{name}": given}
         rules = [word for words in sayers.values() for word in words]
-        yield Value(name, rules, " and ".join(who for who, words in sayers.items() if words) or DEFAULT)
+        yield StatedValue(name, rules, " and ".join(who for who, words in sayers.items() if words) or DEFAULT)
     previews = [("--preview", options.preview or None), (file.place("preview"), settings.preview or None)]
     yield _first("preview", previews, DEFAULT, default=False)
     yield _table("severity", settings.severity, file)
     yield _table("per-file-ignores", settings.per_file_ignores, file)
 
 
-def _others(options: Options, terms: Terms, file: _File) -> Iterator[Value]:
+def _others(options: Options, context: LintContext, file: _File) -> Iterator[StatedValue]:
     settings = file.settings
     sayers = [("--fail-on", options.fail_on), (file.place("fail-on"), settings.fail_on)]
     yield _first("fail-on", sayers, DEFAULT, default="warning")
     yield _table("exclude", settings.exclude, file)
-    yield Value("folders left out", sorted(SKIPPED), "always, and hidden ones")
+    yield StatedValue("folders left out", sorted(SKIPPED), "always, and hidden ones")
     yield _table("policy", [settings.beside(path) for path in settings.policy], file)
     by = "--baseline" if options.baseline else file.place("baseline") if settings.baseline else "--write-baseline"
-    yield Value("baseline", terms.baseline, by if terms.baseline else "none")
+    yield StatedValue("baseline", context.baseline, by if context.baseline else "none")
 
 
-def _table(name: str, value: object, file: _File) -> Value:
-    return Value(name, value, file.place(name) if value else DEFAULT)
+def _table(name: str, value: object, file: _File) -> StatedValue:
+    return StatedValue(name, value, file.place(name) if value else DEFAULT)
 
 
-def _of_some_configs(file: _File) -> Iterator[Value]:
+def _of_some_configs(file: _File) -> Iterator[StatedValue]:
     """What the file says of the configs that a pattern matches."""
     for entry in file.settings.configs:
         said = {"stack": entry.stack, **{name.replace("_", "-"): getattr(entry.sources, name) for name in FACTS}}
         for name, value in said.items():
             if value is not None:
-                yield Value(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))
+                yield StatedValue(f'configs."{entry.pattern}".{name}', value, file.place_of(entry, name))
 
 
 def _off(path: str, options: Options, file: _File) -> Iterator[tuple[Rule, str]]:

@@ -17,7 +17,7 @@ from ds_lint.linter.choice import choose
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.output.text import counted
 from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal
-from ds_lint.smoke.driver.proof import RANKS, SECONDS, Wish, prove
+from ds_lint.smoke.driver.proof import RANKS, SECONDS, RunOptions, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import sbatch
 from ds_lint.targets.distributions import installed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.verdict import Verdict
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.smoke.driver.proof import Runner
 
 _REFUSED = "run-is-refused"
@@ -51,7 +51,7 @@ _REPORTED = ("fail_on", "output_format", "output_file", "smoke_report")  # and h
 class Smoke(NamedTuple):
     """What the command line says about runs."""
 
-    wish: Wish = Wish(RANKS, SECONDS)
+    wish: RunOptions = RunOptions(RANKS, SECONDS)
     report: str | None = None  # the HTML file to write
     device: str = AUTO
     folder: str | None = None  # where runs may write; None: a temporary one
@@ -62,7 +62,7 @@ class Smoke(NamedTuple):
 
 def smoke_of(options: Namespace) -> Smoke:
     """The same from the options of ``check``."""
-    wish = Wish(
+    wish = RunOptions(
         options.smoke_ranks or RANKS, options.smoke_timeout or SECONDS, options.smoke_build_ops, options.smoke_keep
     )
     return Smoke(
@@ -111,7 +111,7 @@ def write_sbatch(options: Namespace) -> int:
     return 0
 
 
-def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]:
+def prove_all(judged: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
     """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
     if not judged:
         return []
@@ -136,25 +136,27 @@ def prove_all(judged: list[tuple[FileReport, Terms]], smoke: Smoke) -> list[str]
     return complaints
 
 
-def _run(judged: list[tuple[FileReport, Terms]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+def _run(judged: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
     """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
     with _ranks(smoke) as ranks:
-        wishes = _wishes(smoke, ranks)
-        for report, terms in judged:
-            yield from _prove(ranks, report, terms, wishes, show)
+        session = _wishes(smoke, ranks)
+        for report, context in judged:
+            yield from _prove(ranks, report, context, session, show)
 
 
-def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], show: progress.Show) -> Iterator[str]:
+def _prove(
+    ranks: Runner, report: FileReport, context: LintContext, session: list[RunOptions], show: progress.Show
+) -> Iterator[str]:
     """Train with one config and add what that showed to its report; complaints if it could not be done."""
     # The releases that run are the installed ones, whatever the project pins.
     target = choose("", {}, installed("")).newest
-    stack = report.stack or terms.stack
+    stack = report.stack or context.stack
     on_phase = show.config(report.path)
     outcomes = []
-    for wish in wishes:
+    for wish in session:
         try:
             verdicts = prove(
-                ranks, report.document, stack=stack, facts=terms.facts, target=target, wish=wish, on_phase=on_phase
+                ranks, report.document, stack=stack, facts=context.facts, target=target, wish=wish, on_phase=on_phase
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
             outcomes.append("could not run")
@@ -162,23 +164,23 @@ def _prove(ranks: Runner, report: FileReport, terms: Terms, wishes: list[Wish], 
         else:
             outcomes += map(outcome, verdicts)
             for verdict in verdicts:
-                yield from _add(report, terms, verdict)
+                yield from _add(report, context, verdict)
     show.done(", ".join(dict.fromkeys(outcomes)))
 
 
 def _ranks(smoke: Smoke) -> Runner:
     if not smoke.joins:
         return Pool(smoke.folder)
-    from ds_lint.smoke.launch.ranks import Launched  # imports torch
+    from ds_lint.smoke.launch.ranks import LaunchedRanks  # imports torch
     from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
 
     try:
-        return Launched(find(os.environ), smoke.folder)
+        return LaunchedRanks(find(os.environ), smoke.folder)
     except NoRendezvous as error:
         raise CouldNotRun(str(error)) from None
 
 
-def _wishes(smoke: Smoke, ranks: Runner) -> list[Wish]:
+def _wishes(smoke: Smoke, ranks: Runner) -> list[RunOptions]:
     """The runs to make with each config; raises CouldNotRun where the ranks cannot be made."""
     _ = ranks.versions
     if not isinstance(ranks, Pool):
@@ -197,10 +199,12 @@ def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
         raise CouldNotRun(f"--smoke-device {GPUS} needs a GPU for each rank, and {why}")
 
 
-def _launch(judged: list[tuple[FileReport, Terms]], smoke: Smoke, launcher: str, show: progress.Show) -> Iterator[str]:
+def _launch(
+    judged: list[tuple[FileReport, LintContext]], smoke: Smoke, launcher: str, show: progress.Show
+) -> Iterator[str]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
-    for report, terms in judged:
+    for report, context in judged:
         if not os.path.isfile(report.path):
             raise CouldNotRun(f"--smoke-launch takes configs in files, and {report.path} is none")
         show.config(report.path)
@@ -208,7 +212,7 @@ def _launch(judged: list[tuple[FileReport, Terms]], smoke: Smoke, launcher: str,
             verdict_of(found) for found in command.runs(start, report.path, list(smoke.passed_on), smoke.folder)
         ]
         for verdict in verdicts:
-            yield from _add(report, terms, verdict)
+            yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
 
 
@@ -219,10 +223,10 @@ def _write_page(runs: list[Verdict], path: str) -> None:
         file.write(page.render(runs, __version__))
 
 
-def _add(report: FileReport, terms: Terms, verdict: Verdict) -> Iterator[str]:
+def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
     """Put a verdict into the report on its config; a complaint if the run could not be made."""
     report.smoke = [*(report.smoke or ()), verdict]
-    _add_findings(report, terms, verdict)
+    _add_findings(report, context, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
         yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
@@ -244,12 +248,12 @@ def _log(verdict: Verdict) -> str:
     return f" (what the libraries printed: {verdict.log})" if verdict.log else ""
 
 
-def _add_findings(report: FileReport, terms: Terms, verdict: Verdict) -> None:
+def _add_findings(report: FileReport, context: LintContext, verdict: Verdict) -> None:
     """The findings of the rules about runs; one that says again what was found before confirms that instead."""
-    facts = Facts(world_size=terms.facts.world_size, nodes=terms.facts.nodes, training=terms.facts.training)
+    facts = Facts(world_size=context.facts.world_size, nodes=context.facts.nodes, training=context.facts.training)
     facts.smoke = [verdict]
-    terms = terms.about(facts, verdict.stack)
-    add_findings(report, terms.judge(report.document, terms.rules).findings)
+    context = context.about(facts, verdict.stack)
+    add_findings(report, context.judge(report.document, context.rules).findings)
 
 
 def add_findings(report: FileReport, found: list[Finding]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.commands.documents import judged_documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
     """Print what is new with the newer releases, and return the exit status; ``ends`` are from and to by library."""
     unreadable: list[str] = []
     try:
-        wishes = Wishes(options, ends)
-        judged = judged_documents(options, wishes, unreadable)
+        session = Session(options, ends)
+        judged = judged_documents(options, session, unreadable)
     except WRONG_USAGE as error:
         return complain(error)
     steps = dict.fromkeys(
         f"{library} {' to '.join(choice.ranges.get(library, choice.releases[library]))}"
-        for choice in wishes.choices.values()
+        for choice in session.choices.values()
         for library in ends
     )
     only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, judged, [*wishes.notes, *only], unreadable, can_fix=False)
+    return finish(options, judged, [*session.notes, *only], unreadable, can_fix=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ds_lint.json_schema.conditions import conditions, is_looked_at
 from ds_lint.json_schema.sections import properties_of, section
 from ds_lint.json_schema.snippets import WHOLE_CONFIGS, known_snippets
-from ds_lint.json_schema.target import Target
+from ds_lint.json_schema.target import SchemaTarget
 from ds_lint.json_schema.values import DEFINITIONS
 
 TYPE_CHECKING = False
@@ -27,13 +27,13 @@ _WIDTH = 1000
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
-class UnknownRelease(Exception):  # noqa: N818 - it is the user's word that is unknown
+class UnpublishedRelease(Exception):  # noqa: N818 - it is the user's word that is unknown
     """A version that is no known release of DeepSpeed; the message says which are known."""
 
 
 def schema(knowledge: Knowledge, *, identity: str | None = None) -> Schema:
     """The schema of a config for the release that the knowledge is about; ``identity`` is where it is published."""
-    target = Target(knowledge)
+    target = SchemaTarget(knowledge)
     return {
         "$schema": DRAFT,
         **({"$id": identity} if identity else {}),
@@ -72,7 +72,7 @@ def release(wanted: str, releases: list[str]) -> str:
         return wanted
     line = newest_patches(releases).get(wanted)
     if line is None:
-        raise UnknownRelease(
+        raise UnpublishedRelease(
             f"there is no DeepSpeed {wanted}; known are the releases from {releases[0]} to {releases[-1]}"
         )
     return line

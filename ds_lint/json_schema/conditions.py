@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ds_lint.json_schema.target import Target
+    from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
     from ds_lint.semantics.constructors import Constructor
 
@@ -40,7 +40,7 @@ _LOOKED_AT = reference("schedulerIsLookedAt")
 _NO_NAME = "?"  # no constructor has a parameter of this name
 
 
-def conditions(target: Target) -> list[Schema]:
+def conditions(target: SchemaTarget) -> list[Schema]:
     """The ``if`` and ``then`` of the whole config."""
     return [
         *_optimizers(target),
@@ -69,7 +69,7 @@ def _batch_size() -> Schema:
 # The optimizer
 
 
-def _optimizers(target: Target) -> Iterator[Schema]:
+def _optimizers(target: SchemaTarget) -> Iterator[Schema]:
     own = optimizer_types(target.knowledge)
     kinds = [name.lower() for name in own]
     names = [name for name in target.knowledge.torch["optimizers"] if name.lower() not in kinds]
@@ -132,7 +132,7 @@ def _alike(optimizers: list[tuple[str, _Optimizer]]) -> list[_Optimizer]:
     return distinct
 
 
-def _optimizer(kind: str, target: Target) -> _Optimizer:
+def _optimizer(kind: str, target: SchemaTarget) -> _Optimizer:
     constructors = [one for switch in _SWITCHES if (one := _built(kind, switch, target)) is not None]
     zenflow = _built(kind, _ZENFLOW, target)
     is_closed = not any(one.knows(_NO_NAME) for one in constructors)
@@ -171,19 +171,19 @@ def _refused_clipping() -> Schema:
     return {"description": message, "doNotSuggest": True, "errorMessage": message, "not": {}}
 
 
-def _built(kind: str, switch: dict[str, Any], target: Target) -> Constructor | None:
+def _built(kind: str, switch: dict[str, Any], target: SchemaTarget) -> Constructor | None:
     written = {"optimizer": {"type": kind, "params": switch.get("params", {})}}
     if "zero_optimization" in switch:
         written["zero_optimization"] = switch["zero_optimization"]
     return optimizer_constructor(_config(written, target))
 
 
-def _config(written: dict[str, Any], target: Target) -> Config:
+def _config(written: dict[str, Any], target: SchemaTarget) -> Config:
     document = json_source.read(dumps(written), "")
     return Config(document, document.root or Node("missing", Span(0, 0)), target.knowledge)
 
 
-def _late_lr(params: Schema, constructors: list[Constructor], target: Target) -> Schema | None:
+def _late_lr(params: Schema, constructors: list[Constructor], target: SchemaTarget) -> Schema | None:
     """The learning rate's values, taken out of the parameters where only the first step would choke on another."""
     stages = {(one.facts("lr") or {}).get("stage") for one in constructors}
     if "train" not in stages or not target.is_newest:
@@ -197,7 +197,7 @@ def _late_lr(params: Schema, constructors: list[Constructor], target: Target) ->
 # Parameters
 
 
-def _parameters(section: str, kind: str, constructors: list[Constructor], target: Target) -> Schema:
+def _parameters(section: str, kind: str, constructors: list[Constructor], target: SchemaTarget) -> Schema:
     """The parameters that any of the constructors takes."""
     defaults = _defaults(section, kind, constructors[0], target)
     names = list(dict.fromkeys([*(name for one in constructors for name in one.names()), *defaults]))
@@ -209,7 +209,7 @@ def _default(value: object) -> Schema:
     return {"default": value} if is_plain else {}
 
 
-def _defaults(section: str, kind: str, constructor: Constructor, target: Target) -> dict[str, Any]:
+def _defaults(section: str, kind: str, constructor: Constructor, target: SchemaTarget) -> dict[str, Any]:
     """Defaults by parameter: of the constructor that a plain config leads to, where they are known."""
     known = target.knowledge.constructors(f"{section}.params", kind)
     own = [one for one in known if one["callee"].endswith(f".{constructor.name}")]
@@ -221,7 +221,7 @@ def _defaults(section: str, kind: str, constructor: Constructor, target: Target)
     return torch
 
 
-def _parameter(section: str, name: str, constructors: list[Constructor], target: Target) -> Schema:
+def _parameter(section: str, name: str, constructors: list[Constructor], target: SchemaTarget) -> Schema:
     path = (section, "params", name)
     filled = target.filling(path)
     found = {}
@@ -251,7 +251,7 @@ def _taken(name: str, constructors: list[Constructor]) -> Alternatives | None:
 # The scheduler
 
 
-def _schedulers(target: Target) -> Iterator[Schema]:
+def _schedulers(target: SchemaTarget) -> Iterator[Schema]:
     """Without an optimizer DeepSpeed does not look at the scheduler; the Trainer and Accelerate always do.
 
     So DeepSpeed's own parameters are described for every config; they and torch's are checked where there is an
@@ -278,7 +278,7 @@ def _schedulers(target: Target) -> Iterator[Schema]:
         yield from _scheduler(name, target)
 
 
-def _scheduler(name: str, target: Target) -> Iterator[Schema]:
+def _scheduler(name: str, target: SchemaTarget) -> Iterator[Schema]:
     constructor = scheduler_constructor(_config({"scheduler": {"type": name, "params": {}}}, target))
     if constructor is None or constructor.knows(_NO_NAME):
         return

@@ -17,7 +17,7 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.json_schema.target import Target
+    from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Facts, Schema
     from ds_lint.knowledge.keys import Key
     from ds_lint.source.tree import KeyPath
@@ -37,7 +37,7 @@ def section(properties: Schema, *, strict: bool) -> Schema:
     return {"properties": properties, **comments, "additionalProperties": False}
 
 
-def properties_of(key: Key, target: Target) -> Schema:
+def properties_of(key: Key, target: SchemaTarget) -> Schema:
     """The schemas of all keys of a section, second names included."""
     properties: Schema = {}
     for name in key.names():
@@ -51,7 +51,7 @@ def properties_of(key: Key, target: Target) -> Schema:
     return properties
 
 
-def _key(key: Key, target: Target, *, strict: bool) -> Schema:
+def _key(key: Key, target: SchemaTarget, *, strict: bool) -> Schema:
     if "removed" in key.facts:
         return _removed(key)
     filled = target.filling(key.path)
@@ -65,7 +65,7 @@ def _key(key: Key, target: Target, *, strict: bool) -> Schema:
     }
 
 
-def _second_name(key: Key, target: Target, *, strict: bool) -> Schema:
+def _second_name(key: Key, target: SchemaTarget, *, strict: bool) -> Schema:
     """A name that works and that nobody needs to be offered; the Trainer fills only the first."""
     return {
         "description": f"Another name of {key.name}.",
@@ -85,7 +85,7 @@ def _removed(key: Key) -> Schema:
     return {"description": message, "doNotSuggest": True, "errorMessage": message, "not": {}}
 
 
-def description(key: Key, target: Target, filled: str | None) -> Schema:
+def description(key: Key, target: SchemaTarget, filled: str | None) -> Schema:
     """The text for editors that show plain text, and the same with what fills it and a link."""
     words = documentation(key.path)
     parts = [words["text"]] if "text" in words else []
@@ -105,7 +105,7 @@ def described(text: str, filled: str | None, url: str | None) -> Schema:
     return found | {"markdownDescription": "\n\n".join([text, *more] if text else more)} if more else found
 
 
-def _deprecation(key: Key, target: Target) -> Schema:
+def _deprecation(key: Key, target: SchemaTarget) -> Schema:
     if target.is_newest and "no_effect" in key.facts:
         return {"doNotSuggest": True}
     if not key.facts.get("deprecated"):
@@ -113,7 +113,7 @@ def _deprecation(key: Key, target: Target) -> Schema:
     return {"deprecationMessage": f"Deprecated: write {key.facts['replaced_by']}."}
 
 
-def _default(key: Key, target: Target) -> Schema:
+def _default(key: Key, target: SchemaTarget) -> Schema:
     """The default, where there is one that a config could write; sections are better off with snippets."""
     default = (key.facts if target.is_newest else target.knowledge.extracted(key.path)).get("default")
     if default is None or key.is_section or (isinstance(default, str) and default.startswith("$")):
@@ -121,12 +121,12 @@ def _default(key: Key, target: Target) -> Schema:
     return {"default": default}
 
 
-def _snippets(key: Key, target: Target) -> Schema:
+def _snippets(key: Key, target: SchemaTarget) -> Schema:
     snippets = known_snippets(SNIPPETS.get(dotted(key.path), ()), target)
     return {"defaultSnippets": snippets} if snippets else {}
 
 
-def _below(key: Key, target: Target) -> Schema:
+def _below(key: Key, target: SchemaTarget) -> Schema:
     """The keys below a section; what stands below a plain value nobody reads."""
     if not key.is_section:
         return {}
@@ -143,13 +143,13 @@ def _below(key: Key, target: Target) -> Schema:
     return found
 
 
-def _element(key: Key, target: Target, path: KeyPath) -> Schema:
+def _element(key: Key, target: SchemaTarget, path: KeyPath) -> Schema:
     """An element of an array, or what stands under a name of the user's own: nothing checks what kind it is."""
     words = documentation(path)
     return {**described(words.get("text", ""), None, words.get("url")), **_below(key, target)}
 
 
-def _value(key: Key, target: Target, *, strict: bool, is_filled: bool) -> Schema:
+def _value(key: Key, target: SchemaTarget, *, strict: bool, is_filled: bool) -> Schema:
     """What the value itself may be."""
     taken = _taken(key, target, strict=strict)
     auto: Alternatives = [AUTO] if is_filled else []
@@ -172,7 +172,7 @@ def _without_keys(value: Schema) -> Schema:
     return {**value, "allOf": [*value.get("allOf", ()), reference("noSection")]}
 
 
-def _taken(key: Key, target: Target, *, strict: bool) -> Alternatives | None:
+def _taken(key: Key, target: SchemaTarget, *, strict: bool) -> Alternatives | None:
     """What must be taken for the value to pass; None where an editor cannot know, or where anything is taken."""
     facts = key.facts
     if not target.is_newest:

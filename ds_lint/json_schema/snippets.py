@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from ds_lint.json_schema.target import Target
+    from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.knowledge.keys import Key
 
 
@@ -125,7 +125,7 @@ WHOLE_CONFIGS = (
 )
 
 
-def known_snippets(snippets: Iterable[Snippet], target: Target) -> list[dict[str, Any]]:
+def known_snippets(snippets: Iterable[Snippet], target: SchemaTarget) -> list[dict[str, Any]]:
     """The snippets whose every key the target knows."""
     return [
         {"label": snippet.label, "description": snippet.description, "body": snippet.body}
@@ -134,7 +134,7 @@ def known_snippets(snippets: Iterable[Snippet], target: Target) -> list[dict[str
     ]
 
 
-def _is_known(path: tuple[str, ...], target: Target) -> bool:
+def _is_known(path: tuple[str, ...], target: SchemaTarget) -> bool:
     key: Key | None = target.knowledge.find(path)
     return key is not None and "removed" not in key.facts
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 
-class Target:
+class SchemaTarget:
     """One release: its keys, and who fills them.
 
     ``is_newest``: the overlay was measured with this very release, so that what it says of values may be asserted.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Key, Knowledge
 
 
-class Line(NamedTuple):
+class EntryLine(NamedTuple):
     """One thing that is known: what it is about, and the text."""
 
     label: str
@@ -33,7 +33,7 @@ class Removal(NamedTuple):
     instead: str | None
 
 
-def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
+def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
     """What there is to say of a key path, the key itself first; nothing where no release knows it."""
     key = knowledge.find(path)
     if key is not None and path != ():
@@ -41,34 +41,34 @@ def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
     return _parameter(path, knowledge) or _history(knowledge, path)
 
 
-def _known(key: Key, knowledge: Knowledge) -> Iterator[Line]:
+def _known(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
     """Name and text of every line about a key that the target knows."""
-    yield Line("key", dotted(key.path))
+    yield EntryLine("key", dotted(key.path))
     words = documentation(key.path)
     if words.get("text"):
-        yield Line("meaning", words["text"])
+        yield EntryLine("meaning", words["text"])
     if gone := removal(key, knowledge):
-        yield Line("removed", f"DeepSpeed refuses a config that has it since {gone.since}")
+        yield EntryLine("removed", f"DeepSpeed refuses a config that has it since {gone.since}")
         if gone.instead:
-            yield Line("instead", gone.instead)
+            yield EntryLine("instead", gone.instead)
     if key.facts.get("type") or "enum" in key.facts or "one_of" in key.facts:
-        yield Line("type", _type(key.facts))
+        yield EntryLine("type", _type(key.facts))
     if "default" in key.facts:
-        yield Line("default", dumps(key.facts["default"]))
+        yield EntryLine("default", dumps(key.facts["default"]))
     if "alias" in key.facts:
-        yield Line("also", key.facts["alias"])
+        yield EntryLine("also", key.facts["alias"])
     if key.is_section and "removed" not in key.facts:
         unknown = "refused" if key.strict else "passed over without a word"
-        yield Line("section", f"keys that it does not know are {unknown}")
-        yield Line("keys", ", ".join(key.names()) or "any name")
+        yield EntryLine("section", f"keys that it does not know are {unknown}")
+        yield EntryLine("keys", ", ".join(key.names()) or "any name")
     if "replaced_by" in key.facts:
-        yield Line("deprecated", f"write {key.facts['replaced_by']}")
+        yield EntryLine("deprecated", f"write {key.facts['replaced_by']}")
     if "no_effect" in key.facts:
-        yield Line("effect", key.facts["no_effect"])
-    yield Line("releases", _releases(knowledge.runs(key.path), knowledge))
+        yield EntryLine("effect", key.facts["no_effect"])
+    yield EntryLine("releases", _releases(knowledge.runs(key.path), knowledge))
     yield from _filling(dotted(key.path), knowledge)
     if words.get("url"):
-        yield Line("see", words["url"])
+        yield EntryLine("see", words["url"])
 
 
 def removal(key: Key, knowledge: Knowledge) -> Removal | None:
@@ -78,7 +78,7 @@ def removal(key: Key, knowledge: Knowledge) -> Removal | None:
     return Removal(key.facts.get("since", knowledge.deepspeed), key.facts.get("instead"))
 
 
-def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
+def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
     """Parameters of torch's optimizers and schedulers, which DeepSpeed passes through."""
     if len(path) != 3 or path[1] != "params" or path[0] not in ("optimizer", "scheduler"):
         return []
@@ -87,20 +87,20 @@ def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[Line]:
     if not users:
         return []
     return [
-        Line("key", dotted(path)),
-        Line("parameter of", "torch's " + ", ".join(users)),
+        EntryLine("key", dotted(path)),
+        EntryLine("parameter of", "torch's " + ", ".join(users)),
         *_filling(dotted(path), knowledge),
     ]
 
 
-def _history(knowledge: Knowledge, path: tuple[str, ...]) -> list[Line]:
+def _history(knowledge: Knowledge, path: tuple[str, ...]) -> list[EntryLine]:
     """What there is to say of a key that only older releases read."""
     last = knowledge.last_release_of(path)
     if last is None:
         return []
     return [
-        Line("key", dotted(path)),
-        Line("releases", f"read up to {last}; DeepSpeed {knowledge.deepspeed} does not know it any more"),
+        EntryLine("key", dotted(path)),
+        EntryLine("releases", f"read up to {last}; DeepSpeed {knowledge.deepspeed} does not know it any more"),
     ]
 
 
@@ -137,16 +137,16 @@ def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "nothing"
 
 
-def _filling(path: str, knowledge: Knowledge) -> Iterator[Line]:
+def _filling(path: str, knowledge: Knowledge) -> Iterator[EntryLine]:
     filled = knowledge.trainer["fills"].get(path)
     if filled:
         who = " and ".join(LOADERS[stack] for stack in filled["by"])
-        yield Line("auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}")
+        yield EntryLine("auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}")
         if filled["matched"]:
-            yield Line("match", "a value of its own must equal the Trainer's")
+            yield EntryLine("match", "a value of its own must equal the Trainer's")
     overwritten = knowledge.trainer["overwrites"].get(path)
     if overwritten:
-        yield Line("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
+        yield EntryLine("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
 
 
 def documentation(path: tuple[str, ...]) -> dict[str, str]:

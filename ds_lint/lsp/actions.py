@@ -79,14 +79,14 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
 
 def _fixed(judgement: Judgement, finding: Finding) -> str | None:
     """The text with the fix of one finding; None where it would not do what it promises."""
-    terms = judgement.terms
-    after = fix_one(judgement.by_all, finding, terms.judge_by_all, codes=terms.codes)
+    context = judgement.context
+    after = fix_one(judgement.by_all, finding, context.judge_by_all, codes=context.codes)
     return after.document.text if after is not None else None
 
 
 def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[types.CodeAction]:
     """What ``ds-lint check --fix`` does to the text; nothing where that is nothing."""
-    report = judgement.terms.fixed(judgement.report.document, SAFE)
+    report = judgement.context.fixed(judgement.report.document, SAFE)
     number = len(report.fixed or ())
     title = f"Fix all that is safe to fix ({counted(number, 'finding')})"
     yield from _action(opened, judgement, title, report.document.text, kind=kind)
@@ -94,7 +94,7 @@ def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[
 
 def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
     """The text with a comment that holds a finding back; None where the language or who loads the file has none."""
-    if judgement.report.stack != "deepspeed" or key_knowledge.oldest(judgement.terms).reads_json:
+    if judgement.report.stack != "deepspeed" or key_knowledge.oldest(judgement.context).reads_json:
         return None
     has_comments = any(issue.kind == "comment" for issue in judgement.report.document.issues)
     if opened.language not in _WITH_COMMENTS and not has_comments:
@@ -105,10 +105,10 @@ def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) ->
     newline = layout.line_break(text, start) or ("\r\n" if "\r\n" in text else "\n")
     comment = f"{indent}// ds-lint: ignore[{finding.name}]{newline}"
     changed = edited(text, [Edit(Span(start, start), comment)])
-    terms = judgement.terms
-    before = Counter((one.code, one.key) for one in terms.judge(judgement.report.document, terms.rules).findings)
+    context = judgement.context
+    before = Counter((one.code, one.key) for one in context.judge(judgement.report.document, context.rules).findings)
     after = Counter(
-        (one.code, one.key) for one in terms.judge(json_source.read(changed, opened.path), terms.rules).findings
+        (one.code, one.key) for one in context.judge(json_source.read(changed, opened.path), context.rules).findings
     )
     held_back = (finding.code, finding.key)
     return changed if after <= before and after[held_back] < before[held_back] else None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.lsp.cursor import Typed
     from ds_lint.lsp.documents import OpenDocument
     from ds_lint.semantics.config import Config
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.source.tree import KeyPath, Node
 
 _FIRST, _THEN, _LAST = "0", "1", "2"  # how what is likely stands before what is not
@@ -43,26 +43,26 @@ class _Choice:
         self.rank = rank
 
 
-def completion(opened: OpenDocument, terms: Terms, position: types.Position) -> list[types.CompletionItem]:
+def completion(opened: OpenDocument, context: LintContext, position: types.Position) -> list[types.CompletionItem]:
     """What may be written at a position."""
     if len(opened.text) > HUGE:
         return []
     typed = typed_at(opened.text, opened.lines.offset(position))
     if typed is None:
         return []
-    config = key_knowledge.config(opened.document, terms)
+    config = key_knowledge.config(opened.document, context)
     place = types.Range(opened.lines.position(typed.start), opened.lines.position(typed.end))
     if typed.key is None:
         return [_key_item(child, typed, place, opened.uri) for child in _keys(config, typed, opened.text)]
     return [item for choice in _values(config, typed) if (item := _value_item(choice, typed, place)) is not None]
 
 
-def resolved(item: types.CompletionItem, terms: Terms) -> types.CompletionItem:
+def resolved(item: types.CompletionItem, context: LintContext) -> types.CompletionItem:
     """The item of a key with what is known of the key."""
     data = item.data
     if isinstance(data, dict) and isinstance(data.get("key"), list):
         path = tuple(str(part) for part in data["key"])
-        text = entry_in_markdown(path, key_knowledge.knowledge(terms))
+        text = entry_in_markdown(path, key_knowledge.knowledge(context))
         if text:
             item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
     return item

@@ -67,7 +67,7 @@ _TOKEN = re.compile(
 _REST_OF_WORD = re.compile(r"[\w.-]*")
 
 
-class _Frame:
+class _Container:
     """An object or array that is open; ``key`` and ``state`` are of the member that is being read."""
 
     __slots__ = ("is_array", "key", "name", "state")
@@ -84,7 +84,7 @@ _KEY, _COLON, _VALUE, _COMMA = range(4)  # what comes next
 
 def typed_at(text: str, offset: int) -> Typed | None:
     """What is being typed at a place; None in a comment, and where nothing but punctuation can stand."""
-    frames: list[_Frame] = []
+    frames: list[_Container] = []
     word: re.Match[str] | None = None
     for token in _TOKEN.finditer(text, 0, _end_of_line(text, offset)):
         start, end = token.span()
@@ -104,7 +104,7 @@ def typed_at(text: str, offset: int) -> Typed | None:
     return _typed(text, offset, frames, word)
 
 
-def _typed(text: str, offset: int, frames: list[_Frame], word: re.Match[str] | None) -> Typed | None:
+def _typed(text: str, offset: int, frames: list[_Container], word: re.Match[str] | None) -> Typed | None:
     is_quoted = word is not None and word["string"] is not None
     missing = word[0][0] if word is not None and is_quoted and not _is_closed(word) else ""
     start = offset if word is None else word.start() + is_quoted
@@ -129,10 +129,10 @@ def _is_closed(token: re.Match[str]) -> bool:
     return bool(token["closed"] or token["closed_single"])
 
 
-def _take_mark(frames: list[_Frame], mark: str) -> None:
+def _take_mark(frames: list[_Container], mark: str) -> None:
     if mark in "{[":
         name = frames[-1].key if frames else ""
-        frames.append(_Frame(name or "", is_array=mark == "["))
+        frames.append(_Container(name or "", is_array=mark == "["))
         return
     if not frames:
         return
@@ -149,7 +149,7 @@ def _take_mark(frames: list[_Frame], mark: str) -> None:
         frame.key = str(int(frame.key or 0) + 1) if frame.is_array else None
 
 
-def _take_word(frame: _Frame, word: str) -> None:
+def _take_word(frame: _Container, word: str) -> None:
     """A key, a value, or a key behind a comma that is missing."""
     if frame.state == _VALUE:
         frame.state = _COMMA

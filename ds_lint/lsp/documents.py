@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
 
 LARGE = 100_000  # characters: from here on a judgement is made beside the loop that answers
@@ -29,9 +29,9 @@ MARK = "\ufeff"
 class Judgement:
     """What was found in one version of a text, and on what terms."""
 
-    def __init__(self, report: FileReport, terms: Terms, lines: Lines, complaint: str = "") -> None:
+    def __init__(self, report: FileReport, context: LintContext, lines: Lines, complaint: str = "") -> None:
         self.report = report
-        self.terms = terms
+        self.context = context
         self.lines = lines  # that the report counts in
         self.complaint = complaint  # of a file that should have counted
         self._by_all: FileReport | None = None
@@ -40,7 +40,7 @@ class Judgement:
     def by_all(self) -> FileReport:
         """The report that fixes are held to: by all rules, and before a baseline."""
         if self._by_all is None:
-            self._by_all = self.terms.judge_by_all(self.report.document)
+            self._by_all = self.context.judge_by_all(self.report.document)
         return self._by_all
 
 

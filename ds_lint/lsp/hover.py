@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.lsp.cursor import At
     from ds_lint.lsp.documents import OpenDocument
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.source.tree import KeyPath
 
 
 def hover(
-    opened: OpenDocument, terms: Terms, position: types.Position, *, has_findings: bool = True
+    opened: OpenDocument, context: LintContext, position: types.Position, *, has_findings: bool = True
 ) -> types.Hover | None:
     """What there is to say about a position: findings first, unless the client shows them itself, then the key."""
     offset = opened.lines.offset(position)
@@ -39,7 +39,7 @@ def hover(
                 place = place or finding.span
                 parts.append(_finding(finding))
     at = member_at(opened.document.root, offset)
-    if at is not None and (text := _about(at, key_knowledge.knowledge(terms))):
+    if at is not None and (text := _about(at, key_knowledge.knowledge(context))):
         place = place or (at.member.key_span if at.is_key else at.member.value.span)
         parts.append(text)
     if not parts:

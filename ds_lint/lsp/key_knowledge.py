@@ -18,20 +18,20 @@ from ds_lint.source.tree import Node, Span
 
 if TYPE_CHECKING:
     from ds_lint.semantics.constructors import Constructor
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath
 
 
-def knowledge(terms: Terms) -> Knowledge:
+def knowledge(context: LintContext) -> Knowledge:
     """What the libraries know that the config is judged by."""
-    newest = terms.choice.newest
+    newest = context.choice.newest
     return _knowledge(newest.deepspeed, newest.transformers, newest.accelerate)
 
 
-def oldest(terms: Terms) -> Knowledge:
+def oldest(context: LintContext) -> Knowledge:
     """The same for the oldest releases that its project may use."""
-    target = terms.choice.oldest
+    target = context.choice.oldest
     return _knowledge(target.deepspeed, target.transformers, target.accelerate)
 
 
@@ -51,10 +51,10 @@ def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
     return section.path
 
 
-def config(document: Document, terms: Terms) -> Config:
+def config(document: Document, context: LintContext) -> Config:
     """The config in a text, as rules see it."""
     root = document.root or Node("missing", Span(0, 0))
-    return fill_in(Config(document, root, knowledge(terms), stack=terms.stack, facts=terms.facts))
+    return fill_in(Config(document, root, knowledge(context), stack=context.stack, facts=context.facts))
 
 
 def constructor(config: Config, section: str) -> Constructor | None:

@@ -10,21 +10,21 @@ from ds_lint.settings import baseline
 
 if TYPE_CHECKING:
     from ds_lint.lsp.positions import Lines
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
 
 
-def judged(document: Document, lines: Lines, terms: Terms) -> Judgement:
+def judged(document: Document, lines: Lines, context: LintContext) -> Judgement:
     """The judgement of a document; where files about it cannot be read, one without them, which complains."""
     try:
-        return _judged(document, lines, terms)
+        return _judged(document, lines, context)
     except UNUSABLE as error:
-        return _judged(document, lines, terms.without_files(), str(error))
+        return _judged(document, lines, context.without_files(), str(error))
 
 
-def _judged(document: Document, lines: Lines, terms: Terms, complaint: str = "") -> Judgement:
+def _judged(document: Document, lines: Lines, context: LintContext, complaint: str = "") -> Judgement:
     """The same. Raises OSError and SettingsError where the baseline or a policy cannot be read."""
-    report = terms.judge(document, terms.rules)
-    if terms.baseline is not None:
-        baseline.read(terms.baseline).hold_back(report)
-    return Judgement(report, terms, lines, complaint)
+    report = context.judge(document, context.rules)
+    if context.baseline is not None:
+        baseline.read(context.baseline).hold_back(report)
+    return Judgement(report, context, lines, complaint)

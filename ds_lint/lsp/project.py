@@ -9,7 +9,7 @@ from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease
 from ds_lint.linter.selection import UnknownRule
 from ds_lint.session.options import Options
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 from ds_lint.settings.nearest import NAMES
 from ds_lint.settings.record import SettingsError
 from ds_lint.targets.directories import up_to_root, with_parents
@@ -19,7 +19,7 @@ from ds_lint.targets.files import by_standing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
 
     Stamps = dict[str, tuple[int, int] | None]  # by path, time and size
 
@@ -36,45 +36,45 @@ class Project:
         self._directory = directory
         self._options = options
         self._complain = complain
-        self._wishes: Wishes | None = None
+        self._wishes: Session | None = None
         self._stamps: Stamps = {}
         self._said = ""
 
-    def wishes(self, *, anew: bool = False) -> Wishes:
+    def session(self, *, anew: bool = False) -> Session:
         """What is wanted of the configs here; ``anew`` asks all files again, whatever their times say."""
         if self._wishes is None or anew or any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
             self._wishes = self._read()
         return self._wishes
 
-    def terms(self, path: str, *, anew: bool = False) -> Terms:
+    def context(self, path: str, *, anew: bool = False) -> LintContext:
         """On what terms a config is judged."""
         try:
-            return self.wishes(anew=anew).terms(path)
+            return self.session(anew=anew).context(path)
         except UNUSABLE as error:  # of what is said of this config alone
             self._tell(str(error))
-            return Wishes(Options([], isolated=True)).terms(path)
+            return Session(Options([], isolated=True)).context(path)
 
-    def _read(self) -> Wishes:
+    def _read(self) -> Session:
         """The wishes as the files have it now; where they cannot be read the last ones, or what can be of them."""
         place = os.path.join(self._directory, "any.json")
         before = _stamps([*self._stamps, *_inputs(self._directory, None)])  # what changes meanwhile is read again
         complaint = ""
         for options in (self._options, Options([]), Options([], isolated=True)):
             try:
-                wishes = Wishes(options)
-                terms = wishes.terms(place)
+                session = Session(options)
+                context = session.context(place)
             except UNUSABLE as error:
                 complaint = complaint or str(error)
             else:
-                found = _inputs(self._directory, terms)
+                found = _inputs(self._directory, context)
                 self._stamps = {path: before[path] if path in before else _stamp(path) for path in found}
                 self._tell(complaint)
-                return wishes
+                return session
             if self._wishes is not None:
                 break
         self._stamps = before
         self._tell(complaint)
-        return self._wishes or Wishes(Options([], isolated=True))
+        return self._wishes or Session(Options([], isolated=True))
 
     def _tell(self, said: str) -> None:
         if said and said != self._said:
@@ -95,13 +95,13 @@ class Projects:
         self._options = options
         self._by_folder.clear()
 
-    def terms(self, path: str, *, anew: bool = False) -> Terms:
+    def context(self, path: str, *, anew: bool = False) -> LintContext:
         """On what terms a config is judged."""
-        return self._of(path).terms(path, anew=anew)
+        return self._of(path).context(path, anew=anew)
 
     def excludes(self, path: str) -> bool:
         """Whether the settings leave a file out."""
-        return self._of(path).wishes().excludes(path)
+        return self._of(path).session().excludes(path)
 
     def _of(self, path: str) -> Project:
         directory = os.path.dirname(path)
@@ -114,7 +114,7 @@ def _stamps(paths: Iterable[str]) -> Stamps:
     return {path: _stamp(path) for path in paths}
 
 
-def _inputs(directory: str, terms: Terms | None) -> Iterator[str]:
+def _inputs(directory: str, context: LintContext | None) -> Iterator[str]:
     """The files and folders that the terms for a folder are read from."""
     for here in with_parents(os.path.abspath(directory)):
         yield from (os.path.join(here, name) for name in NAMES)
@@ -124,15 +124,15 @@ def _inputs(directory: str, terms: Terms | None) -> Iterator[str]:
             yield from paths
     for paths in environments(directory):
         yield from (path for path in paths if os.path.isdir(path))
-    if terms is not None:
-        settings = terms.settings
+    if context is not None:
+        settings = context.settings
         yield from (settings.beside(path) for path in settings.policy)
         for sources in (settings.sources, *(entry.sources for entry in settings.configs)):
             if isinstance(sources.trainer_args, str):
                 yield sources.trainer_args
             if sources.model is not None:
                 yield os.path.join(sources.model, "config.json")
-        yield from (origin.rpartition(":")[0] for origin in terms.choice.origins.values())
+        yield from (origin.rpartition(":")[0] for origin in context.choice.origins.values())
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

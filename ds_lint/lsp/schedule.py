@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from ds_lint.lsp.documents import Judgement, OpenDocument, OpenDocuments
     from ds_lint.lsp.project import Projects
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
 
     Result = TypeVar("Result")
 
 _LONGEST_REST = 1.0  # seconds between two judgements of a text that takes long
 
 
-class Hearer(Protocol):
+class Listener(Protocol):
     """Who hears what comes of judging, on the loop."""
 
     def publish(self, uri: str, judgement: Judgement | None, version: int | None) -> None:
@@ -40,10 +40,10 @@ class Hearer(Protocol):
         """A text could not be judged, and nobody but us is to blame."""
 
 
-class Turns:
+class Schedule:
     """The judging of the open texts, each when it has changed and has rested."""
 
-    def __init__(self, documents: OpenDocuments, projects: Projects, hearer: Hearer) -> None:
+    def __init__(self, documents: OpenDocuments, projects: Projects, hearer: Listener) -> None:
         self._documents = documents
         self._projects = projects
         self._hearer = hearer
@@ -84,7 +84,11 @@ class Turns:
     def config_at(self, uri: str) -> OpenDocument | None:
         """The open text at an address, if it is a config that is to be judged."""
         opened = self._documents.get(uri)
-        if opened is None or len(opened.text) > HUGE or not self._is_config(opened, self._projects.terms(opened.path)):
+        if (
+            opened is None
+            or len(opened.text) > HUGE
+            or not self._is_config(opened, self._projects.context(opened.path))
+        ):
             return None
         return opened
 
@@ -109,25 +113,25 @@ class Turns:
         self._waiting.pop(opened.uri, None)
         begun = time.monotonic()
         try:
-            terms = self._projects.terms(opened.path, anew=anew)
+            context = self._projects.context(opened.path, anew=anew)
             if len(opened.text) > LARGE:
-                self._judge_aside(opened, terms)
+                self._judge_aside(opened, context)
                 return
-            if self._is_config(opened, terms):
-                self._take(opened, judged(opened.document, opened.lines, terms))
+            if self._is_config(opened, context):
+                self._take(opened, judged(opened.document, opened.lines, context))
         except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
             self._hearer.report_server_error(error, type(error))
         _let_rest(opened, begun)
 
-    def _judge_aside(self, opened: OpenDocument, terms: Terms) -> None:
+    def _judge_aside(self, opened: OpenDocument, context: LintContext) -> None:
         """The same beside the loop, on which alone projects are asked and results heard; too late ones are dropped."""
         lines, begun = opened.lines, time.monotonic()
         if self._is_excluded(opened):
             return
 
         def judge() -> Judgement | None:
-            is_wanted = opened.lines is lines and _is_recognised(opened, terms)
-            return judged(opened.document, lines, terms) if is_wanted else None
+            is_wanted = opened.lines is lines and _is_recognised(opened, context)
+            return judged(opened.document, lines, context) if is_wanted else None
 
         def done(future: asyncio.Future[Judgement | None]) -> None:
             _let_rest(opened, begun)
@@ -145,9 +149,9 @@ class Turns:
             self._hearer.complain(judgement.complaint)
         self._hearer.publish(opened.uri, judgement, opened.version)
 
-    def _is_config(self, opened: OpenDocument, terms: Terms) -> bool:
+    def _is_config(self, opened: OpenDocument, context: LintContext) -> bool:
         """Whether a text is a config that nobody has excluded."""
-        return not self._is_excluded(opened) and _is_recognised(opened, terms)
+        return not self._is_excluded(opened) and _is_recognised(opened, context)
 
     def _is_excluded(self, opened: OpenDocument) -> bool:
         """Whether somebody has excluded a text; what was found in it until then is taken back."""
@@ -159,10 +163,10 @@ class Turns:
         return True
 
 
-def _is_recognised(opened: OpenDocument, terms: Terms) -> bool:
+def _is_recognised(opened: OpenDocument, context: LintContext) -> bool:
     """Whether a text is a config; one stays a config while it is open."""
     if not opened.is_config:
-        opened.is_config = recognition.is_config(opened, terms.settings)
+        opened.is_config = recognition.is_config(opened, context.settings)
     return opened.is_config
 
 

@@ -26,7 +26,7 @@ from ds_lint.linter.selection import find
 from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.project import Projects
-from ds_lint.lsp.schedule import Turns
+from ds_lint.lsp.schedule import Schedule
 from ds_lint.lsp.target import target_of
 from ds_lint.rule_pages import pages
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
@@ -76,7 +76,7 @@ class Server(LanguageServer):
         self.has_shut_down = False
         self.findings_in_hover = True
         self.projects = Projects(self.complain)
-        self.turns = Turns(self.documents, self.projects, self)
+        self.turns = Schedule(self.documents, self.projects, self)
         self._said: set[str] = set()
 
     def publish(self, uri: str, judgement: Judgement | None, version: int | None) -> None:
@@ -222,8 +222,8 @@ def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     if opened is None:
         return None
     ls.turns.current(opened)
-    terms = ls.projects.terms(opened.path)
-    return hover.hover(opened, terms, params.position, has_findings=ls.findings_in_hover)
+    context = ls.projects.context(opened.path)
+    return hover.hover(opened, context, params.position, has_findings=ls.findings_in_hover)
 
 
 @server.feature(
@@ -233,7 +233,7 @@ def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionL
     opened = ls.turns.config_at(params.text_document.uri)
     if opened is None:
         return None
-    items = completion.completion(opened, ls.projects.terms(opened.path), params.position)
+    items = completion.completion(opened, ls.projects.context(opened.path), params.position)
     return types.CompletionList(is_incomplete=False, items=items)
 
 
@@ -241,7 +241,7 @@ def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionL
 def _resolve(ls: Server, item: types.CompletionItem) -> types.CompletionItem:
     uri = item.data.get("uri") if isinstance(item.data, dict) else None
     opened = ls.documents.get(uri) if isinstance(uri, str) else None
-    return completion.resolved(item, ls.projects.terms(opened.path)) if opened is not None else item
+    return completion.resolved(item, ls.projects.context(opened.path)) if opened is not None else item
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[*actions.KINDS]))
@@ -270,7 +270,7 @@ def _target(ls: Server, params: Any) -> dict[str, Any]:
     if opened is None:
         return {"uri": uri, "config": False}
     is_config = ls.turns.config_at(uri) is not None
-    return target_of(opened, ls.projects.terms(opened.path), ls.turns.current(opened) if is_config else None)
+    return target_of(opened, ls.projects.context(opened.path), ls.turns.current(opened) if is_config else None)
 
 
 @server.feature(EXPLAIN)

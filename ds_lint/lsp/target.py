@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.lsp.documents import Judgement, OpenDocument
-    from ds_lint.session.context import Terms
+    from ds_lint.session.context import LintContext
 
 
-def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -> dict[str, Any]:
+def target_of(opened: OpenDocument, context: LintContext, judgement: Judgement | None) -> dict[str, Any]:
     """The answer to ``ds-lint/target``; without a judgement it says only what the text would be judged by."""
-    choice = terms.choice
+    choice = context.choice
     answer: dict[str, Any] = {
         "uri": opened.uri,
         "config": opened.is_config,
@@ -30,7 +30,7 @@ def target_of(opened: OpenDocument, terms: Terms, judgement: Judgement | None) -
             }
             for library in LIBRARIES
         },
-        "settings": terms.settings.path or None,
+        "settings": context.settings.path or None,
         "notes": list(choice.notes),
     }
     if judgement is not None:

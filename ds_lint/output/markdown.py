@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     style: str = ""
 
 
-class Word(NamedTuple):
+class Chunk(NamedTuple):
     """What must stay on one line; ``is_glued`` says that no space stands before it, as between Chinese characters."""
 
     pieces: tuple[Piece, ...]
@@ -53,7 +53,7 @@ class Word(NamedTuple):
         """The columns that it takes."""
         return sum(width_of(piece.text) for piece in self.pieces)
 
-    def styled(self, style: str) -> Word:
+    def styled(self, style: str) -> Chunk:
         """The word in one style."""
         return self._replace(pieces=tuple(piece._replace(style=style) for piece in self.pieces))
 
@@ -123,9 +123,9 @@ def _judged_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
     """``bad (stack trainer, world size 4):``, from the options of an example."""
     named = (option.partition("=") for option in options)
     told = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)
-    words = [Word((Piece(kind, SEVERITY["error"] if kind == "bad" else STRONG),))]
-    words += [Word((Piece(word),)) for word in visible(f"({told})" if told else "").split()]
-    words.append(Word((Piece(":"),), is_glued=True))
+    words = [Chunk((Piece(kind, SEVERITY["error"] if kind == "bad" else STRONG),))]
+    words += [Chunk((Piece(word),)) for word in visible(f"({told})" if told else "").split()]
+    words.append(Chunk((Piece(":"),), is_glued=True))
     first, *rest = _wrapped(words, terminal, _room(terminal) - INDENT)
     return [first, *(" " * INDENT + row for row in rest)]
 
@@ -133,8 +133,8 @@ def _judged_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
 def _finding(line: str, terminal: Terminal) -> Iterator[str]:
     found = _FINDING.fullmatch(line)
     place, rule, severity, message = found.groups() if found else ("", "", "", line)
-    words = [Word((Piece(word),)) for word in visible(place).split()]
-    words += [Word((Piece(word, SEVERITY[severity]),)) for word in rule.split()]
+    words = [Chunk((Piece(word),)) for word in visible(place).split()]
+    words += [Chunk((Piece(word, SEVERITY[severity]),)) for word in rule.split()]
     words += _words(message, terminal)
     first, *rest = _wrapped(words, terminal, _room(terminal) - INDENT - 2)
     yield " " * INDENT + first
@@ -176,7 +176,7 @@ def _is_rule(row: list[str]) -> bool:
     return all(set(cell) <= set("-:") for cell in row)
 
 
-def _widths(rows: list[list[list[Word]]], room: int) -> list[int]:
+def _widths(rows: list[list[list[Chunk]]], room: int) -> list[int]:
     """The widths of the columns: the widest gives way until all of them fit."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     while sum(widths) > room and max(widths) > LEAST_COLUMN:
@@ -187,16 +187,16 @@ def _widths(rows: list[list[list[Word]]], room: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-def _words(text: str, terminal: Terminal) -> list[Word]:
+def _words(text: str, terminal: Terminal) -> list[Chunk]:
     """The words of a line of Markdown, each in pieces of one style."""
-    words: list[Word] = []
+    words: list[Chunk] = []
     pieces: list[Piece] = []
     is_glued = True
 
     def end_word(*, glues_next: bool) -> None:
         nonlocal is_glued
         if pieces:
-            words.append(Word(tuple(pieces), is_glued and bool(words)))
+            words.append(Chunk(tuple(pieces), is_glued and bool(words)))
             pieces.clear()
             is_glued = True
         is_glued = is_glued and glues_next
@@ -238,9 +238,9 @@ def _pieces(text: str, terminal: Terminal) -> Iterator[Piece]:
     yield Piece(visible(text[end:]))
 
 
-def _wrapped(words: list[Word], terminal: Terminal, width: int, align: int = 0) -> list[str]:
+def _wrapped(words: list[Chunk], terminal: Terminal, width: int, align: int = 0) -> list[str]:
     """The words in lines of a width, filled with spaces up to ``align``; a word that is wider stays whole."""
-    rows: list[list[Word]] = [[]]
+    rows: list[list[Chunk]] = [[]]
     for word in words:
         if rows[-1] and _width([*rows[-1], word]) > width:
             rows.append([])
@@ -252,7 +252,7 @@ def _padded(text: str, width: int, wanted: int) -> str:
     return text + " " * (wanted - width)
 
 
-def _painted(words: list[Word], terminal: Terminal) -> str:
+def _painted(words: list[Chunk], terminal: Terminal) -> str:
     """The words of one line; those of one style are painted together with the spaces between them."""
     runs: list[Piece] = []
     for word in words:
@@ -266,7 +266,7 @@ def _painted(words: list[Word], terminal: Terminal) -> str:
     return "".join(terminal.paint(*run) if run.style else run.text for run in runs)
 
 
-def _width(words: list[Word]) -> int:
+def _width(words: list[Chunk]) -> int:
     return sum(word.width + (index > 0 and not word.is_glued) for index, word in enumerate(words))
 
 

@@ -60,7 +60,7 @@ def as_object(report: Report, root: Root) -> Json:
     results = _most_severe(found)
     rules = {result.finding.code: result.finding for result in results}
     codes = sorted(rules)
-    log = Log(report, root, {code: index for index, code in enumerate(codes)})
+    log = SarifLog(report, root, {code: index for index, code in enumerate(codes)})
     run = {
         "tool": {
             "driver": {
@@ -152,7 +152,7 @@ def _invocation(report: Report, left_out: int) -> Json:
     }
 
 
-class Log:
+class SarifLog:
     """What the parts of the log are made from."""
 
     __slots__ = ("report", "root", "rules")

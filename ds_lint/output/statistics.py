@@ -17,7 +17,7 @@ VERSION = 1  # of the JSON, raised when a reader of it would have to change
 LEGEND = "[*] fixable with --fix, [-] some of them, or with --unsafe-fixes"
 
 
-class Row:
+class RuleCount:
     """The findings of one rule; ``safe`` and ``unsafe`` count those that have a fix that is applied so."""
 
     __slots__ = ("code", "count", "files", "name", "safe", "severity", "unsafe")
@@ -38,12 +38,12 @@ class Row:
         return "[*]" if self.safe == self.count else "[-]" if self.safe or self.unsafe else "[ ]"
 
 
-def rows(report: Report) -> list[Row]:
+def rows(report: Report) -> list[RuleCount]:
     """A row for each rule with findings, the most first."""
     by_code: dict[str, list[Finding]] = {}
     for finding in report.findings:
         by_code.setdefault(finding.code, []).append(finding)
-    return sorted(map(Row, by_code.values()), key=lambda row: (-row.count, row.code))
+    return sorted(map(RuleCount, by_code.values()), key=lambda row: (-row.count, row.code))
 
 
 def render(report: Report, terminal: Terminal) -> str:

@@ -23,7 +23,7 @@ LEARNING_RATE = 5e-5  # the Trainer's; DeepSpeed's own 1e-3 is far too high to f
 BUCKET = 200_000_000  # ds_config_zero2.json of Transformers: beside overlap_comm, 5e8 would take 9 GB of a GPU
 
 
-class Wish(NamedTuple):
+class Purpose(NamedTuple):
     """What a config is to do.
 
     ``hidden_size`` is given where nobody but the file can say how large the buckets of stage 3 are.
@@ -39,7 +39,7 @@ class Wish(NamedTuple):
     leaf_modules: tuple[str, ...] = ()
 
 
-def refusal(wish: Wish) -> str | None:
+def refusal(wish: Purpose) -> str | None:
     """Why a wish cannot come true, and what to choose instead; None where it can."""
     if wish.offload == "nvme" and wish.stage != 3:
         return (
@@ -56,7 +56,7 @@ def refusal(wish: Wish) -> str | None:
     return None
 
 
-def config(wish: Wish) -> Section:
+def config(wish: Purpose) -> Section:
     """The config that a wish asks for, its keys in the order of Transformers' guides."""
     return {
         **_precision(wish),
@@ -68,7 +68,7 @@ def config(wish: Wish) -> Section:
     }
 
 
-def launch_file(config_file: str, wish: Wish, gpus: int | None) -> Section:
+def launch_file(config_file: str, wish: Purpose, gpus: int | None) -> Section:
     """What ``accelerate launch --config_file`` reads; beside a config it must not repeat what the config says."""
     plugin: Section = {"deepspeed_config_file": config_file}
     if wish.stage == 3:
@@ -79,24 +79,24 @@ def launch_file(config_file: str, wish: Wish, gpus: int | None) -> Section:
     return launch
 
 
-def _precision(wish: Wish) -> Section:
+def _precision(wish: Purpose) -> Section:
     if wish.precision == "fp32":
         return {}  # off is the default of both, whatever older guides say of fp16
     return {wish.precision: {"enabled": "auto" if wish.stack == "trainer" else True}}
 
 
-def _optimizer(wish: Wish) -> Section:
+def _optimizer(wish: Purpose) -> Section:
     """AdamW where DeepSpeed makes the optimizer; an optimizer of the script is kept, and moved by Accelerate."""
     if wish.stack != "deepspeed":
         return {}
     return {"optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE}}}
 
 
-def _zero(wish: Wish) -> Section:
+def _zero(wish: Purpose) -> Section:
     return {"stage": wish.stage, **_offload(wish), **_communication(wish), **_stage_3(wish)}
 
 
-def _offload(wish: Wish) -> Section:
+def _offload(wish: Purpose) -> Section:
     """At stage 3 the parameters go with the optimizer, as in the guides' files."""
     if wish.offload == "none":
         return {}
@@ -107,7 +107,7 @@ def _offload(wish: Wish) -> Section:
     return {name: dict(place) for name in ("offload_optimizer", "offload_param")[: 2 if wish.stage == 3 else 1]}
 
 
-def _communication(wish: Wish) -> Section:
+def _communication(wish: Purpose) -> Section:
     """Stage 3 overlaps by itself; at stage 1 the guides leave everything as it is.
 
     They recommend ``round_robin_gradients`` with offloading, which speeds up a copy; what reads weights by their
@@ -118,14 +118,14 @@ def _communication(wish: Wish) -> Section:
     return {"allgather_bucket_size": BUCKET, "overlap_comm": True, "reduce_bucket_size": BUCKET}
 
 
-def _stage_3(wish: Wish) -> Section:
+def _stage_3(wish: Purpose) -> Section:
     if wish.stage != 3:
         return {}
     leaf_module = {"leaf_module": {"classes": list(wish.leaf_modules)}} if wish.leaf_modules else {}
     return {**_buckets(wish), "stage3_gather_16bit_weights_on_model_save": True, **leaf_module}
 
 
-def _buckets(wish: Wish) -> Section:
+def _buckets(wish: Purpose) -> Section:
     """Sizes that suit the hidden size; ``"auto"`` where the stack works them out from the model."""
     names = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
     if wish.hidden_size is not None:
@@ -134,12 +134,12 @@ def _buckets(wish: Wish) -> Section:
     return {} if wish.stack == "deepspeed" else dict.fromkeys(names, "auto")
 
 
-def _drive(wish: Wish) -> Section:
+def _drive(wish: Purpose) -> Section:
     """What the guides start from; ``ds_nvme_tune`` finds what suits a drive."""
     return {"aio": {"block_size": 262144, "queue_depth": 32}} if wish.offload == "nvme" else {}
 
 
-def _batch(wish: Wish) -> Section:
+def _batch(wish: Purpose) -> Section:
     """DeepSpeed works ``train_batch_size`` out from these and the number of ranks."""
     if wish.stack == "deepspeed":
         return {"train_micro_batch_size_per_gpu": 1}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 
-class Terms:
+class LintContext:
     """What one config is judged for, by which rules, and when it fails."""
 
     __slots__ = (
@@ -60,13 +60,15 @@ class Terms:
         self.policies = policies
         self.is_upgrade = is_upgrade
 
-    def about(self, facts: Facts, stack: Stack) -> Terms:
+    def about(self, facts: Facts, stack: Stack) -> LintContext:
         """The same terms for a config of which more is known."""
-        return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "facts": facts, "stack": stack})
+        return LintContext(**{**{name: getattr(self, name) for name in self.__slots__}, "facts": facts, "stack": stack})
 
-    def without_files(self) -> Terms:
+    def without_files(self) -> LintContext:
         """The same terms without what is read when a config is judged: policies that refer to others, a baseline."""
-        return Terms(**{**{name: getattr(self, name) for name in self.__slots__}, "policies": [], "baseline": None})
+        return LintContext(
+            **{**{name: getattr(self, name) for name in self.__slots__}, "policies": [], "baseline": None}
+        )
 
     def judge(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on anyway."""

@@ -7,7 +7,7 @@ import os
 from ds_lint.facts import Facts
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease, between, choose
-from ds_lint.session.context import Terms
+from ds_lint.session.context import LintContext
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS, SettingsError
 from ds_lint.targets.text import shown
@@ -50,7 +50,7 @@ class _Chosen:
                 self.severities[rule.code] = severity
 
 
-class Wishes:
+class Session:
     """What the user wants for each config; for an upgrade, ``ends`` are the releases from and to by library.
 
     Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease.
@@ -69,13 +69,13 @@ class Wishes:
         if options.versions or ends:
             self._choose("", {}, {})  # or a release
 
-    def terms(self, path: str) -> Terms:
+    def context(self, path: str) -> LintContext:
         """On what terms the config at a path is judged."""
         settings = self._nearest.to(os.path.dirname(path))
         chosen = self._chosen_by(settings)
         entries = entries_for(settings, path)
         options = self.options
-        return Terms(
+        return LintContext(
             settings,
             self.choice(os.path.dirname(path)),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),

@@ -24,7 +24,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Edit:
+class ConfigEdit:
     """A change of the config before the library gets it: a value under a path, or a key that goes."""
 
     path: tuple[str, ...]
@@ -43,7 +43,7 @@ class Job:
     world_size: int = 2
     mode: str = CPU
     part: str = TRAIN
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[ConfigEdit] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)  # fields of TrainingArguments
     steps: int = 3  # optimizer steps up to the checkpoint
     steps_after: int = 2  # and after it, which a resumed run repeats
@@ -74,7 +74,7 @@ class Raised:
 
 
 @dataclass
-class Parameter:
+class TrainedParameter:
     """A parameter of the model before DeepSpeed touched it; ``group`` is the one of the optimizer that it is in."""
 
     name: str
@@ -87,7 +87,7 @@ class Parameter:
 class FullSize:
     """The user's own model in an engine of the real number of ranks, if the share of a rank fits into memory."""
 
-    parameters: list[Parameter]
+    parameters: list[TrainedParameter]
     needed_bytes: int
     is_built: bool
 
@@ -116,7 +116,7 @@ class Evidence:
     phase: str = "start"
     raised: Raised | None = None
     model: str = ""  # in words
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: list[TrainedParameter] = field(default_factory=list)
     engine: Engine | None = None
     steps: list[Step] = field(default_factory=list)
     samples: list[list[int]] = field(default_factory=list)  # of each forward pass, by step

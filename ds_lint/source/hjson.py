@@ -45,7 +45,7 @@ class Refused(Exception):  # noqa: N818 - it says what DeepSpeed does, it is no 
 
 def read(text: str) -> Node:
     """The tree that DeepSpeed reads in a file with this text; offsets count in the text as given."""
-    return _Reader(text).document()
+    return _HjsonReader(text).document()
 
 
 class _Open:
@@ -66,7 +66,7 @@ class _Open:
             self.node.members.append(Member(self.key, self.key_span, value))
 
 
-class _Reader:
+class _HjsonReader:
     def __init__(self, text: str) -> None:
         self.returns: list[int] = []  # the line feeds in ``self.text`` that follow a carriage return in the given text
         self.text = self._with_line_feeds(text)

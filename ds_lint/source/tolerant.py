@@ -4,8 +4,8 @@ Whatever the text, each value that a person would see in it ends up in the tree,
 can do their work before the syntax is repaired. The kinds of issue are listed in ``dialect.py``; one with an empty span
 is at the place where something is missing.
 
-``_Reader.step`` looks at one token at a time; the open objects and arrays are on a stack of its own. Nothing in here
-may look further ahead than it consumes, or else it remembers what it saw: a hostile text must not take hours.
+``_TolerantReader.step`` looks at one token at a time; the open objects and arrays are on a stack of its own. Nothing in
+here may look further ahead than it consumes, or else it remembers what it saw: a hostile text must not take hours.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ def read(text: str) -> tuple[Node | None, list[SyntaxIssue]]:
     If a bracket is missing, a second reading asks the indentation where it should have been. Its answer counts when it
     makes all the others match.
     """
-    reader = _Reader(text)
+    reader = _TolerantReader(text)
     root = reader.read()
     if 0 < reader.missing_at_end < _MOST_NESTING_TO_GUESS and "\n" in text:
-        again = _Reader(text, by_indentation=True)
+        again = _TolerantReader(text, by_indentation=True)
         root_by_indentation = again.read()
         if not again.missing_at_end:
             return root_by_indentation, again.all_issues()
@@ -154,7 +154,7 @@ class _Frame:
         return "}" if self.node.kind == "object" else "]"
 
 
-class _Reader:
+class _TolerantReader:
     def __init__(self, text: str, *, by_indentation: bool = False) -> None:
         self.text = text
         self.end = len(text)

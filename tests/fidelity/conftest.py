@@ -42,7 +42,7 @@ def prove(pool):
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,
-            wish=(wish or proof.Wish(seconds=SECONDS))._replace(simulates=False),
+            wish=(wish or proof.RunOptions(seconds=SECONDS))._replace(simulates=False),
         )
         return verdict
 

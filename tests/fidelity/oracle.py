@@ -307,7 +307,7 @@ class _Judge:
         self.directory = directory
         self.stage: Stage = "load"
         self.original: Any = None  # the config, before anybody changes it
-        self.log = recorder.Log()
+        self.log = recorder.ReadLog()
         self.messages: list[str] = []
         self._patch()
 

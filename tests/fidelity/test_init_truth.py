@@ -25,14 +25,14 @@ from installed import measured_with_the_newest
 from oracle import Oracle
 from trainer import HIDDEN_SIZE, prepare
 
-from ds_lint.commands.init import LAUNCH_FILE, Options, init
-from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Wish, config, refusal
+from ds_lint.commands.init import LAUNCH_FILE, InitOptions, init
+from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config, refusal
 
 # What is recommended today need not exist in older releases.
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 POSSIBLE = [
-    wish for choice in product(["deepspeed"], STAGES, OFFLOADS, PRECISIONS) if refusal(wish := Wish(*choice)) is None
+    wish for choice in product(["deepspeed"], STAGES, OFFLOADS, PRECISIONS) if refusal(wish := Purpose(*choice)) is None
 ]
 # A CPU has no libaio, so what goes to a drive is parsed; for fp16 the oracle has stand-ins.
 TRAINED = [wish for wish in POSSIBLE if wish.offload != "nvme"]
@@ -103,7 +103,7 @@ print("saved", len(saved), "tensors,", sum(not tensor.numel() for tensor in save
 """
 
 
-def name(wish: Wish) -> str:
+def name(wish: Purpose) -> str:
     return "-".join(map(str, wish[1:4]))
 
 
@@ -121,9 +121,9 @@ def oracle():
         yield oracle
 
 
-def written(wish: Wish, gpus: int | None = None) -> None:
+def written(wish: Purpose, gpus: int | None = None) -> None:
     """Have the command write its files into the working directory."""
-    options = Options(
+    options = InitOptions(
         stack=wish.stack,
         stage=wish.stage,
         offload=wish.offload,
@@ -163,7 +163,7 @@ def test_plain_deepspeed_trains_and_reads_every_key(oracle, wish, hidden_size):
 
 
 def test_plain_deepspeed_takes_the_leaf_modules(oracle):
-    wish = Wish("deepspeed", stage=3, leaf_modules=("Linear",))  # a class of the oracle's model
+    wish = Purpose("deepspeed", stage=3, leaf_modules=("Linear",))  # a class of the oracle's model
     verdict = oracle.verdict(config(wish))
     assert_trained(verdict, wish)
     assert verdict.warnings == []
@@ -206,7 +206,7 @@ def test_what_the_trainer_keeps_on_a_drive_is_parsed(oracle, wish):
 def test_a_train_batch_size_of_auto_would_change_nothing(oracle):
     """Guides write it, and DeepSpeed works it out from the other two."""
     without, besides = (
-        oracle.verdict(prepare(config(Wish("trainer")) | more), level="parse").facts
+        oracle.verdict(prepare(config(Purpose("trainer")) | more), level="parse").facts
         for more in ({}, {"train_batch_size": "auto"})
     )
     assert without == besides
@@ -215,7 +215,7 @@ def test_a_train_batch_size_of_auto_would_change_nothing(oracle):
 @pytest.mark.parametrize("stage", [2, 3])
 def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkeypatch, stage):
     monkeypatch.chdir(tmp_path)
-    written(Wish("trainer", stage))
+    written(Purpose("trainer", stage))
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -255,7 +255,7 @@ def test_accelerate_launches_with_the_file(tmp_path, monkeypatch, wish, gpus):
 
 def test_without_gpus_accelerate_asks_for_their_number(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(Wish("accelerate"))
+    written(Purpose("accelerate"))
     with pytest.raises(ValueError, match="manually pass in `--num_processes`"):
         launched()
 
@@ -273,6 +273,6 @@ def test_accelerate_fills_every_auto_and_deepspeed_reads_every_key(oracle, wish)
 
 def test_a_script_trains_under_accelerate_launch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(Wish("accelerate"), gpus=1)
+    written(Purpose("accelerate"), gpus=1)
     printed = trained(UNDER_ACCELERATE, "-m", "accelerate.commands.launch", "--config_file", LAUNCH_FILE)
     assert "trained 2 2 4 torch.bfloat16\n" in printed

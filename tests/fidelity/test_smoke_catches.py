@@ -11,7 +11,7 @@ import pytest
 from command_line import ROOT, clean_environment
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver.proof import Wish
+from ds_lint.smoke.driver.proof import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -91,7 +91,7 @@ def test_stage_3_without_the_gather_leaves_nothing_to_load(prove, stack, config,
     ],
 )
 def test_the_recipe_recovers_the_weights(prove, tmp_path, stack, config, arguments, checkpoint):
-    wish = Wish(keep=str(tmp_path))
+    wish = RunOptions(keep=str(tmp_path))
     verdict = prove({**config, **zero(3)}, stack=stack, arguments=arguments, wish=wish)
     recipe = broken(verdict)["export"].help
     folder = tmp_path / "config.json" / checkpoint

@@ -252,7 +252,7 @@ def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     from ds_lint.smoke.launch import ranks
     from ds_lint.smoke.launch.rendezvous import Rendezvous
 
-    class Met(ranks.Launched):
+    class Met(ranks.LaunchedRanks):
         versions = property(lambda _: {})
 
         def __init__(self):

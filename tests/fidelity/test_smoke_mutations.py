@@ -8,7 +8,7 @@ import pytest
 from command_line import ROOT
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver.proof import Wish
+from ds_lint.smoke.driver.proof import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -107,7 +107,7 @@ def test_a_broken_promise_fails_its_check(prove, mutating, name, config, checks)
 def test_a_checkpoint_with_other_weights_fails_on_any_number_of_ranks(prove, mutating, name, config, checks, ranks):
     pool, name_file = mutating
     name_file.write_text(name)
-    verdict = prove(config, pool=pool, wish=Wish(ranks=ranks))
+    verdict = prove(config, pool=pool, wish=RunOptions(ranks=ranks))
     assert (verdict.status, broken(verdict)) == ("fail", checks)
 
 
@@ -125,7 +125,7 @@ def test_gradients_in_turn_are_no_reason_to_fail(prove, stage, precision, ranks)
     """What a function of DeepSpeed says of these weights is wrong, and the checkpoint is right."""
     zero = {"zero_optimization": {"stage": stage, "round_robin_gradients": True}}
     verdict = prove(
-        {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}), wish=Wish(ranks=ranks)
+        {**BASE, **zero} | ({} if precision == "fp32" else {precision: {"enabled": True}}), wish=RunOptions(ranks=ranks)
     )
     assert broken(verdict) == set()
 

@@ -72,7 +72,7 @@ def prove(pool, tmp_path):
             stack=stack,
             facts=gather(sources),
             target=Target(),
-            wish=proof.Wish(),
+            wish=proof.RunOptions(),
         )
 
     return prove

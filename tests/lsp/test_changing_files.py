@@ -7,7 +7,7 @@ import pytest
 from ds_lint.lsp import project
 from ds_lint.lsp.project import Project
 from ds_lint.session.options import Options
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 
 
 @pytest.fixture
@@ -22,25 +22,25 @@ def complain(message):
 
 def test_settings_that_change_are_read_again(folder):
     here = Project(str(folder), Options([]), complain)
-    assert here.wishes() is here.wishes()
-    assert here.terms(str(folder / "a.json")).stack is None
+    assert here.session() is here.session()
+    assert here.context(str(folder / "a.json")).stack is None
     (folder / "ds-lint.toml").write_text('stack = "trainer"\n')
-    assert here.terms(str(folder / "a.json")).stack == "trainer"
+    assert here.context(str(folder / "a.json")).stack == "trainer"
 
 
 def test_settings_that_change_while_they_are_read_are_read_again(folder, monkeypatch):
     settings = folder / "ds-lint.toml"
     settings.write_text('stack = "trainer"\n')
 
-    class Slow(Wishes):
+    class Slow(Session):
         """Somebody saves the settings when they have just been read."""
 
-        def terms(self, path):
-            terms = super().terms(path)
+        def context(self, path):
+            context = super().context(path)
             settings.write_text('stack = "deepspeed"\n')
-            return terms
+            return context
 
-    monkeypatch.setattr(project, "Wishes", Slow)
+    monkeypatch.setattr(project, "Session", Slow)
     here = Project(str(folder), Options([]), complain)
-    here.wishes()
-    assert here.terms(str(folder / "a.json")).stack == "deepspeed"
+    here.session()
+    assert here.context(str(folder / "a.json")).stack == "deepspeed"

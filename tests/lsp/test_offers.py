@@ -8,7 +8,7 @@ from lsprotocol import types
 from ds_lint.lsp import completion as completions
 from ds_lint.lsp.documents import OpenDocument
 from ds_lint.session.options import Options
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 
 
 def completed(text, *, stack=None, version="0.19.8"):
@@ -18,9 +18,9 @@ def completed(text, *, stack=None, version="0.19.8"):
     opened = OpenDocument(
         types.TextDocumentItem("file:///ds_config.json", "json", 1, text), "/ds_config.json", "utf-16"
     )
-    terms = Wishes(Options([], isolated=True, stack=stack, versions={"deepspeed": version})).terms(opened.path)
+    context = Session(Options([], isolated=True, stack=stack, versions={"deepspeed": version})).context(opened.path)
     found = {}
-    for item in completions.completion(opened, terms, opened.lines.position(offset)):
+    for item in completions.completion(opened, context, opened.lines.position(offset)):
         start, end = opened.lines.span(item.text_edit.range)
         assert start <= offset <= end
         found[item.label] = text[:start] + item.text_edit.new_text + text[end:]

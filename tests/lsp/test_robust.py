@@ -14,14 +14,14 @@ from ds_lint.lsp import actions, completion, diagnostics, hover, links
 from ds_lint.lsp.documents import OpenDocument
 from ds_lint.lsp.lint import judged
 from ds_lint.session.options import Options
-from ds_lint.session.session import Wishes
+from ds_lint.session.session import Session
 
 BROKEN = '{\n  "zero_optimization": {"stage": 3},\n  "gradient_cliping": 1.0\n}\n'
 PIECES = [
     *('"', "{", "}", "[", "]", ",", ":", "//", "/*", "'''", "\r", "\n", "\\", "\ufeff", "\x00", "😋", "\ud800"),
     *("auto", "1e999", "null", "${X}", '"optimizer": {"type": "Adam", "params": {', '"fp16"', "ds-lint: ignore[DS101]"),
 ]
-TERMS = Wishes(Options([], isolated=True)).terms("/ds_config.json")
+CONTEXT = Session(Options([], isolated=True)).context("/ds_config.json")
 
 
 @settings(max_examples=150, deadline=None)
@@ -34,11 +34,11 @@ def test_no_text_is_too_broken_for_an_answer(edits, place):
         first = int(start * len(opened.text))
         around = types.Range(opened.lines.position(first), opened.lines.position(first + length))
         opened.change([types.TextDocumentContentChangePartial(around, text)], 2)
-    opened.judgement = judged(opened.document, opened.lines, TERMS)
+    opened.judgement = judged(opened.document, opened.lines, CONTEXT)
     diagnostics.diagnostics(opened.judgement, opened.uri)
     position = opened.lines.position(int(place * len(opened.text)))
-    hover.hover(opened, TERMS, position)
-    for item in completion.completion(opened, TERMS, position):
+    hover.hover(opened, CONTEXT, position)
+    for item in completion.completion(opened, CONTEXT, position):
         start, end = opened.lines.span(item.text_edit.range)
         assert start <= opened.lines.offset(position) <= end
         assert not set("\r\n") & set(opened.text[start:end])

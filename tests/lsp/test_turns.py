@@ -14,7 +14,7 @@ from ds_lint.lsp import schedule
 from ds_lint.lsp.documents import LARGE, OpenDocuments
 from ds_lint.lsp.lint import judged
 from ds_lint.lsp.project import Projects
-from ds_lint.lsp.schedule import Turns
+from ds_lint.lsp.schedule import Schedule
 
 BROKEN = '{"gradient_cliping": 1.0, "train_micro_batch_size_per_gpu": 1}'
 NO_BASELINE = 'baseline = "missing.json"\n'
@@ -48,7 +48,7 @@ class Desk:
     def __init__(self, folder, text=BROKEN):
         self.hearer = Hearer()
         self.documents = OpenDocuments()
-        self.turns = Turns(self.documents, Projects(self.hearer.complain), self.hearer)
+        self.turns = Schedule(self.documents, Projects(self.hearer.complain), self.hearer)
         self.uri = Path(folder / "ds_config.json").as_uri()
         self.turns.opened(types.TextDocumentItem(self.uri, "json", 1, text))
 
@@ -104,10 +104,10 @@ def test_a_text_rests_for_as_long_as_its_judgement_took_but_a_second_at_most(fol
 def test_a_text_is_judged_while_a_large_one_is(folder, monkeypatch):
     may_end = threading.Event()
 
-    def held_back(document, lines, terms):
+    def held_back(document, lines, context):
         if len(lines.text) > LARGE:
             may_end.wait(20)
-        return judged(document, lines, terms)
+        return judged(document, lines, context)
 
     monkeypatch.setattr(schedule, "judged", held_back)
 

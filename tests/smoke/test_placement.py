@@ -10,7 +10,7 @@ from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
 from ds_lint.linter import lint
-from ds_lint.smoke.driver.expectation import Asked
+from ds_lint.smoke.driver.expectation import Expectation
 from ds_lint.smoke.job import Engine, Evidence, Job
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.offload import placement
@@ -45,7 +45,7 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
 def asked():
     document = lint.read(json.dumps(OFFLOAD).encode(), "config.json")
     config = lint.config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
-    return Asked(config, OFFLOAD, {})
+    return Expectation(config, OFFLOAD, {})
 
 
 def told(asked, runs):

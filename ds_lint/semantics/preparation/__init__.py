@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def prepare(config: Config) -> Prepared:
     """What the stack that loads the config makes of it; where that is DeepSpeed, or nobody knows who, it stays."""
     from ds_lint.semantics import arguments
-    from ds_lint.semantics.preparation.prepared import Refusal
+    from ds_lint.semantics.preparation.prepared import StackRefusal
     from ds_lint.semantics.preparation.stages import Stages
 
     stages = Stages(config)
     if config.stack == "trainer":
         refused = arguments.refusals(config)
-        stages.prepared.refusals += [Refusal(message, "transformers", "creation") for _, message in refused]
+        stages.prepared.refusals += [StackRefusal(message, "transformers", "creation") for _, message in refused]
         stages.run("transformers", "arguments")
     if stages.is_prepared_by_accelerate:
         stages.run("accelerate", "plugin")

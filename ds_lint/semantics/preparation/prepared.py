@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     PreparationStage = Literal["creation", "arguments", "plugin", "precision", "training", "prepare"]
 
 
-class Setting:
+class StackValue:
     """What became of a key that the stack touched: its value, and what the library did with which expression."""
 
     __slots__ = ("did", "expression", "library", "value")
@@ -53,7 +53,7 @@ _BEHIND = {
 }
 
 
-class Refusal:
+class StackRefusal:
     """Why the stack stops before DeepSpeed sees the config: the message of its error, whose it is, and when.
 
     ``conditions`` are those under which the library raises it, in the words of its facts.
@@ -84,9 +84,9 @@ class Prepared:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
-        self.settings: dict[KeyPath, Setting] = {}
+        self.settings: dict[KeyPath, StackValue] = {}
         self.mismatches: list[Mismatch] = []
-        self.refusals: list[Refusal] = []
+        self.refusals: list[StackRefusal] = []
         self.unsized: dict[KeyPath, str] = {}  # keys that need a hidden size, and the library that does not find it
         self.is_tripped_by_model = False  # the Trainer asks it for a hidden size that it does not have, and raises
         self.left: list[KeyPath] = []  # an "auto" that Accelerate meets and that nobody has filled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.preparation.names import Names
-from ds_lint.semantics.preparation.prepared import Mismatch, Prepared, Refusal, Setting
+from ds_lint.semantics.preparation.prepared import Mismatch, Prepared, StackRefusal, StackValue
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class Stages:
             self._overwrite(library, stage)
         except _ERRORS as error:
             message = f"{type(error).__name__}: {error}"
-            self.prepared.refusals.append(Refusal(message, library, stage, is_trip=True))
+            self.prepared.refusals.append(StackRefusal(message, library, stage, is_trip=True))
 
     def _multiply(self) -> None:
         """The product of the batch sizes, which older releases have ready before they look who asks for it."""
@@ -99,19 +99,21 @@ class Stages:
         for name, facts in self._table(library, "required").items():
             if facts["at"] == stage and name not in self.values:
                 conditions = (f"{name} is missing",)
-                self.prepared.refusals.append(Refusal(f"`{name}` is missing", library, stage, conditions=conditions))
+                self.prepared.refusals.append(
+                    StackRefusal(f"`{name}` is missing", library, stage, conditions=conditions)
+                )
 
     def _insert(self, library: str, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "inserts", stage):
             holds = self._hold(source.get("only_if", ()))
             if path[0] not in self.values and holds is not False:
                 value = evaluate(source["with"], self._names.value) if holds else UNKNOWN
-                self._set(path, Setting(value, library, "inserted", source["with"]))
+                self._set(path, StackValue(value, library, "inserted", source["with"]))
 
     def _refuse(self, library: str, stage: PreparationStage) -> None:
         for message, facts in self._table(library, "refusals").items():
             if facts["at"] == stage and self._hold(facts["only_if"]):
-                self.prepared.refusals.append(Refusal(message, library, stage, conditions=facts["only_if"]))
+                self.prepared.refusals.append(StackRefusal(message, library, stage, conditions=facts["only_if"]))
 
     def _fill(self, library: str, stage: PreparationStage) -> None:
         is_worked_out = stage == "prepare" and self._names.value("batch_size_per_device") is not None
@@ -131,7 +133,7 @@ class Stages:
         if value is UNKNOWN and self._needs_hidden_size(source, library) and self._names.has_no_hidden_size():
             self.prepared.unsized.setdefault(path, library)
         elif holds is not False and value != AUTO:  # Accelerate's own "auto", which a later stage fills
-            self._set(path, Setting(value, library, "filled", source["from"]))
+            self._set(path, StackValue(value, library, "filled", source["from"]))
 
     def _needs_hidden_size(self, source: Facts, library: str) -> bool:
         """Whether a library raises over this key where it finds no hidden size, also where it does not fill it."""
@@ -150,11 +152,11 @@ class Stages:
         for path, source in self._of_stage(library, "overwrites", stage):
             if self._hold(source.get("only_if", ())):
                 if len(path) > 1 and self._section(path[:1]) is None:
-                    self._set(path[:1], Setting({}, library, "inserted", "{}"))
+                    self._set(path[:1], StackValue({}, library, "inserted", "{}"))
                 value = evaluate(source["with"], self._names.value)
-                self._set(path, Setting(value, library, "overwritten", source["with"]))
+                self._set(path, StackValue(value, library, "overwritten", source["with"]))
 
-    def _set(self, path: KeyPath, setting: Setting) -> None:
+    def _set(self, path: KeyPath, setting: StackValue) -> None:
         section = self._section(path[:-1])
         if section is not None:
             section[path[-1]] = setting.value

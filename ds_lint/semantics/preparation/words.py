@@ -7,13 +7,13 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.semantics.preparation.prepared import Setting
+    from ds_lint.semantics.preparation.prepared import StackValue
     from ds_lint.source.tree import KeyPath
 
 _WHO = {"transformers": "the Trainer", "accelerate": "Accelerate"}
 
 
-def source_of(path: KeyPath, setting: Setting) -> str:
+def source_of(path: KeyPath, setting: StackValue) -> str:
     """Who gave a key its value, and from what: ``filled by the Trainer with max_grad_norm``."""
     who = _WHO[setting.library]
     if setting.did == "inserted":

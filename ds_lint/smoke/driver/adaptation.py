@@ -11,7 +11,7 @@ from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.features import is_on, number_of, zero_stage
 from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, ZERO, completed, ranks_of_a_copy, with_meant_names
-from ds_lint.smoke.job import Edit, Removed
+from ds_lint.smoke.job import ConfigEdit, Removed
 from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_outp
 class Changes:
     """The changes of one run: edits of the config, fields of TrainingArguments, and what to tell of them."""
 
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[ConfigEdit] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
     adaptations: list[Adaptation] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Changes:
         before = plain(node) if node is not None else None
         if node is not None and before == value and type(before) is type(value):
             return
-        self.edits.append(Edit(path, value))
+        self.edits.append(ConfigEdit(path, value))
         self.adaptations.append(Adaptation(dotted(path), before, None if value is Removed else value, why))
 
     @property

@@ -80,7 +80,7 @@ def with_meant_names(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
     return found, written
 
 
-class Asked:
+class Expectation:
     """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed is meant to get it.
 
     ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.

@@ -16,7 +16,7 @@ from ds_lint.smoke.driver import real_world
 from ds_lint.smoke.driver.adaptation import Changes, adapt, fits
 from ds_lint.smoke.driver.assumed_arguments import agreeing
 from ds_lint.smoke.driver.client import CouldNotRun
-from ds_lint.smoke.driver.expectation import Asked, ranks_of_a_copy, target_of, with_meant_names
+from ds_lint.smoke.driver.expectation import Expectation, ranks_of_a_copy, target_of, with_meant_names
 from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.small_model import SWAPPED, TINY, Sizes
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.driver.client import Pool
     from ds_lint.smoke.driver.messages import Ended
-    from ds_lint.smoke.launch.ranks import Launched
+    from ds_lint.smoke.launch.ranks import LaunchedRanks
     from ds_lint.source.document import Document
 
-    Runner = Pool | Launched  # who makes the ranks of a run
+    Runner = Pool | LaunchedRanks  # who makes the ranks of a run
 STEPS, STEPS_AFTER = 3, 2
 RANKS = 2
 MOST_RANKS = 64  # that somebody may start on one machine for a try
@@ -44,7 +44,7 @@ SECONDS = 120.0  # for each part of a run
 _BUILDING = 1200.0  # more where ops are compiled
 
 
-class Wish(NamedTuple):
+class RunOptions(NamedTuple):
     """How the user wants runs to be made."""
 
     ranks: int = RANKS
@@ -59,7 +59,7 @@ class Wish(NamedTuple):
 class _Run:
     """One config on its way through the parts of a run."""
 
-    def __init__(self, config: Config, wish: Wish, folder: str) -> None:
+    def __init__(self, config: Config, wish: RunOptions, folder: str) -> None:
         self.config = config
         self.wish = wish
         self.folder = folder
@@ -107,7 +107,7 @@ def prove(
     stack: Stack | None,
     facts: Facts,
     target: Target,
-    wish: Wish,
+    wish: RunOptions,
     on_phase: Callable[[str, str], None] | None = None,
 ) -> list[Verdict]:
     """Train with the config of a document, and say what it showed.
@@ -320,7 +320,7 @@ def _of_world(facts: Facts, ranks: int) -> Facts:
     return known
 
 
-def _asked(config: Config, changes: Changes, ranks: int) -> Asked:
+def _asked(config: Config, changes: Changes, ranks: int) -> Expectation:
     """What the config asks of a run with these changes."""
     changed, written_as = with_meant_names(config)
     for edit in changes.edits:
@@ -328,7 +328,7 @@ def _asked(config: Config, changes: Changes, ranks: int) -> Asked:
     facts = Facts(world_size=ranks, training=_training(config.facts.training, changes.training))
     facts.model = config.facts.model
     seen = lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
-    return Asked(seen, changed, written_as)
+    return Expectation(seen, changed, written_as)
 
 
 def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> TrainingArguments | None:
@@ -342,7 +342,7 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
 
 
-def _sizes(asked: Asked) -> Sizes:
+def _sizes(asked: Expectation) -> Sizes:
     """The sizes of the model: larger where tensors go to NVMe."""
     places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
     return SWAPPED if "nvme" in places else TINY

@@ -18,9 +18,9 @@ from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
     from ds_lint.smoke.driver.adaptation import Changes
-    from ds_lint.smoke.driver.expectation import Asked
+    from ds_lint.smoke.driver.expectation import Expectation
     from ds_lint.smoke.driver.failure import Failure
-    from ds_lint.smoke.job import Evidence, FullSize, Job, Parameter
+    from ds_lint.smoke.job import Evidence, FullSize, Job, TrainedParameter
 
 _PORTION = 0.25  # of the free memory, for each of two ranks: somebody else may need the rest
 _MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes longer than it is worth
@@ -40,7 +40,7 @@ class World:
     """A simulated world: ``job`` is that of its two ranks, ``trained`` is what the run of a few ranks showed."""
 
     job: Job
-    asked: Asked
+    asked: Expectation
     changes: Changes
     trained: Evidence
 
@@ -69,7 +69,7 @@ def not_simulated(world: World) -> Check:
     return skipped("world", None, why)
 
 
-def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks: int) -> World:
+def world_of(job: Job, asked: Expectation, changes: Changes, trained: Evidence, ranks: int) -> World:
     """The simulation of so many ranks, after a run of ``job`` on a few has shown that the config works at all."""
     engine = trained.engine
     assert engine is not None  # noqa: S101 - a run that came to its end was looked at
@@ -96,12 +96,12 @@ def world_of(job: Job, asked: Asked, changes: Changes, trained: Evidence, ranks:
     return World(simulated, asked, changes, trained)
 
 
-def _final_text(asked: Asked) -> str:
+def _final_text(asked: Expectation) -> str:
     """The config as the Trainer gives it to DeepSpeed, without a schedule, for which somebody has to know the steps."""
     return json.dumps({name: value for name, value in as_dict(asked.final).items() if name != "scheduler"})
 
 
-def _makes_states(asked: Asked) -> bool:
+def _makes_states(asked: Expectation) -> bool:
     """Whether the optimizer makes its states of its own share, in memory."""
     is_on_nvme = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme"
     return has_plain_states(asked) and not is_on_nvme
@@ -222,7 +222,7 @@ def _observed(seen: Evidence, expected: dict[str, int]) -> dict[str, int]:
     return held | {kind: seen.persistent_elements for kind in expected if kind == _WHOLE}
 
 
-def _kept_whole(world: World, parameters: list[Parameter]) -> int | None:
+def _kept_whole(world: World, parameters: list[TrainedParameter]) -> int | None:
     """Elements under the threshold, of which every rank keeps all; None where there is no such thing."""
     threshold = world.asked.threshold.value
     if world.job.stage != 3 or threshold is None:
@@ -292,7 +292,7 @@ def by_formula(world: World, full: FullSize) -> dict[str, Held]:
     return {kind: Held(n, round(n * sizes[kind])) for kind, n in elements.items() if n and kind in sizes}
 
 
-def _second_copies(world: World, parameters: list[Parameter]) -> int:
+def _second_copies(world: World, parameters: list[TrainedParameter]) -> int:
     """Elements of the partitions among the ranks of a group, which hpZ keeps beside those among all ranks.
 
     Source: ``_partition_param_sec`` in deepspeed/runtime/zero/partition_parameters.py.

@@ -58,7 +58,7 @@ def obstacle(one: Arrival, first: Arrival, folder: str) -> str | None:
     return None
 
 
-class Launched:
+class LaunchedRanks:
     """The ranks of a launcher, as rank 0 has them. Close it, or use it as a context manager."""
 
     def __init__(self, place: Rendezvous, folder: str | None) -> None:
@@ -77,7 +77,7 @@ class Launched:
             raise
         self._meeting.tell("folder", self.folder)
 
-    def __enter__(self) -> Launched:  # noqa: PYI034 - typing.Self is Python 3.11's
+    def __enter__(self) -> LaunchedRanks:  # noqa: PYI034 - typing.Self is Python 3.11's
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import deepspeed
 import torch
 
-from ds_lint.smoke.job import ADAMW, CPU_ADAM, RESUME, Job, Parameter
+from ds_lint.smoke.job import ADAMW, CPU_ADAM, RESUME, Job, TrainedParameter
 from ds_lint.smoke.rank import data, training_model
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _initialize(job: Job, recipe: training_model.Recipe, config: Any, watch: Wat
     model = training_model.build(recipe)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     watch.evidence.parameters = [
-        Parameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)
+        TrainedParameter(names[id(parameter)], parameter.numel(), is_trainable=parameter.requires_grad)
         for parameter in model.parameters()
     ]
     watch.enter("initialize")

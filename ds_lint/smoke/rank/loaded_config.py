@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from ds_lint.smoke.job import Edit, Job, Removed
+from ds_lint.smoke.job import ConfigEdit, Job, Removed
 from ds_lint.smoke.rank import recorder
 
 
@@ -24,7 +24,7 @@ def read(job: Job) -> Any:
     return hjson.loads(job.text, object_pairs_hook=dict_raise_error_on_duplicate_keys)
 
 
-def prepared(job: Job) -> tuple[Any, recorder.Log]:
+def prepared(job: Job) -> tuple[Any, recorder.ReadLog]:
     """The config to give to the stack, and the log of what is read of it."""
     config = read(job)
     # Transformers and Accelerate walk through the whole config.
@@ -36,7 +36,7 @@ def prepared(job: Job) -> tuple[Any, recorder.Log]:
     return recorder.wrap(config, (), log), log
 
 
-def apply(config: dict[str, Any], edit: Edit) -> None:
+def apply(config: dict[str, Any], edit: ConfigEdit) -> None:
     """Put a value under a path, with the sections on the way, or take the key away."""
     *sections, name = edit.path
     for section in sections:
@@ -52,7 +52,7 @@ def apply(config: dict[str, Any], edit: Edit) -> None:
         config[name] = copy.deepcopy(edit.value)
 
 
-def unread(job: Job, log: recorder.Log) -> list[str]:
+def unread(job: Job, log: recorder.ReadLog) -> list[str]:
     """The topmost keys of the user's text that nothing has read, as dotted paths."""
     config = read(job)
     if not isinstance(config, dict):

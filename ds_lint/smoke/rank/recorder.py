@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KeyPath = tuple["str | int", ...]
 
 
-class Log:
+class ReadLog:
     """What happened to the keys of one config; shared by all its sections and their copies."""
 
     __slots__ = ("auto_dropped", "candidates", "read", "readers")
@@ -41,16 +41,16 @@ class RecDict(dict[Any, Any]):
 
     __slots__ = ("_log", "_path", "_sweep")
 
-    def __init__(self, data: dict[Any, Any] | None = None, path: KeyPath = (), log: Log | None = None) -> None:
+    def __init__(self, data: dict[Any, Any] | None = None, path: KeyPath = (), log: ReadLog | None = None) -> None:
         super().__init__()
         self._path = path
-        self._log = Log() if log is None else log
+        self._log = ReadLog() if log is None else log
         self._sweep: tuple[CodeType, int] | None = None  # the instruction that asked for the keys last
         for key, value in (data or {}).items():
             super().__setitem__(key, self._wrap(key, value))
 
     @property
-    def log(self) -> Log:
+    def log(self) -> ReadLog:
         return self._log
 
     def _wrap(self, key: Any, value: Any) -> Any:
@@ -135,7 +135,7 @@ class _Keys(KeysView[Any]):
         return repr(dict.keys(self._mapping))
 
 
-def wrap(value: Any, path: KeyPath, log: Log) -> Any:
+def wrap(value: Any, path: KeyPath, log: ReadLog) -> Any:
     """`value` with every dict in it, in lists too, recording under `path`."""
     if isinstance(value, RecDict):
         return value
@@ -153,7 +153,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if type(value) is list else value
 
 
-def unread(config: Any, log: Log) -> set[KeyPath]:
+def unread(config: Any, log: ReadLog) -> set[KeyPath]:
     """The topmost keys of `config` that nothing read."""
     done = log.read | log.auto_dropped
 
@@ -204,10 +204,10 @@ def _same(section: RecDict, data: dict[str, Any]) -> bool:
     )
 
 
-def start(readers: str = "") -> Log:
+def start(readers: str = "") -> ReadLog:
     """A new log, and the one that watched models write to."""
     global _current  # noqa: PLW0603 - the models are watched for one log at a time
-    _current = Log(readers)
+    _current = ReadLog(readers)
     return _current
 
 
@@ -226,7 +226,7 @@ def _recording_result(function: Callable[[Any], Any], section: str) -> Callable[
     return lambda read_from: wrap(function(read_from), (section,), _current)
 
 
-_current = Log()
+_current = ReadLog()
 
 
 class _RecordingDictType(type):

@@ -24,7 +24,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
     """Be rank ``number`` of the job. ``say`` gets the name of every phase that begins."""
     evidence = Evidence(number)
     clock = _Clock(evidence, say)
-    log: recorder.Log | None = None
+    log: recorder.ReadLog | None = None
     try:
         if job.part == EXPORT:
             clock.enter("load the saved model")

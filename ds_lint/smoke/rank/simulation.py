@@ -14,7 +14,7 @@ import deepspeed
 import torch
 from transformers import Trainer
 
-from ds_lint.smoke.job import FAKE_GROUP, FullSize, Job, Parameter
+from ds_lint.smoke.job import FAKE_GROUP, FullSize, Job, TrainedParameter
 from ds_lint.smoke.rank import probes, training_model
 from ds_lint.smoke.rank.deepspeed_run import OPTIMIZERS
 from ds_lint.smoke.verify.shares import partition
@@ -102,7 +102,7 @@ def _full_size(job: Job, evidence: Evidence) -> Any:
     return model if is_built else None
 
 
-def _needed(job: Job, parameters: list[Parameter]) -> int:
+def _needed(job: Job, parameters: list[TrainedParameter]) -> int:
     """The memory that making the engine takes; stages 1 and 2 copy all weights into one tensor.
 
     The weights themselves take none, because nobody writes to them.
@@ -119,16 +119,18 @@ def _dtype(job: Job) -> torch.dtype:
     return found
 
 
-def _parameters(job: Job, model: Any) -> list[Parameter]:
+def _parameters(job: Job, model: Any) -> list[TrainedParameter]:
     """The parameters, in the groups that the Trainer makes where it is one."""
     decayed = set(Trainer.get_decay_parameter_names(None, model)) if job.decays_apart else None
     return [
-        Parameter(name, parameter.numel(), int(decayed is not None and name not in decayed), parameter.requires_grad)
+        TrainedParameter(
+            name, parameter.numel(), int(decayed is not None and name not in decayed), parameter.requires_grad
+        )
         for name, parameter in model.named_parameters()
     ]
 
 
-def _groups(model: Any, parameters: list[Parameter]) -> list[dict[str, Any]]:
+def _groups(model: Any, parameters: list[TrainedParameter]) -> list[dict[str, Any]]:
     """The trainable parameters as an optimizer takes them."""
     tensors = dict(model.named_parameters())
     groups: dict[int, list[Any]] = {}
@@ -156,14 +158,14 @@ def _give_memory(job: Job, model: Any, config: Any) -> None:
                 setattr(module, name, torch.zeros_like(buffer, device="cpu"))
 
 
-def _with_memory(model: Any, dtype: torch.dtype) -> Iterator[torch.nn.Parameter]:
+def _with_memory(model: Any, dtype: torch.dtype) -> Iterator[torch.nn.TrainedParameter]:
     """Replace each weight, where modules share one by the same, and yield it."""
-    made: dict[torch.nn.Parameter, torch.nn.Parameter] = {}
+    made: dict[torch.nn.TrainedParameter, torch.nn.TrainedParameter] = {}
     for module in model.modules():
         for name, weight in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             is_new = weight not in made
             if is_new:
-                made[weight] = torch.nn.Parameter(torch.empty(weight.shape, dtype=dtype), weight.requires_grad)
+                made[weight] = torch.nn.TrainedParameter(torch.empty(weight.shape, dtype=dtype), weight.requires_grad)
             setattr(module, name, made[weight])
             if is_new:
                 yield made[weight]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from ds_lint.smoke.job import RESUME, Job, Parameter
+from ds_lint.smoke.job import RESUME, Job, TrainedParameter
 from ds_lint.smoke.rank import data, training_model
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def _samples(job: Job, arguments: TrainingArguments) -> int:
     return max(job.world_size, math.ceil(samples))
 
 
-def _parameters(trainer: Trainer) -> list[Parameter]:
+def _parameters(trainer: Trainer) -> list[TrainedParameter]:
     """The parameters with the group that the Trainer puts them in: those with weight decay, and those without."""
     decayed = set(trainer.get_decay_parameter_names(trainer.model))
     return [
-        Parameter(
+        TrainedParameter(
             name,
             getattr(parameter, "ds_numel", parameter.numel()),
             group=0 if name in decayed else 1,

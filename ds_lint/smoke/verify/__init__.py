@@ -8,7 +8,7 @@ from ds_lint.smoke.verify import keys, offload, precision, saving, shares, steps
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.driver.expectation import Asked
+    from ds_lint.smoke.driver.expectation import Expectation
     from ds_lint.smoke.verify.check import Runs, Verify
 
 PROPERTIES: tuple[Verify, ...] = (
@@ -31,6 +31,6 @@ PROPERTIES: tuple[Verify, ...] = (
 )
 
 
-def verify(asked: Asked, runs: Runs) -> list[Check]:
+def verify(asked: Expectation, runs: Runs) -> list[Check]:
     """Every property that the text promises."""
     return [check for property_ in PROPERTIES for check in property_(asked, runs)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import Check, Held
-from ds_lint.smoke.driver.expectation import Asked, Batch, Promise
+from ds_lint.smoke.driver.expectation import Batch, Expectation, Promise
 
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Engine, Evidence, Exported, Job
@@ -50,7 +50,7 @@ class Runs:
         return [one.held.get(kind, Held(0, 0)).elements for one in self.train]
 
 
-Verify = Callable[[Asked, Runs], Iterator[Check]]
+Verify = Callable[[Expectation, Runs], Iterator[Check]]
 
 
 def checked(
@@ -71,7 +71,7 @@ def checked(
     return Check(id, status, promise.key, promise.value, observed, unit, message, "" if is_kept else help, adapted)
 
 
-def spelling(asked: Asked, promise: Promise) -> str:
+def spelling(asked: Expectation, promise: Promise) -> str:
     """How to write a mistyped key that made a promise."""
     for meant, written in asked.written_as.items():
         if promise.key is not None and (promise.key == written or promise.key.startswith(f"{written}.")):

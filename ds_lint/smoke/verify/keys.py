@@ -11,11 +11,11 @@ from ds_lint.source.tree import dotted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.expectation import Asked
+    from ds_lint.smoke.driver.expectation import Expectation
     from ds_lint.smoke.verify.check import Runs
 
 
-def keys(asked: Asked, runs: Runs) -> Iterator[Check]:
+def keys(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Keys that nothing has read in any part; those that ds-lint knows are read by what this run does not use."""
     unread = set(runs.train[0].unread)
     if runs.resumed is not None:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, Check
-from ds_lint.smoke.driver.expectation import ZERO, Asked
+from ds_lint.smoke.driver.expectation import ZERO, Expectation
 from ds_lint.smoke.verify.check import Runs, checked, spelling
 from ds_lint.smoke.verify.shares import FP32, SWAPPABLE, not_swapped, partition, states_of
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def offload(asked: Asked, runs: Runs) -> Iterator[Check]:
+def offload(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Where the engine puts what is to be offloaded."""
     engine = runs.engine
     for what, promise, observed in (
@@ -45,7 +45,7 @@ def offload(asked: Asked, runs: Runs) -> Iterator[Check]:
         )
 
 
-def placement(asked: Asked, runs: Runs) -> Iterator[Check]:
+def placement(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Where the tensors of an offloaded optimizer are, which only a GPU shows: a CPU has no other place."""
     promise = asked.optimizer_offload
     if runs.job.mode != CUDA or promise is None or promise.value != "cpu" or runs.engine.offloads_optimizer != "cpu":
@@ -80,7 +80,7 @@ def _offloading_stage(what: str, place: str, stage: int) -> str:
     return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
 
 
-def _swapped_bytes(asked: Asked, runs: Runs) -> int:
+def _swapped_bytes(asked: Expectation, runs: Runs) -> int:
     """The bytes of weights and states that all ranks together have on NVMe, at the least."""
     everything, ranks = runs.train[0].parameters, runs.world_size
     parameters = [parameter for parameter in everything if parameter.is_trainable]

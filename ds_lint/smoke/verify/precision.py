@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Asked, Promise
+from ds_lint.smoke.driver.expectation import Expectation, Promise
 from ds_lint.smoke.verify.check import Runs, checked, spelling
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rounded
 
 
-def dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
+def dtypes(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """The dtypes of what is held, and in which gradients are reduced."""
     evidence = runs.train[0]
     for kind, promise in (
@@ -33,7 +33,7 @@ def dtypes(asked: Asked, runs: Runs) -> Iterator[Check]:
         yield _dtype(asked, "communication", promise, [runs.engine.communication_dtype], adapted=False)
 
 
-def _dtype(asked: Asked, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+def _dtype(asked: Expectation, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
     what = "gradients are reduced in" if kind == "communication" else f"{kind} are"
     return checked(
         "dtypes",
@@ -47,7 +47,7 @@ def _dtype(asked: Asked, kind: str, promise: Promise, observed: list[str], adapt
     )
 
 
-def loss(asked: Asked, runs: Runs) -> Iterator[Check]:
+def loss(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether the loss is a number."""
     steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
     bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
@@ -65,7 +65,7 @@ def loss(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def overflow(asked: Asked, runs: Runs) -> Iterator[Check]:
+def overflow(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """A loss scale under which no step is made; a dynamic one comes down by itself."""
     if asked.dtype.value != "float16":
         return
@@ -104,7 +104,7 @@ def _scale(scale: float | None) -> str:
     return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
-def loss_scale(asked: Asked, runs: Runs) -> Iterator[Check]:
+def loss_scale(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
     found = _scalings(runs)
     if asked.dtype.value != "float16" or not found:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import GATHER, ZERO, Asked, Promise, ranks_of_a_tensor
+from ds_lint.smoke.driver.expectation import GATHER, ZERO, Expectation, Promise, ranks_of_a_tensor
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.steps import listed
 
@@ -26,7 +26,7 @@ _WITHOUT_NVME = (
 )
 
 
-def resume(asked: Asked, runs: Runs) -> Iterator[Check]:
+def resume(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether a fresh process goes on where the checkpoint was written."""
     offload = asked.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
@@ -81,7 +81,7 @@ def _firsts(rates: list[list[float]]) -> str:
     return listed([of_groups[0] for of_groups in rates])
 
 
-def export(asked: Asked, runs: Runs) -> Iterator[Check]:
+def export(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether the saved model is the one that was trained."""
     stage = asked.stage.value if asked.stage else 0
     of_stage = asked.stage.key if asked.stage else None
@@ -111,7 +111,7 @@ def export(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _to_save(asked: Asked, exported: Exported, stage: int) -> str:
+def _to_save(asked: Expectation, exported: Exported, stage: int) -> str:
     """How to get the weights that were not saved."""
     node = asked.config.written.at((ZERO, "stage"))
     if exported.empty and node is not None and node.kind == "string":
@@ -149,7 +149,7 @@ def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: in
     return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
 
 
-def recovery(asked: Asked, runs: Runs) -> Iterator[Check]:
+def recovery(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether zero_to_fp32 gives the weights that the ranks held."""
     if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
         return

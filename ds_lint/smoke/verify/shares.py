@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
-from ds_lint.smoke.driver.expectation import ZERO, Asked, Promise, ranks_of_a_copy
+from ds_lint.smoke.driver.expectation import ZERO, Expectation, Promise, ranks_of_a_copy
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.smoke.job import Evidence, Parameter
+    from ds_lint.smoke.job import Evidence, TrainedParameter
 
 MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
 NEARLY_ALL = 0.5
@@ -24,7 +24,7 @@ SWAPPABLE = 2**20  # bytes, MINSWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/
 FP32 = 4  # bytes of an element
 
 
-def stage(asked: Asked, runs: Runs) -> Iterator[Check]:
+def stage(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """The ZeRO stage of the engine."""
     promise = asked.stage
     if promise is None:
@@ -43,7 +43,7 @@ def stage(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
+def sharding(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """What each rank holds of parameters, master weights, states and gradients, to the element."""
     promise = asked.stage
     if promise is None or promise.value == 0:
@@ -90,7 +90,9 @@ def sharding(asked: Asked, runs: Runs) -> Iterator[Check]:
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 
-def promised_shares(asked: Asked, parameters: list[Parameter], states: Iterable[str], ranks: int) -> dict[str, int]:
+def promised_shares(
+    asked: Expectation, parameters: list[TrainedParameter], states: Iterable[str], ranks: int
+) -> dict[str, int]:
     """Elements of each kind that a rank is to hold in memory at the stage that is asked for, 1 to 3."""
     assert asked.stage is not None  # noqa: S101 - somebody has asked for one
     stage = asked.stage.value
@@ -104,7 +106,7 @@ def promised_shares(asked: Asked, parameters: list[Parameter], states: Iterable[
     return expected | (dict.fromkeys(states, in_memory) if has_plain_states(asked) else {})
 
 
-def has_plain_states(asked: Asked) -> bool:
+def has_plain_states(asked: Expectation) -> bool:
     """Whether each state of the optimizer is as large as what it updates; some keep more than that."""
     return not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
 
@@ -114,7 +116,7 @@ def states_of(evidence: Evidence) -> list[str]:
     return [kind for kind in evidence.held if kind not in ("parameters", "master weights", "gradients")]
 
 
-def not_swapped(asked: Asked, parameters: list[Parameter], ranks: int) -> int:
+def not_swapped(asked: Expectation, parameters: list[TrainedParameter], ranks: int) -> int:
     """Elements of the shares that stay in memory where the optimizer is on NVMe: those of small groups.
 
     Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
@@ -140,7 +142,7 @@ def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
         yield size
 
 
-def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
+def _gradients(asked: Expectation, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
     """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
 
     A parameter that the border between two ranks goes through is kept whole by both of them in stage 2; the first rank
@@ -173,7 +175,7 @@ def _gradients(asked: Asked, runs: Runs, whole: int, part: int, in_memory: int) 
     )
 
 
-def _at_borders(parameters: list[Parameter], borders: int) -> int:
+def _at_borders(parameters: list[TrainedParameter], borders: int) -> int:
     """Elements of the largest parameters that so many borders can go through, in each group."""
     by_group: dict[int, list[int]] = {}
     for parameter in parameters:
@@ -186,7 +188,7 @@ def _range(numbers: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def partition(parameters: list[Parameter], stage: int, ranks: int) -> int:
+def partition(parameters: list[TrainedParameter], stage: int, ranks: int) -> int:
     """Elements of a rank's share: stage 3 cuts each parameter, stages 1 and 2 the parameters of a group in a row.
 
     Sources: ``partition_numel`` in deepspeed/runtime/zero/partition_parameters.py, and the alignment to twice the ranks
@@ -200,7 +202,7 @@ def partition(parameters: list[Parameter], stage: int, ranks: int) -> int:
     return sum(2 * math.ceil(elements / (2 * ranks)) for elements in groups.values())
 
 
-def persistence(asked: Asked, runs: Runs) -> Iterator[Check]:
+def persistence(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """How much of the user's own model stays whole under the threshold."""
     if asked.stage is None or asked.stage.value != 3:
         return

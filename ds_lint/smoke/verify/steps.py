@@ -6,7 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import BATCH, ZERO, Asked, Batch, Promise, ranks_of_a_copy, ranks_of_a_tensor
+from ds_lint.smoke.driver.expectation import (
+    BATCH,
+    ZERO,
+    Batch,
+    Expectation,
+    Promise,
+    ranks_of_a_copy,
+    ranks_of_a_tensor,
+)
 from ds_lint.smoke.verify import schedules
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-6  # relative, of learning rates
 
 
-def batch(asked: Asked, runs: Runs) -> Iterator[Check]:
+def batch(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """The samples of a step."""
     promised = asked.batch(runs.world_size)
     if promised is None:
@@ -42,14 +50,14 @@ def batch(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _batch_of_a_step(asked: Asked, runs: Runs) -> Batch:
+def _batch_of_a_step(asked: Expectation, runs: Runs) -> Batch:
     """What the model was given for the first step, counted in its forward passes."""
     passes = [one.samples[0] if one.samples else [] for one in runs.train]
     whole = sum(map(sum, passes)) // ranks_of_a_copy(asked.final)
     return Batch(whole, max(passes[0], default=0), len(passes[0]))
 
 
-def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
+def learning_rates(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """The learning rates of the steps against those that the config, or the training arguments, ask for."""
     steps = runs.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
@@ -98,7 +106,7 @@ def learning_rates(asked: Asked, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _trainers_rates(asked: Asked, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
+def _trainers_rates(asked: Expectation, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
     """The same where the training arguments ask for a schedule."""
     wanted = asked.trainers_schedule
     expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
@@ -136,7 +144,7 @@ def listed(rates: list[float]) -> str:
     return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
-def clipping(asked: Asked, runs: Runs) -> Iterator[Check]:
+def clipping(asked: Expectation, runs: Runs) -> Iterator[Check]:
     """The norm to which gradients are clipped, as it is set and as the steps show it."""
     promise, observed = asked.clipping, runs.engine.clipping
     wrong = _wrongly_clipped(asked, runs, observed if promise is None else promise.value)
@@ -175,7 +183,7 @@ def _clipped(norm: float, before: list[float]) -> str:
     )
 
 
-def _misclipped(asked: Asked, promise: Promise, norm: float, wrong: list[float]) -> str:
+def _misclipped(asked: Expectation, promise: Promise, norm: float, wrong: list[float]) -> str:
     by = "max_grad_norm" if asked.argument("max_grad_norm") is not None else f"`{promise.key or 'gradient_clipping'}`"
     if wrong and math.isclose(norm, promise.value):
         asks = f"at most {promise.value:g}" if promise.value else "gradients that are not clipped"
@@ -184,7 +192,7 @@ def _misclipped(asked: Asked, promise: Promise, norm: float, wrong: list[float])
     return f"gradients are {got}, and {by} asks for {promise.value:g}"
 
 
-def _wrongly_clipped(asked: Asked, runs: Runs, norm: float) -> list[float]:
+def _wrongly_clipped(asked: Expectation, runs: Runs, norm: float) -> list[float]:
     """The norms of gradients that steps were made with and that are not what this clipping makes of them.
 
     Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism share them
