@@ -51,14 +51,17 @@ def check(
     file that hold findings back count. Raises OSError where a path cannot be read, TypeError and ValueError for
     arguments that make no sense.
     """
+    # not at import time: ``import ds_lint`` must cost a training script nothing
     from os.path import dirname
 
     from ds_lint.diagnostics.finding import STACKS
     from ds_lint.facts import Sources
     from ds_lint.facts.readers import gather
-    from ds_lint.linter import lint  # not at import time: ``import ds_lint`` must cost a training script nothing
+    from ds_lint.knowledge.keys import knowledge
     from ds_lint.linter.choice import choose
-    from ds_lint.linter.project_lint import judge
+    from ds_lint.linter.lint import lint_for
+    from ds_lint.semantics.basis import Basis
+    from ds_lint.source import documents
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
@@ -82,15 +85,14 @@ def check(
     facts = gather(sources)
     named = {"deepspeed": deepspeed_version, "transformers": transformers_version, "accelerate": accelerate_version}
     versions = {library: version for library, version in named.items() if version is not None}
-    from_file = True
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
         with open(path, "rb") as file:
-            document = lint.read(file.read(), path)
+            document = documents.from_bytes(file.read(), path)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
-        document, from_file = lint.as_text(config), False
+        document = documents.from_dict(config)
         choice = choose("", versions)
     else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")
-    return judge(document, choice, stack=stack, facts=facts, from_file=from_file).findings
+    return lint_for(choice, document, Basis(knowledge(choice.newest), stack, facts)).findings

@@ -15,12 +15,14 @@ from ds_lint.diagnostics.report import Report
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.facts.unreadable import UnreadableFact
-from ds_lint.linter import lint
+from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import choose
-from ds_lint.linter.project_lint import judge
+from ds_lint.linter.lint import lint_for
 from ds_lint.linter.selection import Selection, select
 from ds_lint.output import full
 from ds_lint.output.terminal import terminal_of
+from ds_lint.semantics.basis import Basis
+from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
 from ds_lint.version import __version__
 
@@ -108,17 +110,11 @@ class TrainerCallback(transformers.TrainerCallback):
             facts = gather(sources)
         if isinstance(config, str):
             with open(config, "rb") as file:
-                document = lint.read(file.read(), config)
+                document = documents.from_bytes(file.read(), config)
         else:
-            document = lint.as_text(config)
-        return judge(
-            document,
-            choose("", {}, installed("")),  # the releases of this process, whatever the project pins
-            stack="trainer",
-            facts=facts,
-            from_file=isinstance(config, str),
-            rules=self.rules,
-        )
+            document = documents.from_dict(config)
+        choice = choose("", {}, installed(""))  # the releases of this process, whatever the project pins
+        return lint_for(choice, document, Basis(knowledge(choice.newest), "trainer", facts), self.rules)
 
 
 def _config(arguments: transformers.TrainingArguments) -> dict[str, Any] | str | None:

@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Key, Knowledge, Target
-from ds_lint.linter import lint
 from ds_lint.semantics.constructors import optimizer_types
 
 Config = dict[str, Any]
@@ -214,7 +214,7 @@ def _add_known(chance: random.Random, config: Config, knowledge: Knowledge) -> N
 
 def _add_of_another_release(chance: random.Random, config: Config, knowledge: Knowledge) -> None:
     releases = knowledge.releases[knowledge.releases.index(OLDEST) :]
-    _add_known(chance, config, lint.knowledge(Target(chance.choice(releases))))
+    _add_known(chance, config, keys.knowledge(Target(chance.choice(releases))))
 
 
 def _add_section(chance: random.Random, config: Config, knowledge: Knowledge) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_bytes
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 
 def said(train=None, micro=None, steps=None, world_size=None, **others):
@@ -17,9 +17,7 @@ def said(train=None, micro=None, steps=None, world_size=None, **others):
         "gradient_accumulation_steps": steps,
     }
     config = {name: size for name, size in sizes.items() if size is not None} | others
-    report = lint.lint_bytes(
-        json.dumps(config).encode(), "d.json", stack="deepspeed", facts=Facts(world_size=world_size)
-    )
+    report = lint_bytes(json.dumps(config).encode(), "d.json", stack="deepspeed", facts=Facts(world_size=world_size))
     return [one.message for one in report.findings if one.code == "DS512"]
 
 

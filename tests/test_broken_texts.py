@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
-from ds_lint.linter import lint
+from linted import lint_bytes
 
 
 def codes(text, stack=None):
     data = text if isinstance(text, bytes) else text.encode()
-    return sorted({one.code for one in lint.lint_bytes(data, "d.json", stack=stack).findings})
+    return sorted({one.code for one in lint_bytes(data, "d.json", stack=stack).findings})
 
 
 @pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
@@ -38,7 +37,7 @@ def test_a_key_without_a_value_in_the_middle_is_judged():
 
 def test_a_program_is_one_finding():
     program = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00>\x00\xd0{\x00:\xff}\x00,{\x00"
-    (finding,) = lint.lint_bytes(program, "ls.json").findings
+    (finding,) = lint_bytes(program, "ls.json").findings
     assert (finding.code, finding.stage) == ("DS001", "load")
 
 
@@ -61,7 +60,7 @@ def test_a_text_in_another_encoding_is_judged():
 )
 def test_accelerates_own_config_is_known(section, helps):
     text = f"compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n{section}distributed_type: DEEPSPEED\n"
-    (finding,) = lint.lint_bytes(text.encode(), "accelerate.yaml", stack="accelerate").findings
+    (finding,) = lint_bytes(text.encode(), "accelerate.yaml", stack="accelerate").findings
     assert finding.code == "DS011"
     assert "this is Accelerate's own config" in finding.message
     assert finding.help == helps
@@ -72,11 +71,11 @@ def test_accelerates_own_config_is_known(section, helps):
     "text", ['{"fp16": {"enabled": true}, ...}', '{\n  ...\n  "bf16": {"enabled": true}\n}', '{"optimizer": {\u2026}}']
 )
 def test_an_excerpt_lacks_nothing(text, stack):
-    codes = {finding.code for finding in lint.lint_bytes(text.encode(), "config.json", stack=stack).findings}
+    codes = {finding.code for finding in lint_bytes(text.encode(), "config.json", stack=stack).findings}
     assert "DS006" in codes
     assert not codes & {"DS511", "DS601"}
 
 
 def test_a_short_config_is_used_as_it_stands():
-    codes = {finding.code for finding in lint.lint_bytes(b'{"fp16": {"enabled": true}}', "c.json").findings}
+    codes = {finding.code for finding in lint_bytes(b'{"fp16": {"enabled": true}}', "c.json").findings}
     assert "DS511" in codes

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from linted import lint_dict
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge import keys, resources, tables
-from ds_lint.linter import lint
 
 pytest.importorskip("hatchling")
 
@@ -60,11 +60,11 @@ def test_a_wheel_knows_by_the_module(built, monkeypatch):
     assert "train_batch_size" in known.trainer["fills"]
 
 
-def test_a_wheel_judges_training_arguments(built, monkeypatch):
+def test_a_wheel_reads_training_arguments(built, monkeypatch):
     monkeypatch.setattr(tables, "_known", {})
     monkeypatch.setattr(tables, "_built", lambda: built)
-    monkeypatch.setattr(lint, "_known", {})
+    monkeypatch.setattr(keys, "_known", {})
     config = {"optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}, "train_micro_batch_size_per_gpu": 1}
     facts = gather(Sources(trainer_args="--learning_rate 5e-5 --per_device_train_batch_size 1"))
-    report = lint.lint_dict(config, stack="trainer", facts=facts)
+    report = lint_dict(config, stack="trainer", facts=facts)
     assert "DS610" in {finding.code for finding in report.findings}

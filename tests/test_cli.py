@@ -79,12 +79,12 @@ def test_a_file_that_the_judge_trips_over_is_2_and_the_others_are_judged(write, 
     """The error is made up; everything else is what happens then."""
     write(**{"a.json": CLEAN, "b.json": TYPO, "c.json": TYPO})
     monkeypatch.chdir(tmp_path)
-    judge = LintContext.judge
+    lint = LintContext.lint
 
     def tripping(context, document, rules):
-        return next(iter(())) if document.path == "b.json" else judge(context, document, rules)
+        return next(iter(())) if document.path == "b.json" else lint(context, document, rules)
 
-    monkeypatch.setattr(LintContext, "judge", tripping)
+    monkeypatch.setattr(LintContext, "lint", tripping)
     for flags in ([], ["--diff"], ["--fix"]):
         assert cli.run(["check", *flags, "a.json", "b.json", "c.json"]) == 2
         told = capfd.readouterr()

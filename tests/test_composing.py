@@ -6,10 +6,11 @@ import json
 from itertools import product
 
 import pytest
+from linted import lint_bytes
 
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
+from ds_lint.knowledge import keys
 from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config, launch_file, refusal
 
 # Stage 3 gathers this module of a model as a whole; its sizes have to be in the file.
@@ -51,14 +52,14 @@ def test_fp16_is_not_written_for_stage_0():
 @pytest.mark.parametrize("wish", [*POSSIBLE, *WITH_MODEL], ids=name)
 def test_check_has_nothing_to_say(wish, ranks):
     text = json.dumps(config(wish), indent=2)
-    report = lint.lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, facts=Facts(world_size=ranks))
+    report = lint_bytes(text.encode(), "ds_config.json", stack=wish.stack, facts=Facts(world_size=ranks))
     by_nature = {("DS702", "info")} if wish.offload == "nvme" else set()  # about NVMe, however it is configured
     assert {(finding.code, finding.severity) for finding in report.findings} == by_nature
 
 
 @pytest.mark.parametrize("wish", [*POSSIBLE, *WITH_MODEL], ids=name)
 def test_no_value_is_the_default(wish):
-    knowledge = lint.knowledge()
+    knowledge = keys.knowledge()
     for path, value in leaves(config(wish)):
         key = knowledge.find(path)
         if path[:2] != ("optimizer", "params") and path[-1] not in SPELLED_OUT:
@@ -75,7 +76,7 @@ def test_no_value_is_the_default(wish):
     ],
 )
 def test_a_default_is_written_out_where_older_releases_have_another(path, since):
-    assert lint.knowledge().since_default(path) == since
+    assert keys.knowledge().since_default(path) == since
 
 
 @pytest.mark.parametrize("wish", [wish for wish in POSSIBLE if wish.stack == "deepspeed"], ids=name)

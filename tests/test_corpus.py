@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from linted import lint_file
 
-from ds_lint.linter import lint
 from ds_lint.project import discovery
 from ds_lint.source import json as json_source
 
@@ -47,7 +47,7 @@ def rows(stack: str | None) -> dict[str, dict[str, int]]:
     }
     counts: dict[str, Counter[str]] = {}
     for path in configs():
-        findings = lint.lint_file(str(path), stack=stack).findings
+        findings = lint_file(str(path), stack=stack).findings
         for finding in findings:
             row = counts.setdefault(f"{finding.code} {finding.name}, {finding.severity}, {finding.effect}", Counter())
             row["findings"] += 1

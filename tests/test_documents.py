@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from linted import lint_bytes, lint_dict
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 KOREAN, NOTES, SHARDING, CHINESE = (
     "000_8645e854557dac38.txt",
@@ -54,8 +54,8 @@ VERDICTS = (
 def report(config, stack=None):
     """A JSON text is judged as a file, a dict as a dict."""
     if isinstance(config, dict):
-        return lint.lint_dict(config, stack=stack, facts=Facts(world_size=1))
-    return lint.lint_bytes(config.encode(), "ds_config.json", stack=stack, facts=Facts(world_size=1))
+        return lint_dict(config, stack=stack, facts=Facts(world_size=1))
+    return lint_bytes(config.encode(), "ds_config.json", stack=stack, facts=Facts(world_size=1))
 
 
 def verdict(config, stack):

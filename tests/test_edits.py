@@ -7,18 +7,19 @@ import pytest
 from ds_lint.diagnostics.finding import Fix
 from ds_lint.fixes import edits
 from ds_lint.fixes.application import edited
-from ds_lint.linter import lint
+from ds_lint.knowledge import keys
+from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.config import Config
-from ds_lint.source import hjson
+from ds_lint.source import documents, hjson
 
 STAGE = ("zero_optimization", "stage")
 
 
 def config_of(text: str, *, stack: str | None = None, as_hjson: bool = False) -> Config:
-    document = lint.read(text.encode(), "config.json")
+    document = documents.from_bytes(text.encode(), "config.json")
     root = hjson.read(text) if as_hjson else document.root
     assert root is not None
-    return Config(document, root, lint.knowledge(), stack=stack)
+    return Config(document, root, Basis(keys.knowledge(), stack))
 
 
 def applied(fix: Fix | None, text: str) -> str | None:

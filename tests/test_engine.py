@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from linted import lint_bytes
 
 from ds_lint.diagnostics.problem import ADVICE, Problem
 from ds_lint.diagnostics.rule import RULES, rule
-from ds_lint.linter import engine, lint
+from ds_lint.linter import engine
 from ds_lint.linter.selection import IGNORED, NOT_SELECTED, OFF_BY_DEFAULT, Selection, left_in_preview, select, why_off
 
 
@@ -28,14 +29,14 @@ CLEAN = b'{"train_micro_batch_size_per_gpu": 1}'
 
 
 def test_a_rule_that_is_off_by_default_runs_where_it_is_selected(advice):
-    found = lint.lint_bytes(CLEAN, "a.json", rules=select(Selection(["advice-for-this-test"]))).findings
+    found = lint_bytes(CLEAN, "a.json", rules=select(Selection(["advice-for-this-test"]))).findings
     assert [finding.code for finding in found] == ["DS198"]
 
 
 @pytest.mark.usefixtures("advice")
 def test_a_rule_that_is_off_by_default_does_not_run_unasked():
-    assert lint.lint_bytes(CLEAN, "a.json").findings == []
-    assert lint.lint_bytes(CLEAN, "a.json", rules=select(Selection(ignored=["DS101"]))).findings == []
+    assert lint_bytes(CLEAN, "a.json").findings == []
+    assert lint_bytes(CLEAN, "a.json", rules=select(Selection(ignored=["DS101"]))).findings == []
     assert "DS198" not in {one.code for one in engine.default_rules()}
 
 

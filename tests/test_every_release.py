@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_bytes
 
 from ds_lint.facts import Facts, training
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 
 AUTOS = {"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": True}}
@@ -24,11 +24,11 @@ def test_every_release_can_be_judged_by(stage, stack):
     for release in tables.read("deepspeed")["releases"]:
         for section in ({"stage": stage}, {"stage": stage, **OFFLOADED}):
             text = json.dumps({**AUTOS, "zero_optimization": section}).encode()
-            lint.lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())
+            lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())
 
 
 @pytest.mark.parametrize(("release", "is_told"), [("0.3.13", False), ("0.3.14", True), ("0.19.8", True)])
 def test_nothing_says_to_gather_weights_before_a_release_can(release, is_told):
     text = json.dumps({**AUTOS, "zero_optimization": {"stage": 3}}).encode()
-    report = lint.lint_bytes(text, "d.json", target=Target(release), stack="trainer")
+    report = lint_bytes(text, "d.json", target=Target(release), stack="trainer")
     assert ("DS703" in [one.code for one in report.findings]) is is_told

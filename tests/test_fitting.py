@@ -8,8 +8,8 @@ import pytest
 
 from ds_lint.facts import model as models
 from ds_lint.facts.model import Model
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.scaffold.model_needs import leaf_modules, size_to_write, trained_in
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -20,7 +20,7 @@ def model(name: str) -> Model:
 
 
 def size(name: str, stack: str) -> int | None:
-    return size_to_write(model(name), stack, lint.knowledge())
+    return size_to_write(model(name), stack, keys.knowledge())
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_size_is_known_under_the_name_that_its_model_type_has_for_it():
 
 
 def test_a_model_without_a_size_has_none():
-    assert size_to_write(Model("", {}), "deepspeed", lint.knowledge()) is None
+    assert size_to_write(Model("", {}), "deepspeed", keys.knowledge()) is None
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_a_model_without_a_size_has_none():
     ],
 )
 def test_leaf_modules_are_named_where_ranks_run_different_experts(name, target, leaves):
-    assert leaf_modules(model(name), lint.knowledge(target)) == leaves
+    assert leaf_modules(model(name), keys.knowledge(target)) == leaves

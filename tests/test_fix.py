@@ -14,22 +14,24 @@ from generate import configs
 from handwriting import HANDS, written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from linted import lint_document
 
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.fixes.application import ALL, SAFE, edited, fix, try_all
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
+from ds_lint.source import documents
 from ds_lint.source.tree import walk
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parent.parent.parent / "shared" / "corpus"))
 
 
 def judge_for(stack=None, target=None):
-    return lambda document: lint.lint_document(document, stack=stack, target=target)
+    return lambda document: lint_document(document, stack=stack, target=target)
 
 
 def fixed(text, safeties=SAFE, *, stack=None, codes=None, target=None):
-    return fix(lint.read(text.encode(), "config.json"), judge_for(stack, target), safeties, codes=codes)
+    return fix(documents.from_bytes(text.encode(), "config.json"), judge_for(stack, target), safeties, codes=codes)
 
 
 def problems(findings):
@@ -91,7 +93,7 @@ def test_a_fix_is_held_against_all_rules():
 
 def test_bytes_that_are_no_text_are_left_alone():
     data = b'{"train_batch_size": 8, "gradient_cliping": 1.0, "_note": "\xfc"}'
-    report = fix(lint.read(data, "config.json"), judge_for("deepspeed"))
+    report = fix(documents.from_bytes(data, "config.json"), judge_for("deepspeed"))
     assert report.fixed == []
 
 
@@ -120,7 +122,7 @@ CASES = given(
 
 
 def text_of(seed, hand):
-    (config,) = configs(seed, 1, lint.knowledge())
+    (config,) = configs(seed, 1, keys.knowledge())
     # In Hjson NaN and Infinity are texts that swallow the rest of the line, brackets too, and DS005 stays.
     assume(not {"NaN", "Infinity"} & set(re.findall(r"\w+", json.dumps(config))))
     return written(config, HANDS[hand], random.Random(seed))
@@ -132,7 +134,7 @@ def text_of(seed, hand):
 def test_fixing_leaves_less_and_nothing_new(safeties, seed, hand, stack, release):
     text = text_of(seed, hand)
     target = Target(release)
-    before = problems(judge_for(stack, target)(lint.read(text.encode(), "config.json")).findings)
+    before = problems(judge_for(stack, target)(documents.from_bytes(text.encode(), "config.json")).findings)
     report = fixed(text, safeties, stack=stack, target=target)
     left = problems(report.findings)
     assert left - before == Counter()
@@ -146,10 +148,10 @@ def test_fixing_leaves_less_and_nothing_new(safeties, seed, hand, stack, release
 @settings(max_examples=300, deadline=None)
 def test_a_fix_changes_no_more_than_its_edits(seed, hand, stack, release):
     text = text_of(seed, hand)
-    before = judge_for(stack, Target(release))(lint.read(text.encode(), "config.json"))
+    before = judge_for(stack, Target(release))(documents.from_bytes(text.encode(), "config.json"))
     for finding in before.findings:
         if finding.fix is not None:
-            after = lint.read(edited(text, finding.fix.edits).encode(), "config.json")
+            after = documents.from_bytes(edited(text, finding.fix.edits).encode(), "config.json")
             kept = members(before.document, finding.fix.edits)
             assert kept.items() <= members(after).items(), finding.fix.title
             assert set(breaks(after.text)) <= set(breaks(text)), finding.fix.title
@@ -183,7 +185,7 @@ def breaks(text):
 @pytest.mark.parametrize("stack", [None, *STACKS])
 def test_fixing_real_configs(safeties, stack):
     for path in sorted((CORPUS / "configs").glob("*.json")):
-        document = lint.read(path.read_bytes(), path.name)
+        document = documents.from_bytes(path.read_bytes(), path.name)
         before = problems(judge_for(stack)(document).findings)
         report = fix(document, judge_for(stack), safeties)
         assert problems(report.findings) - before == Counter(), path
@@ -194,7 +196,7 @@ def test_fixing_real_configs(safeties, stack):
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 def test_what_is_promised_of_real_configs_is_done():
     for path in sorted((CORPUS / "configs").glob("*.json"))[::7]:
-        document = lint.read(path.read_bytes(), path.name)
+        document = documents.from_bytes(path.read_bytes(), path.name)
         report = judge_for()(document)
         try_all(report, judge_for())
         ways = [finding.fix.applied_with for finding in report.findings if finding.fix]

@@ -8,12 +8,12 @@ from itertools import product
 
 import pytest
 import yaml
+from linted import lint_file
 
 from ds_lint.commands.init import InitOptions, init
 from ds_lint.diagnostics.finding import STACKS
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
 from ds_lint.scaffold.composition import OFFLOADS, PRECISIONS, STAGES, Purpose, config
 
 # Those of which stage 3 has something to shard.
@@ -203,7 +203,7 @@ def test_what_suits_a_model_has_no_finding_for_it(tmp_path, monkeypatch, name, s
     for place, (stage, offload) in enumerate(product((2, 3), ("none", "cpu"))):
         assert init(InitOptions(stack, stage, offload, None, model, 8, None, f"{place}.json", force=True)) == 0
         facts = gather(Sources(model=model, world_size=8))
-        report = lint.lint_file(f"{place}.json", stack=stack, facts=facts)
+        report = lint_file(f"{place}.json", stack=stack, facts=facts)
         assert [(finding.code, finding.message) for finding in report.findings] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from linted import lint_dict, lint_with
 
 from ds_lint.facts import Facts, training
 from ds_lint.facts.gpu import named
@@ -10,9 +11,8 @@ from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
-from ds_lint.linter.project_lint import judge
+from ds_lint.source import documents
 
 PHIMOE = {"model_type": "phimoe", "num_local_experts": 16}
 SEVEN_BILLION = 7_000_000_000
@@ -28,7 +28,7 @@ def known(config=None, *, gpu=None, host_memory=None, world_size=None, nodes=Non
 
 def codes(config, facts, stack="deepspeed", **versions):
     config = {"train_micro_batch_size_per_gpu": 1, **config}
-    report = lint.lint_dict(config, target=Target(**versions), stack=stack, facts=facts)
+    report = lint_dict(config, target=Target(**versions), stack=stack, facts=facts)
     return [finding.code for finding in report.findings if int(finding.code[2:]) % 100 >= 50]
 
 
@@ -77,7 +77,9 @@ def test_only_ranks_that_run_different_modules_part_ways(facts, stage, expected)
 def test_a_range_of_transformers_is_judged_release_by_release():
     choice = choose("", {"deepspeed": "0.17.6", "transformers": ">=4.39,<5.1", "accelerate": "1.2.1"})
     facts = known({"model_type": "mixtral", "num_local_experts": 8})
-    report = judge(lint.as_text({"train_micro_batch_size_per_gpu": 1, **zero()}), choice, stack="trainer", facts=facts)
+    report = lint_with(
+        choice, documents.from_dict({"train_micro_batch_size_per_gpu": 1, **zero()}), stack="trainer", facts=facts
+    )
     (finding,) = (finding for finding in report.findings if finding.code == "DS350")
     assert finding.releases == {"transformers": [("4.39.0", "4.39.3"), ("4.52.1", "4.57.6")]}
 

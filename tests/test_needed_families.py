@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from linted import config_of
 
 from ds_lint import checks
 from ds_lint.diagnostics.rule import RULES
-from ds_lint.linter import engine, lint
+from ds_lint.knowledge.keys import Target
+from ds_lint.linter import engine
+from ds_lint.source import documents
 
 CHECKS = os.path.dirname(checks.__file__)
 NO_FAMILIES = {"__init__", "problem"}
@@ -20,7 +23,7 @@ def rules_of(family):
 
 
 def needed(text, **known):
-    config = lint.config_of(lint.read(text, "a.json"), **known)
+    config = config_of(documents.from_bytes(text, "a.json"), **known)
     return set(checks.needed(config, {member.key for member in config.root.members}))
 
 
@@ -54,4 +57,4 @@ def test_a_clean_file_needs_no_family_for_what_is_not_there():
 def test_what_is_there_brings_its_family():
     assert "unknown" in needed(b'{"train_batch_sise": 8}')
     assert "syntax" in needed(b'{"train_batch_size": 8,}')
-    assert "releases" in needed(b'{"train_batch_size": 8}', before=lint.Target("0.14.5"))
+    assert "releases" in needed(b'{"train_batch_size": 8}', before=Target("0.14.5"))

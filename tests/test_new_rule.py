@@ -18,7 +18,7 @@ from tools.new_rule import NewRule
 
 ROOT = Path(__file__).parent.parent
 NEEDED = ("ds_lint", "rules", "schemas", "tools", "pyproject.toml", "CHANGELOG.md", "docs/evidence.md")
-TESTS = ("tests/test_rule_pages.py", "tests/test_evidence.py")
+TESTS = ("tests/linted.py", "tests/test_rule_pages.py", "tests/test_evidence.py")
 
 WRITTEN = """\
     member = config.member("zero_optimization", "stage")

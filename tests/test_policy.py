@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from command_line import write_into
+from linted import lint_document
 
 from ds_lint.facts.policy import Policy
 from ds_lint.facts.unreadable import UnreadableFact
-from ds_lint.linter import lint
+from ds_lint.source import documents
 
 CONFIG = """{
   "train_micro_batch_size_per_gpu": 4,
@@ -22,8 +23,8 @@ CONFIG = """{
 
 def violations(schema, text=CONFIG):
     """Key, text that is pointed at, and message of everything that is against a policy."""
-    document = lint.read(text.encode(), "a.json")
-    found = lint.lint_document(document, policies=[Policy("org.schema.json", schema)]).findings
+    document = documents.from_bytes(text.encode(), "a.json")
+    found = lint_document(document, policies=[Policy("org.schema.json", schema)]).findings
     return [
         (finding.key, text[finding.span.start : finding.span.end], finding.message)
         for finding in found
@@ -135,8 +136,8 @@ def test_what_is_filled_in_later_is_not_judged():
 
 def test_the_words_of_the_organisation_are_the_help():
     policy = Policy("org.schema.json", properties(gradient_clipping={"const": 1, "description": "Ask Ada."}))
-    document = lint.read(CONFIG.encode(), "a.json")
-    (finding,) = (one for one in lint.lint_document(document, policies=[policy]).findings if one.code == "DS207")
+    document = documents.from_bytes(CONFIG.encode(), "a.json")
+    (finding,) = (one for one in lint_document(document, policies=[policy]).findings if one.code == "DS207")
     assert finding.help == "Ask Ada."
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from linted import config_of_dict, lint_dict, lint_document
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.linter import lint
-from ds_lint.linter.lint import as_text, knowledge, lint_dict
-from ds_lint.semantics.config import Config
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.preparation.words import source_of
+from ds_lint.source import documents
 
 AUTOS = {
     "train_batch_size": "auto",
@@ -23,9 +22,8 @@ AUTOS = {
 
 
 def prepared(config, arguments="--bf16", *, stack=None, target=None, **sources):
-    document = as_text(config)
     facts = gather(Sources(trainer_args=arguments, **sources))
-    return prepare(Config(document, document.root, knowledge(target), facts=facts, stack=stack))
+    return prepare(config_of_dict(config, target=target, facts=facts, stack=stack))
 
 
 def codes(config, arguments, **sources):
@@ -100,8 +98,7 @@ def test_warm_up_steps_of_every_release(arguments, release, steps):
 
 
 def test_a_config_without_arguments_is_prepared_as_far_as_it_goes():
-    document = as_text({**AUTOS, "zero_optimization": {"stage": "auto"}})
-    found = prepare(Config(document, document.root, knowledge(), stack="trainer"))
+    found = prepare(config_of_dict({**AUTOS, "zero_optimization": {"stage": "auto"}}, stack="trainer"))
     assert found.config["train_micro_batch_size_per_gpu"] is UNKNOWN
     assert found.value("zero_optimization", "stage") == 2
     assert not found.is_refused
@@ -157,13 +154,13 @@ def test_a_value_that_is_none_of_a_config_is_unknown(tmp_path):
 
 
 def test_a_config_may_nest_as_deep_as_it_likes():
-    deep = lint.read(b'{"zero_optimization": {}, "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep.json")
-    report = lint.lint_document(deep, facts=gather(Sources(trainer_args="--bf16")))
+    deep = documents.from_bytes(b'{"zero_optimization": {}, "x": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep.json")
+    report = lint_document(deep, facts=gather(Sources(trainer_args="--bf16")))
     assert "DS617" in {finding.code for finding in report.findings}
 
 
 def test_what_is_no_config_agrees_with_everything():
-    report = lint.lint_document(lint.read(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
+    report = lint_document(documents.from_bytes(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
     assert {finding.code for finding in report.findings} & {"DS610", "DS613", "DS615", "DS617", "DS620"} == set()
 
 

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from linted import lint_bytes, lint_file
 
 from ds_lint import json_schema
 from ds_lint.cli import run
 from ds_lint.diagnostics.finding import Finding
 from ds_lint.json_schema.snippets import SNIPPETS, WHOLE_CONFIGS
 from ds_lint.json_schema.values import COMMENTS, TEMPLATE, in_any_case
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Knowledge, Target
-from ds_lint.linter import lint
 from ds_lint.source import tolerant
 from ds_lint.source.spelling import is_comment
 from tools import publish_schemas
@@ -35,7 +36,7 @@ def is_clean(findings: list[Finding]) -> bool:
 
 
 def linted(config: object) -> list[Finding]:
-    return lint.lint_bytes(json.dumps(config).encode(), "config.json").findings
+    return lint_bytes(json.dumps(config).encode(), "config.json").findings
 
 
 def errors(config: object, validator=LATEST) -> list[str]:
@@ -160,7 +161,7 @@ def test_real_configs_that_are_clean_pass_and_unknown_keys_are_flagged():
             config = json.loads(path.read_bytes())
         except ValueError:
             continue
-        findings = lint.lint_file(str(path)).findings
+        findings = lint_file(str(path)).findings
         if is_clean(findings):
             clean += 1
             assert errors(config) == [], path.name
@@ -227,12 +228,12 @@ def disagreements(config: dict) -> list[str]:
 def documented(path: str) -> str:
     """A key path with every second name replaced by the first, as findings below one have it."""
     parts = tuple(path.split("."))
-    known = [key for end in range(len(parts) + 1) if (key := lint.knowledge().find(parts[:end])) is not None]
+    known = [key for end in range(len(parts) + 1) if (key := keys.knowledge().find(parts[:end])) is not None]
     return ".".join((*known[-1].path, *parts[len(known[-1].path) :]))
 
 
 def every_key_with_every_kind_of_value():
-    for key, path in paths(lint.knowledge().root):
+    for key, path in paths(keys.knowledge().root):
         choices = [*key.facts.get("enum", ()), *key.facts.get("one_of", ()), *key.facts.get("numbers", ())]
         choices += [choice.swapcase() for choice in choices if isinstance(choice, str)]
         yield from ((path, value) for value in [*VALUES, *choices, key.facts.get("default")])
@@ -256,7 +257,7 @@ def test_every_key_with_every_kind_of_value():
 
 def constructions():
     """Every type of optimizer and scheduler with every name of a parameter."""
-    knowledge = lint.knowledge()
+    knowledge = keys.knowledge()
     for section in ("optimizer", "scheduler"):
         own = knowledge.types(f"{section}.params")
         torch = knowledge.torch[f"{section}s"]

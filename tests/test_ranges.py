@@ -6,21 +6,21 @@ import json
 
 import pytest
 from generate import configs
+from linted import lint_document, lint_with
 
 from ds_lint.facts import Facts
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint, release_ranges
+from ds_lint.linter import release_ranges
 from ds_lint.linter.choice import choose
+from ds_lint.source import documents
 
 
 def report(config, *, stack="deepspeed", directory=".", **versions):
-    document = lint.read(json.dumps(config, indent=1).encode(), "ds_config.json")
+    document = documents.from_bytes(json.dumps(config, indent=1).encode(), "ds_config.json")
     flags = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"} | versions
 
-    def judge(target, before=None):
-        return lint.lint_document(document, target=target, stack=stack, facts=Facts(world_size=1), before=before)
-
-    return release_ranges.judged(choose(directory, flags), judge)
+    return lint_with(choose(directory, flags), document, stack=stack, facts=Facts(world_size=1))
 
 
 def held(findings):
@@ -107,14 +107,14 @@ def test_other_libraries_have_ranges_too():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_release_would_have_said_the_same_alone(seed):
-    """The stretches that are judged at once are exact: nothing that a config asks changes within them."""
-    (config,) = configs(seed, 1, lint.knowledge())
-    known = lint.knowledge().releases
+    """The stretches that are checked at once are exact: nothing that a config asks changes within them."""
+    (config,) = configs(seed, 1, keys.knowledge())
+    known = keys.knowledge().releases
     known = known[known.index("0.9.0") :]
     together = report(config, deepspeed=">=0.9.0").findings
     for release in known:
-        alone = lint.lint_document(
-            lint.read(json.dumps(config, indent=1).encode(), "ds_config.json"),
+        alone = lint_document(
+            documents.from_bytes(json.dumps(config, indent=1).encode(), "ds_config.json"),
             target=Target(release),
             stack="deepspeed",
             facts=Facts(world_size=1),

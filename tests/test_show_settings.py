@@ -110,8 +110,8 @@ def test_it_is_what_a_config_is_judged_by(project, run, tmp_path, monkeypatch, p
     monkeypatch.chdir(tmp_path)
     context = Session(Options([path], versions={"transformers": "5.23.0"}, **given)).context(path)
     said = values(one)
-    assert said["stack"][0] == context.stack
-    assert said["world-size"][0] == context.facts.world_size
+    assert said["stack"][0] == context.basis.stack
+    assert said["world-size"][0] == context.basis.facts.world_size
     assert said["fail-on"][0] == context.fail_on
     assert one["rules"]["on"] == [rule.code for rule in context.rules]
     off = [rule["code"] for rule in one["rules"]["off"]]

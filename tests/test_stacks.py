@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from ds_lint.linter import lint
+from linted import lint_bytes
 
 AUTO_BATCH = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
 PLAIN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
@@ -14,7 +13,7 @@ PLAIN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
 
 def report(config, stack=None):
     text = config if isinstance(config, str) else json.dumps(config)
-    return lint.lint_bytes(text.encode(), "ds_config.json", stack=stack)
+    return lint_bytes(text.encode(), "ds_config.json", stack=stack)
 
 
 def brief(findings):

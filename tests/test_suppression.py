@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linted import lint_with
 
-from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
-from ds_lint.linter.project_lint import judge
 from ds_lint.linter.selection import Selection, select
+from ds_lint.source import documents
 from ds_lint.source.comments import comments_of
 
 FLAGS = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"}
@@ -17,7 +17,7 @@ BATCH = '"train_micro_batch_size_per_gpu": 4'
 
 
 def judged(text, stack="deepspeed", versions=FLAGS, **asked):
-    return judge(lint.read(text.encode(), "a.json"), choose("", versions), stack=stack, **asked)
+    return lint_with(choose("", versions), documents.from_bytes(text.encode(), "a.json"), stack=stack, **asked)
 
 
 def codes(text, stack="deepspeed", **asked):
@@ -149,9 +149,9 @@ def test_a_comment_that_names_no_rule_is_a_finding(comment, said):
 
 
 def test_a_document_may_be_judged_twice():
-    document = lint.read(SUPPRESSED.encode(), "a.json")
+    document = documents.from_bytes(SUPPRESSED.encode(), "a.json")
     for _ in range(2):
-        assert judge(document, choose("", FLAGS), stack="deepspeed").findings == []
+        assert lint_with(choose("", FLAGS), document, stack="deepspeed").findings == []
 
 
 def test_the_severity_of_the_settings_goes_for_comments_too():
@@ -161,7 +161,7 @@ def test_the_severity_of_the_settings_goes_for_comments_too():
 
 def test_comments_are_found_one_by_one():
     text = '{ # one\n// two\r\n/* three\n*/ /* four */ "a": "# no", // five\n"b": 1 }# six'
-    document = lint.read(text.encode(), "a.json")
+    document = documents.from_bytes(text.encode(), "a.json")
     found = [text[span.start : span.end] for span in comments_of(document)]
     assert found == ["# one", "// two", "/* three\n*/", "/* four */", "// five", "# six"]
 

@@ -6,6 +6,7 @@ import json
 from enum import Enum
 
 import pytest
+from linted import config_of_dict
 
 import ds_lint
 from ds_lint.facts import Facts, Sources
@@ -13,14 +14,12 @@ from ds_lint.facts.readers import gather
 from ds_lint.facts.training import read
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter.lint import as_text, knowledge
 from ds_lint.semantics.arguments import refusals
 from ds_lint.semantics.config import Config
 
 
 def config_with(source, **target) -> Config:
-    document = as_text({})
-    return Config(document, document.root, knowledge(Target(**target)), facts=Facts(training=read(source)))
+    return config_of_dict({}, target=Target(**target), facts=Facts(training=read(source)))
 
 
 def value(source, name, **target):

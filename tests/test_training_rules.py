@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_dict
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 
 AUTOS = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -26,7 +26,7 @@ OFFLOADED = {**AUTOS, "zero_optimization": {"stage": 2, "offload_optimizer": {"d
 
 def findings(config, arguments, nodes=None, **releases):
     facts = gather(Sources(trainer_args=arguments, nodes=nodes))
-    return lint.lint_dict(config, target=Target(**releases), facts=facts).findings
+    return lint_dict(config, target=Target(**releases), facts=facts).findings
 
 
 def severities(config, arguments):

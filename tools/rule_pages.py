@@ -22,12 +22,14 @@ from ds_lint.diagnostics.report import FileReport, Report
 from ds_lint.facts.policy import Policy
 from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import fix
-from ds_lint.linter import lint
+from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.engine import every_rule
-from ds_lint.linter.project_lint import hold_back
+from ds_lint.linter.lint import lint, suppress
 from ds_lint.output import concise
 from ds_lint.output.terminal import Terminal
 from ds_lint.rule_pages import pages
+from ds_lint.semantics.basis import Basis
+from ds_lint.source import documents
 from tools import runs
 from tools.differences import show
 
@@ -35,34 +37,30 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.source.document import Document
 
-NAME = "config.json"  # what an example is called while it is judged
+NAME = "config.json"  # what an example is called while it is checked
 POLICY_NAME = "org.schema.json"  # and its policy
 
 
-def judge(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
+def lint_example(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
     """What ds-lint says about an example, or about another document under its options.
 
     The rule of its page runs even if it is off by default.
     """
-    document = document or lint.read(example.data, NAME)
+    document = document or documents.from_bytes(example.data, NAME)
     if example.is_run:
-        return runs.judge(example, document)
+        return runs.lint_run(example, document)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
-    def judge_by(rules: list[Rule]) -> FileReport:
-        return lint.lint_document(
-            document,
-            target=example.target,
-            stack=example.stack,
-            facts=gather(example.facts),
-            rules=rules,
-            before=example.before,
-            is_upgrade=example.before is not None,
-            policies=[Policy(POLICY_NAME, json.loads(example.policy))] if example.policy else [],
-        )
-
-    report = judge_by(asked)
-    hold_back(report, asked, judge_by)
+    basis = Basis(
+        knowledge(example.target),
+        example.stack,
+        gather(example.facts),
+        policies=[Policy(POLICY_NAME, json.loads(example.policy))] if example.policy else [],
+        before=knowledge(example.before) if example.before else None,
+        is_upgrade=example.before is not None,
+    )
+    report = lint(document, basis, asked)
+    suppress(report, asked, lambda only: lint(document, basis, only))
     return report
 
 
@@ -70,9 +68,9 @@ def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:
     """What the fixes make of the config of an example."""
 
     def by_its_options(document: Document) -> FileReport:
-        return judge(example, rule, document=document)
+        return lint_example(example, rule, document=document)
 
-    return fix(lint.read(example.data, NAME), by_its_options, safeties).document.text
+    return fix(documents.from_bytes(example.data, NAME), by_its_options, safeties).document.text
 
 
 def lines(report: FileReport) -> list[str]:
@@ -84,12 +82,12 @@ def lines(report: FileReport) -> list[str]:
 def corrected(text: str, rule: Rule) -> str:
     """The page as it would read if its findings, its fixed configs and its table were right."""
     for example in reversed(pages.examples(text)):
-        if example.kind == "bad" and runs.can_judge(example):
+        if example.kind == "bad" and runs.can_run(example):
             if example.fixed is not None:
                 span = example.fixed.span
                 text = text[: span.start] + fixed(example, rule, example.fixed.safeties) + text[span.end :]
             span = example.findings_span
-            found = "".join(f"{line}\n" for line in lines(judge(example, rule)))
+            found = "".join(f"{line}\n" for line in lines(lint_example(example, rule)))
             text = text[: span.start] + found + text[span.end :]
     return _with_table(text, rule)
 
@@ -97,9 +95,9 @@ def corrected(text: str, rule: Rule) -> str:
 def _with_table(text: str, rule: Rule) -> str:
     """The row of the table, filled with the severities and effects that the bad examples show; ``since`` is kept."""
     since = pages.row(text).since
-    if not all(map(runs.can_judge, pages.examples(text))):
+    if not all(map(runs.can_run, pages.examples(text))):
         return text
-    shown = [finding for example in pages.examples(text) for finding in judge(example, rule).findings]
+    shown = [finding for example in pages.examples(text) for finding in lint_example(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]
     severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
     effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from ds_lint.commands.training_runs import add_findings
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
+from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
-from ds_lint.linter.project_lint import hold_back
+from ds_lint.linter.lint import lint, suppress
+from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.driver.client import Pool
 from ds_lint.smoke.driver.proof import RunOptions, prove
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.diagnostics.rule import Rule
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.rule_pages.pages import Example
@@ -30,21 +30,18 @@ if TYPE_CHECKING:
 _verdicts: dict[tuple[object, ...], list[Verdict]] = {}
 
 
-def can_judge(example: Example) -> bool:
-    """Whether this machine can say what an example shows."""
+def can_run(example: Example) -> bool:
+    """Whether this machine can run what an example shows."""
     return not example.is_run or importlib.util.find_spec("deepspeed") is not None
 
 
-def judge(example: Example, document: Document) -> FileReport:
+def lint_run(example: Example, document: Document) -> FileReport:
     """What ``ds-lint check --smoke`` says about an example."""
     facts = gather(example.facts)
-
-    def judge_by(rules: list[Rule]) -> FileReport:
-        return lint.lint_document(document, target=example.target, stack=example.stack, facts=facts, rules=rules)
-
+    basis = Basis(knowledge(example.target), example.stack, facts)
     asked = [one for one in every_rule() if one.is_on]
-    report = judge_by(asked)
-    hold_back(report, asked, judge_by)
+    report = lint(document, basis, asked)
+    suppress(report, asked, lambda only: lint(document, basis, only))
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
         _verdicts[key] = prove(
@@ -55,8 +52,7 @@ def judge(example: Example, document: Document) -> FileReport:
                 os.remove(verdict.log)
     seen = copy.copy(facts)
     seen.smoke = _verdicts[key]
-    stack = _verdicts[key][0].stack
-    add_findings(report, lint.lint_document(document, target=example.target, stack=stack, facts=seen).findings)
+    add_findings(report, lint(document, basis.but(stack=_verdicts[key][0].stack, facts=seen)).findings)
     return report
 
 

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ds_lint.commands.shells import ANYTHING, FILES, FOLDERS, Command, Option, Words, bash, fish, zsh
-from ds_lint.knowledge import tables
-from ds_lint.linter import lint
+from ds_lint.knowledge import keys, tables
 from ds_lint.linter.engine import every_rule
 from ds_lint.source.tree import dotted
 from ds_lint.targets.pin import LIBRARIES
@@ -83,5 +82,5 @@ def _rules() -> tuple[tuple[str, str], ...]:
 
 
 def _keys() -> tuple[tuple[str, str], ...]:
-    paths = dict.fromkeys(dotted(key.path) for key in lint.knowledge().everywhere())
+    paths = dict.fromkeys(dotted(key.path) for key in keys.knowledge().everywhere())
     return tuple((path, "key") for path in paths if path and "*" not in path)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from ds_lint.commands.failures import unless_it_fails
-from ds_lint.linter import lint
+from ds_lint.source.documents import from_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def documents_at(
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
-        yield lint.read(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+        yield from_bytes(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
     elif os.path.isdir(path):
         from ds_lint.project.discovery import json_files
 
@@ -67,7 +67,7 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
     except OSError as error:
         unreadable.append(f"{path}: {error.strerror or error}")
         return
-    read = _detected if detect else lint.read
+    read = _detected if detect else from_bytes
     document = unless_it_fails(lambda: read(data, path), path, unreadable)
     if document is not None:
         yield document
@@ -79,7 +79,7 @@ def _detected(data: bytes, path: str) -> Document | None:
 
     if not discovery.may_be_config(data):
         return None
-    document = lint.read(data, path)
+    document = from_bytes(data, path)
     return document if discovery.is_config(document) else None
 
 
@@ -88,7 +88,7 @@ def judged_documents(options: Options, session: Session, unreadable: list[str]) 
     judged = []
     for document in documents(options, session, unreadable):
         context = session.context(document.path)
-        report = unless_it_fails(lambda: context.judge(document, context.rules), document.path, unreadable)  # noqa: B023 - called at once
+        report = unless_it_fails(lambda: context.lint(document, context.rules), document.path, unreadable)  # noqa: B023 - called at once
         if report is not None:
             judged.append((report, context))
     return judged

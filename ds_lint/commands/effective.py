@@ -9,11 +9,13 @@ from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.linter import lint
+from ds_lint.linter import engine
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
+from ds_lint.semantics import configs
 from ds_lint.semantics.effective import differences, effective
 from ds_lint.session.session import Session
+from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.spelling import as_json
 
@@ -73,17 +75,15 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
 def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     """What becomes of one file; raises OSError where there is none, _UnreadableError where nobody can read it."""
     if path == STANDARD_INPUT:
-        document = lint.read(sys.stdin.buffer.read(), "<stdin>")
+        document = documents.from_bytes(sys.stdin.buffer.read(), "<stdin>")
     else:
         with open(path, "rb") as file:
-            document = lint.read(file.read(), path)
+            document = documents.from_bytes(file.read(), path)
     context = session.context(document.path)
-    target = context.choice.newest
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise _UnreadableError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
-    config = lint.config_of(document, target=target, stack=context.stack, facts=context.facts)
-    report = lint.lint_document(document, target=target, stack=context.stack, facts=context.facts)
-    rejected = [finding for finding in report.findings if finding.effect == "rejected"]
+    config = configs.from_document(document, context.basis.but(policies=()))
+    rejected = [finding for finding in engine.check(config) if finding.effect == "rejected"]
     return _Outcome(config, effective(config, everything=everything), rejected)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 from ds_lint.commands.report import print_text
-from ds_lint.knowledge import descriptions
-from ds_lint.linter import lint
+from ds_lint.knowledge import descriptions, keys
 from ds_lint.linter.selection import find
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import wrap
@@ -26,7 +25,7 @@ def explain(subject: str, language: str | None = None) -> int:
     if rule is not None:
         print_page(_page(rule, language))
         return 0
-    knowledge = lint.knowledge()
+    knowledge = keys.knowledge()
     lines = descriptions.entry(tuple(subject.split(".")), knowledge)
     if not lines:
         sys.stderr.write(f"ds-lint: there is no rule and no key {subject}{_hint(subject, knowledge)}\n")

@@ -40,7 +40,7 @@ def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple
             if document.is_utf8:
                 sys.stdout.buffer.write(report.document.text.encode())
         elif report.fixed and not _replaced(document, report.document.text, unreadable):
-            report = context.judge(document, context.rules)  # the file is as it was
+            report = context.lint(document, context.rules)  # the file is as it was
         judged.append((report, context))
     return judged
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts.unreadable import UnreadableFact
-from ds_lint.linter import lint
+from ds_lint.knowledge import keys
 from ds_lint.linter.choice import choose
 from ds_lint.scaffold import composition, model_needs
 from ds_lint.scaffold.composition import NVME_PATH, Purpose
@@ -100,7 +100,7 @@ def _wish(options: InitOptions, model: Model | None) -> Purpose:
     )
     if model is None:
         return asked
-    used = lint.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    used = keys.knowledge(choose(os.path.dirname(options.output), {}).newest)
     return asked._replace(
         precision=options.precision or model_needs.trained_in(model) or asked.precision,
         hidden_size=model_needs.size_to_write(model, options.stack, used),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 
 from ds_lint import json_schema
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 
 
 def schema(version: str | None, output: str | None) -> int:
     """Print the schema of a release or of the newest patch of a line, or write it; 2 where neither can be done."""
-    knowledge = lint.knowledge()
+    knowledge = keys.knowledge()
     if version is not None:
         try:
-            knowledge = lint.knowledge(Target(json_schema.release(version, knowledge.releases)))
+            knowledge = keys.knowledge(Target(json_schema.release(version, knowledge.releases)))
         except json_schema.UnpublishedRelease as error:
             sys.stderr.write(f"ds-lint: {error}\n")
             return 2

@@ -150,13 +150,19 @@ def _prove(
     """Train with one config and add what that showed to its report; complaints if it could not be done."""
     # The releases that run are the installed ones, whatever the project pins.
     target = choose("", {}, installed("")).newest
-    stack = report.stack or context.stack
+    stack = report.stack or context.basis.stack
     on_phase = show.config(report.path)
     outcomes = []
     for wish in session:
         try:
             verdicts = prove(
-                ranks, report.document, stack=stack, facts=context.facts, target=target, wish=wish, on_phase=on_phase
+                ranks,
+                report.document,
+                stack=stack,
+                facts=context.basis.facts,
+                target=target,
+                wish=wish,
+                on_phase=on_phase,
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
             outcomes.append("could not run")
@@ -250,10 +256,11 @@ def _log(verdict: Verdict) -> str:
 
 def _add_findings(report: FileReport, context: LintContext, verdict: Verdict) -> None:
     """The findings of the rules about runs; one that says again what was found before confirms that instead."""
-    facts = Facts(world_size=context.facts.world_size, nodes=context.facts.nodes, training=context.facts.training)
+    known = context.basis.facts
+    facts = Facts(world_size=known.world_size, nodes=known.nodes, training=known.training)
     facts.smoke = [verdict]
     context = context.about(facts, verdict.stack)
-    add_findings(report, context.judge(report.document, context.rules).findings)
+    add_findings(report, context.lint(report.document, context.rules).findings)
 
 
 def add_findings(report: FileReport, found: list[Finding]) -> None:

@@ -6,15 +6,12 @@ constructor.
 
 from __future__ import annotations
 
-from json import dumps
-
 from ds_lint.json_schema.sections import described
 from ds_lint.json_schema.values import AUTO, asserted, in_any_case, reference, silently, taken_by_code
 from ds_lint.knowledge.descriptions import documentation
-from ds_lint.semantics.config import Config
+from ds_lint.semantics import configs
+from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.constructors import optimizer_constructor, optimizer_types, scheduler_constructor
-from ds_lint.source import json as json_source
-from ds_lint.source.tree import Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
+    from ds_lint.semantics.config import Config
     from ds_lint.semantics.constructors import Constructor
 
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -179,8 +177,7 @@ def _built(kind: str, switch: dict[str, Any], target: SchemaTarget) -> Construct
 
 
 def _config(written: dict[str, Any], target: SchemaTarget) -> Config:
-    document = json_source.read(dumps(written), "")
-    return Config(document, document.root or Node("missing", Span(0, 0)), target.knowledge)
+    return configs.from_dict(written, Basis(target.knowledge))
 
 
 def _late_lr(params: Schema, constructors: list[Constructor], target: SchemaTarget) -> Schema | None:

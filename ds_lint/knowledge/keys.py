@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from ds_lint.knowledge.trace import Trace
     from ds_lint.source.tree import KeyPath, Scalar
 
     Facts = dict[str, Any]
@@ -98,8 +99,8 @@ class Key:
     def takes(self, kind: str, value: Scalar, in_strict: bool) -> bool:
         """Whether this value is taken beyond doubt, so that it needs no closer look; most values of a config are."""
         if self._taken is None:
-            self._taken = kinds_taken(self.facts, in_strict)
             self._takes_counts = takes_counts(self.facts, in_strict)
+            self._taken = kinds_taken(self.facts, in_strict)
         if kind in self._taken:
             return True
         if not self._takes_counts or kind not in ("integer", "float") or not isinstance(value, (int, float)):
@@ -143,18 +144,21 @@ class Target:
 
 
 class Knowledge:
-    """Everything ds-lint knows about the libraries of one target."""
+    """Everything ds-lint knows about the libraries of one target; ``trace`` notes what its answers depend on.
 
-    def __init__(self, target: Target | None = None) -> None:
+    An answer is kept, so that a trace knows of what was asked only if no one has asked before: ``traced`` makes a
+    knowledge for a trace, and ``knowledge`` one that all others share, between threads too.
+    """
+
+    def __init__(self, target: Target | None = None, trace: Trace | None = None) -> None:
         target = target or Target()
+        self._trace = trace
         self._target = target
         self._store = tables.read("deepspeed")
         self._overlay = tables.read("overlay")
         self._trainer: Facts | None = None
         self._tables: dict[tuple[str, str], Facts] = {}
-        self._asked_of_stacks: list[Facts] = []  # behaviours of transformers and Accelerate
         self._torch: Facts | None = None
-        self.asked_of_models: list[Facts] = []  # the records of schemas/models.json, for ``ranges``
         self._constructors: dict[tuple[str, str], list[Facts]] = {}
         self._parameters: dict[str, Facts] = {}
         self._everywhere: list[Key] = []
@@ -163,7 +167,6 @@ class Knowledge:
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
         self._place = self._order[self.deepspeed]
-        self._same_from, self._same_to = 0, len(self._order) - 1
         self.is_lax = self._trait("pydantic") == 1  # what it validates with; 2 refuses what 1 makes fit
         self.reads_json = self._trait("reader") == "json"  # strictly; since 0.8.1 it reads hjson
         root = self.resolve((), self._store["root"], self._overlay["root"])
@@ -191,14 +194,13 @@ class Knowledge:
         return self._place == len(self._order) - 1
 
     @property
-    def same(self) -> tuple[str, str]:
-        """The first and the last of the releases that would have given the same answers to everything asked so far."""
-        return self.releases[self._same_from], self.releases[self._same_to]
-
-    @property
     def trainer(self) -> Facts:
         """What the Trainer and Accelerate fill, match and overwrite."""
         if self._trainer is None:
+            if self._trace is not None:
+                for name in TRAINER_TABLES:
+                    self._trace.add_table("transformers", name)
+                    self._trace.add_table("accelerate", name)
             self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
 
@@ -206,18 +208,11 @@ class Knowledge:
         """One table of what is known of transformers or accelerate, as the target has it: facts by their names."""
         place = (library, name)
         if place not in self._tables:
+            if self._trace is not None:
+                self._trace.add_table(library, name)
             store = tables.read(library)
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
-
-    def asked_of(self, library: str) -> list[Facts]:
-        """The records about transformers or accelerate that what was answered so far may rest on."""
-        names = {name for asked_of, name in self._tables if asked_of == library}
-        names |= set(TRAINER_TABLES if self._trainer is not None else ())
-        store = tables.read(library)
-        asked = [record for name in sorted(names) for record in store.get(name, {}).values()]
-        asked += [record for record in self._asked_of_stacks if record["library"] == library]
-        return asked + (self.asked_of_models if library == "transformers" else [])
 
     def of_model(self, table: str, model_type: str) -> Facts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
@@ -225,7 +220,8 @@ class Knowledge:
         record = store[table].get(model_type)
         if record is None:
             return None
-        self.asked_of_models.append(record)
+        if self._trace is not None:
+            self._trace.add_record("transformers", record)
         return record_at(store, record, self.trainer["transformers"])
 
     @property
@@ -254,8 +250,10 @@ class Knowledge:
     def stack_does(self, behaviour: str) -> bool:
         """The same for transformers and Accelerate; see ``behaviours`` in the overlay of the Trainer."""
         record = tables.read("trainer_overlay")["behaviours"][behaviour]
-        self._asked_of_stacks.append(record)
-        return record_at(tables.read(record["library"]), record, self.target[record["library"]]) is not None
+        library = record["library"]
+        if self._trace is not None:
+            self._trace.add_record(library, record)
+        return record_at(tables.read(library), record, self.target[library]) is not None
 
     def ended(self, behaviour: str) -> str:
         """The release with which a behaviour of older ones was gone."""
@@ -324,9 +322,11 @@ class Knowledge:
     def called(self, name: str) -> list[Key]:
         """The keys of this name or with this alias, whatever section they are in."""
         if not self._by_name:
+            by_name: dict[str, list[Key]] = {}
             for key in self.everywhere():
                 for one in {key.name, key.facts.get("alias", key.name)}:
-                    self._by_name.setdefault(one, []).append(key)
+                    by_name.setdefault(one, []).append(key)
+            self._by_name = by_name
         return self._by_name.get(name, [])
 
     def last_release_of(self, path: KeyPath) -> str | None:
@@ -438,15 +438,28 @@ class Knowledge:
         """Whether the target is one of the releases from ``since`` to ``until``."""
         since = self._order[run["since"]] if "since" in run else 0
         until = self._order[run["until"]] if "until" in run else len(self._order) - 1
-        if self._place < since:
-            self._same_to = min(self._same_to, since - 1)
-            return False
-        if self._place > until:
-            self._same_from = max(self._same_from, until + 1)
-            return False
-        self._same_from = max(self._same_from, since)
-        self._same_to = min(self._same_to, until)
-        return True
+        if self._trace is not None and since <= self._place:
+            self._trace.starts_at(since if self._place <= until else until + 1)
+        return since <= self._place <= until
+
+
+def traced(target: Target) -> tuple[Knowledge, Trace]:
+    """What the libraries of a target know, and the trace of what is asked of it."""
+    from ds_lint.knowledge.trace import Trace  # for a range of releases
+
+    trace = Trace()
+    return Knowledge(target, trace), trace
+
+
+def knowledge(target: Target | None = None) -> Knowledge:
+    """What the libraries of a target know, read once; without a target, the newest known releases."""
+    key = (target or Target()).key
+    if key not in _known:
+        _known[key] = Knowledge(target)
+    return _known[key]
+
+
+_known: dict[tuple[str | None, ...], Knowledge] = {}
 
 
 def _below(side: Facts, name: str) -> Facts:

@@ -50,8 +50,8 @@ def _register(names: Iterable[str]) -> None:
     """Import families of rules, each once."""
     for name in names:
         if name not in _registered:
-            _registered.add(name)
             __import__(f"ds_lint.checks.{name}")
+            _registered.add(name)  # after it: another thread must not go on without its rules
 
 
 def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:

@@ -1,13 +1,12 @@
-"""Judging a config for a range of releases: which findings hold from which release to which.
+"""The report for a range of releases: which findings hold from which release to which.
 
-No release is skipped and few are judged: what is known of a release says for which of its neighbours every answer
-would have been the same (``Knowledge.same``), so that only releases are asked between which something changes here.
+No release is skipped and few are checked: the trace of a report tells for which older releases every answer would have
+been the same, so that only releases are checked between which something changes for this config.
 """
 
 from __future__ import annotations
 
-from ds_lint.knowledge import stacks
-from ds_lint.linter import lint
+from ds_lint.knowledge import stacks, tables
 from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.knowledge.keys import Target
+    from ds_lint.knowledge.trace import Trace
     from ds_lint.linter.choice import Choice
 
-    Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
+    Lint = Callable[..., tuple[FileReport, Trace]]  # for a target, with an older one to compare it with
     Problem = tuple[str, str | None, int, str]
     Identity = tuple[str, str | None, int, str, str]
 
@@ -34,16 +33,16 @@ class _Held:
         self.releases: dict[str, set[str]] = {library: set() for library in LIBRARIES}
 
 
-def judged(choice: Choice, judge: Judge) -> FileReport:
+def linted(choice: Choice, lint_at: Lint) -> FileReport:
     """The report for the newest releases, with the findings of older ones that are possible too.
 
     One library is varied at a time, with the newest of the others. A finding that the newest releases do not have is no
     more than information: an environment that is made today is without it.
     """
-    report = judge(choice.newest, choice.oldest)
+    report, trace = lint_at(choice.newest, choice.oldest)
     held: dict[Identity, _Held] = {}
     for library in LIBRARIES:
-        for releases, findings in _along(library, choice, report, judge):
+        for releases, findings in _along(library, choice, report.findings, trace, lint_at):
             for finding in findings:
                 held.setdefault(_identity(finding), _Held(finding)).releases[library].update(releases)
     newest = {_identity(finding) for finding in report.findings}
@@ -64,30 +63,34 @@ def judged(choice: Choice, judge: Judge) -> FileReport:
     return report
 
 
-def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> Iterator[tuple[list[str], list[Finding]]]:
-    """The possible releases of one library, newest first, in stretches that are judged alike."""
+def _along(
+    library: str, choice: Choice, findings: list[Finding], trace: Trace, lint_at: Lint
+) -> Iterator[tuple[list[str], list[Finding]]]:
+    """The possible releases of one library, newest first, in stretches with the same findings.
+
+    ``findings`` and ``trace`` are those of the newest.
+    """
     target, rest = choice.newest, list(choice.releases[library])
-    findings = newest.findings
-    while len(rest) > len(alike := _alike(library, target, rest)):
+    while len(rest) > len(alike := _alike(library, rest, trace)):
         yield alike, findings
         rest = rest[: -len(alike)]
         setattr(target, library, rest[-1])
-        findings = judge(target).findings
+        report, trace = lint_at(target)
+        findings = report.findings
     yield rest, findings
 
 
-def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
+def _alike(library: str, rest: list[str], trace: Trace) -> list[str]:
     """The newest of these releases, and those before it for which nothing that was asked is different."""
-    knowledge = lint.knowledge(target)
     if len(rest) == 1:
         return rest
     if library == "deepspeed":
-        first = knowledge.releases.index(knowledge.same[0])
-        return [release for release in rest if knowledge.releases.index(release) >= first]
-    records = knowledge.asked_of(library)
-    if not records:
-        return rest
-    same = stacks.alike(library, rest[-1], records)
+        same = tables.read("deepspeed")["releases"][trace.first :]
+    else:
+        records = trace.records(library)
+        if not records:
+            return rest
+        same = stacks.alike(library, rest[-1], records)
     return [release for release in rest if release in same]
 
 
@@ -118,10 +121,10 @@ def _stretches(releases: set[str], possible: list[str]) -> list[tuple[str, str]]
     return stretches
 
 
-def upgraded(choice: Choice, judge: Judge) -> FileReport:
+def upgraded(choice: Choice, lint_at: Lint) -> FileReport:
     """The report on what changes from the oldest releases to the newest: only what is new with the newest."""
-    before = {_problem(finding) for finding in judge(choice.oldest).findings}
-    report = judged(choice, judge)
+    before = {_problem(finding) for finding in lint_at(choice.oldest)[0].findings}
+    report = linted(choice, lint_at)
     report.findings = [
         finding
         for finding in report.findings

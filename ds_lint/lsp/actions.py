@@ -80,7 +80,7 @@ def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range)
 def _fixed(judgement: Judgement, finding: Finding) -> str | None:
     """The text with the fix of one finding; None where it would not do what it promises."""
     context = judgement.context
-    after = fix_one(judgement.by_all, finding, context.judge_by_all, codes=context.codes)
+    after = fix_one(judgement.by_all, finding, context.lint_by_all, codes=context.codes)
     return after.document.text if after is not None else None
 
 
@@ -106,9 +106,9 @@ def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) ->
     comment = f"{indent}// ds-lint: ignore[{finding.name}]{newline}"
     changed = edited(text, [Edit(Span(start, start), comment)])
     context = judgement.context
-    before = Counter((one.code, one.key) for one in context.judge(judgement.report.document, context.rules).findings)
+    before = Counter((one.code, one.key) for one in context.lint(judgement.report.document, context.rules).findings)
     after = Counter(
-        (one.code, one.key) for one in context.judge(json_source.read(changed, opened.path), context.rules).findings
+        (one.code, one.key) for one in context.lint(json_source.read(changed, opened.path), context.rules).findings
     )
     held_back = (finding.code, finding.key)
     return changed if after <= before and after[held_back] < before[held_back] else None

@@ -40,7 +40,7 @@ class Judgement:
     def by_all(self) -> FileReport:
         """The report that fixes are held to: by all rules, and before a baseline."""
         if self._by_all is None:
-            self._by_all = self.context.judge_by_all(self.report.document)
+            self._by_all = self.context.lint_by_all(self.report.document)
         return self._by_all
 
 

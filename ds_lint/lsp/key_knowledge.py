@@ -1,22 +1,17 @@
-"""What is known of the keys of a text, for the newest release that its project may use.
-
-A knowledge of its own: what rules ask of theirs tells ``ranges`` between which releases to look, and an editor asks for
-everything.
-"""
+"""What is known of the keys of a text, for the newest release that its project may use."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ds_lint.knowledge.keys import Knowledge, Target
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.suggestions import sibling
-from ds_lint.semantics.config import Config
+from ds_lint.semantics import configs
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
-from ds_lint.semantics.preparation.filled import fill_in
-from ds_lint.source.tree import Node, Span
 
 if TYPE_CHECKING:
+    from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.semantics.config import Config
     from ds_lint.semantics.constructors import Constructor
     from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
@@ -25,19 +20,12 @@ if TYPE_CHECKING:
 
 def knowledge(context: LintContext) -> Knowledge:
     """What the libraries know that the config is judged by."""
-    newest = context.choice.newest
-    return _knowledge(newest.deepspeed, newest.transformers, newest.accelerate)
+    return context.basis.knowledge
 
 
 def oldest(context: LintContext) -> Knowledge:
     """The same for the oldest releases that its project may use."""
-    target = context.choice.oldest
-    return _knowledge(target.deepspeed, target.transformers, target.accelerate)
-
-
-@lru_cache(maxsize=8)
-def _knowledge(deepspeed: str | None, transformers: str | None, accelerate: str | None) -> Knowledge:
-    return Knowledge(Target(deepspeed, transformers, accelerate))
+    return keys.knowledge(context.choice.oldest)
 
 
 def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
@@ -53,8 +41,7 @@ def as_meant(path: KeyPath, knowledge: Knowledge) -> KeyPath:
 
 def config(document: Document, context: LintContext) -> Config:
     """The config in a text, as rules see it."""
-    root = document.root or Node("missing", Span(0, 0))
-    return fill_in(Config(document, root, knowledge(context), stack=context.stack, facts=context.facts))
+    return configs.from_document(document, context.basis)
 
 
 def constructor(config: Config, section: str) -> Constructor | None:

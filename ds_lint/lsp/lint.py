@@ -24,7 +24,7 @@ def judged(document: Document, lines: Lines, context: LintContext) -> Judgement:
 
 def _judged(document: Document, lines: Lines, context: LintContext, complaint: str = "") -> Judgement:
     """The same. Raises OSError and SettingsError where the baseline or a policy cannot be read."""
-    report = context.judge(document, context.rules)
+    report = context.lint(document, context.rules)
     if context.baseline is not None:
         baseline.read(context.baseline).hold_back(report)
     return Judgement(report, context, lines, complaint)

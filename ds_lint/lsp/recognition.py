@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.linter import lint
+from ds_lint.knowledge import keys
 from ds_lint.project import discovery
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def _says_nothing_else(root: Node | None) -> bool:
         return True
     from ds_lint.knowledge.suggestions import sibling
 
-    top = lint.knowledge().root
+    top = keys.knowledge().root
     return any(top.child(member.key) is not None or sibling(member.key, top) is not None for member in written)

@@ -20,8 +20,9 @@ from pygls.uris import to_fs_path
 
 from ds_lint import __version__
 from ds_lint.diagnostics.report import page_url
-from ds_lint.linter import lint
+from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.engine import every_rule
+from ds_lint.linter.lint import lint
 from ds_lint.linter.selection import find
 from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
@@ -29,7 +30,9 @@ from ds_lint.lsp.project import Projects
 from ds_lint.lsp.schedule import Schedule
 from ds_lint.lsp.target import target_of
 from ds_lint.rule_pages import pages
+from ds_lint.semantics.basis import Basis
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
+from ds_lint.source import documents
 from ds_lint.targets.files import PATTERNS
 
 if TYPE_CHECKING:
@@ -156,7 +159,7 @@ def _watch(ls: Server, process: int) -> None:
 def _warm_up() -> None:
     """Load what every text needs, all rules before any thread asks for them; it stays, which spares the collector."""
     every_rule()
-    lint.lint_bytes(b'{"zero_optimization": {"stag": 3,}}', "")
+    lint(documents.from_bytes(b'{"zero_optimization": {"stag": 3,}}', ""), Basis(knowledge()))
     gc.collect()
     gc.freeze()
 

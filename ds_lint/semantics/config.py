@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import STACKS
-from ds_lint.facts import Facts
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Node, Span, as_read, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import Any, TypeVar
 
     from ds_lint.diagnostics.finding import Foreign, Stack
-    from ds_lint.facts.policy import Policy
     from ds_lint.facts.training import Argument
-    from ds_lint.knowledge.keys import Key, Knowledge
+    from ds_lint.knowledge.keys import Key
+    from ds_lint.semantics.basis import Basis
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath, Member, Scalar
 
@@ -53,20 +52,18 @@ class Reading:
 class Config:
     """What rules ask of one config.
 
-    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``facts`` is
-    what is known beside it. ``written`` is its tree, and ``root`` the same with the values that are known to stand for
-    an ``"auto"``. ``from_file`` is false for a dict, which DeepSpeed takes as it is instead of reading it with hjson.
-    ``before`` is what an older release knows that the target is compared with: the one that is upgraded from
-    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
+    ``stacks`` are the stacks that may load it: one where it is known, all of them where nothing tells. ``written`` is
+    its tree, and ``root`` the same with the values that are known to stand for an ``"auto"``. What it is checked
+    against is explained at ``Basis``.
     """
 
     __slots__ = (
+        "basis",
         "before",
         "derived",
         "document",
         "facts",
         "filled",
-        "from_file",
         "is_upgrade",
         "knowledge",
         "policies",
@@ -78,30 +75,18 @@ class Config:
         "written",
     )
 
-    def __init__(
-        self,
-        document: Document,
-        root: Node,
-        knowledge: Knowledge,
-        *,
-        stack: Stack | None = None,
-        facts: Facts | None = None,
-        from_file: bool = True,
-        before: Knowledge | None = None,
-        is_upgrade: bool = False,
-        policies: Sequence[Policy] = (),
-    ) -> None:
+    def __init__(self, document: Document, root: Node, basis: Basis) -> None:
         self.document = document
         self.root = self.written = root
-        self.knowledge = knowledge
-        self.facts = facts or Facts()
-        self.from_file = from_file
-        self.before = before
-        self.is_upgrade = is_upgrade
-        self.policies = policies
+        self.basis = basis
+        self.knowledge = basis.knowledge
+        self.facts = basis.facts
+        self.before = basis.before
+        self.is_upgrade = basis.is_upgrade
+        self.policies = basis.policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
-        self.stacks: tuple[Stack, ...] = (stack,) if stack else self._possible_stacks()
+        self.stacks: tuple[Stack, ...] = (basis.stack,) if basis.stack else self._possible_stacks()
         self._look(root)
 
     def fill(self, root: Node, added: list[Member], filled: dict[Span, str]) -> None:
@@ -123,6 +108,11 @@ class Config:
         """The opening of the config: where to point for what is not there."""
         start = self.root.span.start
         return Span(start, min(start + 1, self.root.span.end))
+
+    @property
+    def from_file(self) -> bool:
+        """Whether DeepSpeed reads a file with hjson; a dict it takes as it is."""
+        return not self.document.is_dict
 
     @property
     def world_size(self) -> int | None:

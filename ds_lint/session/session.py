@@ -6,7 +6,9 @@ import os
 
 from ds_lint.facts import Facts
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import UnknownRelease, between, choose
+from ds_lint.semantics.basis import Basis
 from ds_lint.session.context import LintContext
 from ds_lint.settings.nearest import Nearest
 from ds_lint.settings.record import NO_SETTINGS, SettingsError
@@ -70,22 +72,26 @@ class Session:
             self._choose("", {}, {})  # or a release
 
     def context(self, path: str) -> LintContext:
-        """On what terms the config at a path is judged."""
+        """How the config at a path is linted."""
         settings = self._nearest.to(os.path.dirname(path))
         chosen = self._chosen_by(settings)
         entries = entries_for(settings, path)
-        options = self.options
-        return LintContext(
-            settings,
-            self.choice(os.path.dirname(path)),
+        options, choice = self.options, self.choice(os.path.dirname(path))
+        basis = Basis(
+            knowledge(choice.newest),
             stack=options.stack or _last([settings.stack, *(entry.stack for entry in entries)]),
             facts=self._facts([*(entry.sources for entry in reversed(entries)), settings.sources], path),
+            policies=self._policies_in(settings),
+            is_upgrade=bool(self.ends),
+        )
+        return LintContext(
+            settings,
+            choice,
+            basis,
             rules=_without_ignored(chosen.rules, settings, path),
             severities=chosen.severities,
             fail_on=options.fail_on or settings.fail_on or "warning",
             baseline=self._baseline(settings),
-            policies=self._policies_in(settings),
-            is_upgrade=bool(self.ends),
         )
 
     def choice(self, directory: str) -> Choice:

@@ -31,15 +31,19 @@ class SyntaxIssue:
 
 
 class Document:
-    r"""A parsed text. Lines end at ``\n``; a carriage return before it counts as a column."""
+    r"""A parsed text. Lines end at ``\n``; a carriage return before it counts as a column.
 
-    __slots__ = ("_line_starts", "issues", "path", "root", "suppressions", "text")
+    ``is_dict`` tells the text of a dict, which no library reads from a file.
+    """
+
+    __slots__ = ("_line_starts", "is_dict", "issues", "path", "root", "suppressions", "text")
 
     def __init__(self, path: str, text: str, root: Node | None, issues: list[SyntaxIssue]) -> None:
         self.path = path
         self.text = text
         self.root = root  # None for an empty or unreadable text
         self.issues = issues
+        self.is_dict = False
         self.suppressions: list[Any] | None = None  # once they are asked for (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None
 

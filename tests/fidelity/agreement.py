@@ -12,6 +12,7 @@ from typing import Any
 
 from generate import configs, mutate
 from installed import INSTALLED, knowledge
+from linted import lint_bytes, lint_dict
 from oracle import Job, Oracle, Verdict
 from pairs import Pair, pair
 from scripts import HIDDEN, accelerate_script, trainer_script
@@ -19,7 +20,6 @@ from scripts import HIDDEN, accelerate_script, trainer_script
 from ds_lint.diagnostics.finding import STAGES, Finding
 from ds_lint.facts import Facts, training
 from ds_lint.facts.model import Model
-from ds_lint.linter import lint
 from ds_lint.source.spelling import is_comment
 
 BAR = 0.99  # the share of the judged configs on which both must agree
@@ -104,9 +104,7 @@ def measure(seed: int, count: int, *, as_file: bool = False) -> Agreement:
     with Oracle() as oracle:
         verdicts = oracle.verdicts(copy.deepcopy(made), as_file=as_file)
     reports = [
-        lint.lint_bytes(json.dumps(config).encode(), "ds_config.json", **JUDGED)
-        if as_file
-        else lint.lint_dict(config, **JUDGED)
+        lint_bytes(json.dumps(config).encode(), "ds_config.json", **JUDGED) if as_file else lint_dict(config, **JUDGED)
         for config in made
     ]
     return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
@@ -118,7 +116,7 @@ def measure_accelerate(seed: int, count: int) -> Agreement:
     with Oracle() as oracle:
         verdicts = oracle.run([Job(config, script=accelerate_script) for config in copy.deepcopy(made)])
     facts = Facts(world_size=1)
-    reports = [lint.lint_dict(config, target=INSTALLED, stack="accelerate", facts=facts) for config in made]
+    reports = [lint_dict(config, target=INSTALLED, stack="accelerate", facts=facts) for config in made]
     judged = ((made[i], reports[i].findings, verdicts[i]) for i in range(count))
     return compare_all(judged, in_order=False)
 
@@ -132,7 +130,7 @@ def measure_trainer(seed: int, count: int) -> Agreement:
     with Oracle() as oracle:
         jobs = [Job(copy.deepcopy(one.config), script=partial(trainer_script, fields=one.fields)) for one in pairs]
         verdicts = oracle.run(jobs)
-    reports = [lint.lint_dict(one.config, target=INSTALLED, stack="trainer", facts=_told(one)) for one in pairs]
+    reports = [lint_dict(one.config, target=INSTALLED, stack="trainer", facts=_told(one)) for one in pairs]
     judged = (
         ({"config": pairs[i].config, "arguments": pairs[i].fields}, reports[i].findings, verdicts[i])
         for i in range(count)

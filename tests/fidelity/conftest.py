@@ -9,7 +9,7 @@ from installed import INSTALLED
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
+from ds_lint.source import documents
 
 SECONDS = 120.0  # for a part of a run, which takes one
 
@@ -38,7 +38,7 @@ def prove(pool):
         text = config if isinstance(config, str) else json.dumps(config)
         (verdict,) = proof.prove(
             pool,
-            lint.read(text.encode(), "config.json"),
+            documents.from_bytes(text.encode(), "config.json"),
             stack=stack,
             facts=gather(Sources(trainer_args=arguments, model=model)),
             target=INSTALLED,

@@ -6,8 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Knowledge, Target
-from ds_lint.linter import lint
 
 
 def _release(library: str) -> str | None:
@@ -22,7 +22,7 @@ INSTALLED = Target(_release("deepspeed"), _release("transformers"), _release("ac
 
 def knowledge() -> Knowledge:
     """What ds-lint knows about the installed releases."""
-    return lint.knowledge(INSTALLED)
+    return keys.knowledge(INSTALLED)
 
 
 # For what was measured by hand, and holds for the release that it was measured with.

@@ -7,6 +7,7 @@ Each is shown by a config that one side refuses and the other trains. Run in the
 from __future__ import annotations
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -16,7 +17,6 @@ from oracle import Oracle
 
 from ds_lint.facts import Facts
 from ds_lint.knowledge import tables
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -175,7 +175,7 @@ def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
 def test_ds_lint_says_so(behaviour, verdicts):
     config = {"train_batch_size": 2, **SHOWN_BY[behaviour][0]}
-    found = lint.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
+    found = lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
     rejections = {finding.stage for finding in found if finding.effect == "rejected"}
     assert rejections == ({judged(verdicts[behaviour]).rejected_at} - {None})
 

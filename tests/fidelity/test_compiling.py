@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -16,7 +17,6 @@ from installed import INSTALLED, knowledge, measured_with_the_newest
 from oracle import HIDDEN, Job, Oracle
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -39,7 +39,7 @@ def deep(*names: str, **rest: Any) -> dict[str, Any]:
 
 def found(given: dict[str, Any], code: str) -> set[str]:
     """The keys that the findings of a rule are about."""
-    report = lint.lint_dict(given, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1))
+    report = lint_dict(given, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1))
     return {finding.message.split("`")[1] for finding in report.findings if finding.code == code}
 
 

@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
+from linted import lint_bytes, lint_dict, lint_file
 
 pytest.importorskip("deepspeed")
 
@@ -23,7 +24,6 @@ from test_trainer_agreement import disagreement
 from trainer import prepare
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
@@ -46,7 +46,7 @@ def test_real_configs_as_files(third):
     with Oracle() as oracle:
         verdicts = oracle.verdicts(texts, level="train", as_file=True)
     judged = [
-        (text.decode(errors="replace"), lint.lint_bytes(text, "config.json", **JUDGED).findings, verdict)
+        (text.decode(errors="replace"), lint_bytes(text, "config.json", **JUDGED).findings, verdict)
         for text, verdict in zip(texts, verdicts, strict=True)
     ]
     # A template is judged as what it will be once it is filled in.
@@ -80,7 +80,7 @@ def test_real_configs_with_the_trainer(third):
     wrong, prepared = [], []
     for path in newest()[third::3]:
         facts = Facts(world_size=1)
-        findings = lint.lint_file(str(path), target=INSTALLED, stack="trainer", facts=facts).findings
+        findings = lint_file(str(path), target=INSTALLED, stack="trainer", facts=facts).findings
         config = parsed(path)
         if config is None or any(finding.name == "template" for finding in findings):
             continue
@@ -128,7 +128,7 @@ def test_real_configs_mutated(third):
         verdicts = oracle.verdicts(copy.deepcopy(configs), level="train")
     assert_agreement(
         compare_all(
-            (config, lint.lint_dict(config, **JUDGED).findings, verdict)
+            (config, lint_dict(config, **JUDGED).findings, verdict)
             for config, verdict in zip(configs, verdicts, strict=True)
         )
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from linted import lint_bytes
 
 pytest.importorskip("deepspeed")
 
@@ -18,7 +19,6 @@ from installed import knowledge, measured_with_the_newest
 from oracle import Oracle
 
 from ds_lint.knowledge.keys import Knowledge, Target
-from ds_lint.linter import lint
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -130,7 +130,7 @@ def test_an_example_that_is_no_json(oracle):
     assert oracle.verdict(text).error is None
     with pytest.raises(json.JSONDecodeError):
         json.loads(text)
-    found = lint.lint_bytes(text.encode(), "a.json", stack="trainer").findings
+    found = lint_bytes(text.encode(), "a.json", stack="trainer").findings
     assert [finding.code for finding in found] == ["DS002", "DS710"]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from linted import lint_bytes, lint_dict
 
 pytest.importorskip("deepspeed")
 
 from agreement import JUDGED, compare
 from oracle import Job, Oracle
-
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -26,5 +25,5 @@ def test_deepspeed_agrees_on_every_config_of_the_documents(documents):
 
 def findings(config):
     if isinstance(config, dict):
-        return lint.lint_dict(config, **JUDGED).findings
-    return lint.lint_bytes(config.encode(), "ds_config.json", **JUDGED).findings
+        return lint_dict(config, **JUDGED).findings
+    return lint_bytes(config.encode(), "ds_config.json", **JUDGED).findings

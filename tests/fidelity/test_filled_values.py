@@ -7,6 +7,7 @@ DS603 and DS604 rest on both.
 from __future__ import annotations
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -14,7 +15,6 @@ from installed import INSTALLED
 from oracle import Oracle
 
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -41,7 +41,7 @@ def test_said_where_the_filled_value_is_refused(code, filled, auto, stack):
     with Oracle() as oracle:
         verdict = oracle.verdict(filled)
     assert verdict.unjudged is None
-    codes = {finding.code for finding in lint.lint_dict(auto, target=OLD, stack=stack).findings}
+    codes = {finding.code for finding in lint_dict(auto, target=OLD, stack=stack).findings}
     assert (code in codes) == (verdict.rejected_at is not None), verdict.error
 
 

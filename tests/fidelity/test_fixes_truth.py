@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from linted import lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 
@@ -18,7 +21,6 @@ from oracle import Oracle, Verdict
 
 from ds_lint.diagnostics.finding import STAGES, Finding
 from ds_lint.fixes.application import ALL, SAFE, fix
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
 from ds_lint.source.spelling import is_comment
@@ -46,11 +48,11 @@ class Pair:
 
 
 def judge(document):
-    return lint.lint_document(document, stack="deepspeed", target=INSTALLED)
+    return lint_document(document, stack="deepspeed", target=INSTALLED)
 
 
 def pair(name, text, safeties) -> Pair | None:
-    report = fix(lint.read(text.encode(), name), judge, safeties)
+    report = fix(documents.from_bytes(text.encode(), name), judge, safeties)
     return Pair(name, text, report.document.text, report.fixed, report.findings) if report.fixed else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_bytes
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -14,7 +15,6 @@ from training import train
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -33,7 +33,7 @@ def test_recomputation_with_frozen_parameters(is_reentrant, is_frozen):
     run = train(CONFIG, {**arguments, "save_strategy": "steps", "save_steps": 4}, frozen=is_frozen)
     assert ("CheckpointError" in str(run.error)) == loses_them
     said = {**arguments, "use_peft": True} if is_frozen else arguments
-    report = lint.lint_bytes(
+    report = lint_bytes(
         json.dumps(CONFIG).encode(), "config.json", target=INSTALLED, facts=gather(Sources(trainer_args=said))
     )
     assert any(finding.name == "frozen-parameters-recomputed" for finding in report.findings) == loses_them

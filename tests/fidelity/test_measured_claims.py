@@ -10,6 +10,9 @@ import math
 from typing import Any
 
 import pytest
+from linted import lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 
@@ -18,7 +21,6 @@ from installed import INSTALLED, measured_with_the_newest
 from oracle import HIDDEN, Job, Oracle
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -49,9 +51,9 @@ def config(stage: Any = None, optimizer: Any = ADAMW, zero: Any = None, **rest: 
 
 def codes(given: dict[str, Any], ranks: int = 1) -> dict[str, str]:
     """The effect of each finding, by its code."""
-    document = lint.as_text(given)
+    document = documents.from_dict(given)
     facts = Facts(world_size=ranks)
-    report = lint.lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
+    report = lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
     return {finding.code: finding.effect for finding in report.findings}
 
 

@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from linted import lint_bytes, lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
@@ -17,7 +20,6 @@ from training import train
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -38,8 +40,8 @@ def config(stage: Any, **rest: Any) -> dict[str, Any]:
 
 def effects(given: dict[str, Any], arguments: dict[str, Any] | None = None, stack: str = "trainer") -> dict[str, str]:
     """The effect of each finding, by its code."""
-    report = lint.lint_document(
-        lint.as_text(given),
+    report = lint_document(
+        documents.from_dict(given),
         stack=stack,
         target=INSTALLED,
         facts=gather(Sources(trainer_args=arguments)),
@@ -123,7 +125,7 @@ def test_of_two_members_the_last_is_taken(tmp_path):
     path.write_text(text, encoding="utf-8")
     read = HfTrainerDeepSpeedConfig(str(path))
     assert read.config["zero_optimization"] == {"stage": 2}
-    report = lint.lint_bytes(text.encode(), "config.json", stack="trainer", target=INSTALLED)
+    report = lint_bytes(text.encode(), "config.json", stack="trainer", target=INSTALLED)
     assert "overridden" in {finding.effect for finding in report.findings if finding.code == "DS003"}
 
 

@@ -6,6 +6,8 @@ import importlib
 
 import pytest
 
+from ds_lint.knowledge import keys
+
 pytest.importorskip("transformers")
 
 from installed import INSTALLED
@@ -13,7 +15,6 @@ from torch import nn
 from transformers import CONFIG_MAPPING
 
 from ds_lint.knowledge import tables
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -21,7 +22,7 @@ MODELS = tables.read("models")
 
 
 def known(table: str, name: str):
-    return lint.knowledge(INSTALLED).of_model(table, name)
+    return keys.knowledge(INSTALLED).of_model(table, name)
 
 
 def made(cls):

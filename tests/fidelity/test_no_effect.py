@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from linted import lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 
@@ -21,7 +24,6 @@ from installed import INSTALLED, measured_with_the_newest
 from ranks import run
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -205,9 +207,9 @@ def test_with_the_key_the_run_is_the_same(name, imprints):
 @pytest.mark.parametrize("name", SAME)
 def test_the_rule_says_so(name):
     rule, given, *_ = SAME[name]
-    document = lint.as_text(given)
+    document = documents.from_dict(given)
     facts = Facts(world_size=RANKS)
-    report = lint.lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
+    report = lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, rules=every_rule())
     assert "no-effect" in {finding.effect for finding in report.findings if finding.code == rule}
 
 

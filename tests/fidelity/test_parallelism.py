@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -19,7 +20,6 @@ from ranks import run
 
 from ds_lint.diagnostics.finding import STAGES
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -35,7 +35,7 @@ def config(**settings: Any) -> dict[str, Any]:
 
 
 def findings(judged: dict[str, Any], ranks: int = 8):
-    return lint.lint_dict(judged, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks)).findings
+    return lint_dict(judged, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks)).findings
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
 from agreement import JUDGED, compare
 from installed import measured_with_the_newest
 from oracle import Job, Oracle
-
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -78,7 +77,7 @@ def test_what_raises_is_rejected_at_its_stage() -> None:
         verdicts = oracle.run([Job(one, passed_optimizer="DeepSpeedCPUAdam") for one in configs.values()])
     for (name, config), verdict in zip(configs.items(), verdicts, strict=True):
         assert (verdict.unjudged, verdict.rejected_at is not None) == (None, name in REJECTED), (name, verdict.error)
-        findings = lint.lint_dict(config, **JUDGED).findings
+        findings = lint_dict(config, **JUDGED).findings
         assert compare(config, findings, verdict) is None, name
         if name in REJECTED:
             assert REJECTED[name][1] in {finding.code for finding in findings if finding.effect == "rejected"}, name

@@ -14,6 +14,9 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from linted import lint_dict, lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
@@ -26,7 +29,6 @@ from oracle import Job, Oracle
 from trainer import prepare
 
 from ds_lint.facts import Facts, training
-from ds_lint.linter import lint
 from tools.raises import table
 from tools.raises.__main__ import installed
 from tools.raises.table import LIBRARIES, Row
@@ -130,10 +132,10 @@ def begin(config: dict[str, Any], arguments: dict[str, Any]) -> None:
 def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
     config: Any = row.shown["config"] if row.shown else None
     if isinstance(config, str):
-        return lint.lint_document(
-            lint.read(config.encode(), "config.json"), target=INSTALLED, stack=stack, facts=facts
+        return lint_document(
+            documents.from_bytes(config.encode(), "config.json"), target=INSTALLED, stack=stack, facts=facts
         ).findings
-    return lint.lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
+    return lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
 
 
 def judged_for_ranks(row: Row) -> list[Finding]:

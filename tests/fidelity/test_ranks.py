@@ -6,6 +6,9 @@ import json
 import re
 
 import pytest
+from linted import config_of_dict, lint_dict
+
+from ds_lint.knowledge import keys
 
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
@@ -16,7 +19,6 @@ from ranks import run
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
-from ds_lint.linter import lint
 from ds_lint.semantics.memory import model_states
 
 pytestmark = pytest.mark.fidelity
@@ -45,7 +47,7 @@ def codes(model_type: str, leaf: str) -> list[str]:
     facts.model = Model("", {"model_type": model_type, "num_experts": 8, "num_local_experts": 8})
     zero = {"stage": 3} if leaf == "default" else {"stage": 3, "leaf_module": {"classes": [leaf]}}
     config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": zero}
-    report = lint.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
+    report = lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
     return [finding.code for finding in report.findings if finding.code == "DS350"]
 
 
@@ -60,7 +62,7 @@ def codes(model_type: str, leaf: str) -> list[str]:
     ],
 )
 def test_ranks_that_run_different_experts_part_ways(model_type, leaf):
-    facts = lint.knowledge(INSTALLED).of_model("chosen_experts", model_type)
+    facts = keys.knowledge(INSTALLED).of_model("chosen_experts", model_type)
     if leaf == "LEAF":
         leaf = facts["blocks"][0].rpartition(".")[2]
     done = run("mixture", model_type, leaf, timeout=90)
@@ -85,7 +87,7 @@ def test_parameters_below_the_threshold_stay_whole(one, together):
     facts.model = model
     thresholds = {"stage3_param_persistence_threshold": one, "stage3_model_persistence_threshold": together}
     config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, **thresholds}}
-    report = lint.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
+    report = lint_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)
     said = [finding.effect for finding in report.findings if finding.code == "DS351"]
     whole = sum(answer["sizes"][name] for name in answer["whole"])
     total = model.parameter_count
@@ -148,8 +150,4 @@ def taken(maker: str, size: int) -> int:
 
 
 def as_config(config, facts):
-    from ds_lint.semantics.config import Config
-    from ds_lint.source import json as json_source
-
-    document = json_source.read(json.dumps(config), "<dict>")
-    return Config(document, document.root, lint.knowledge(INSTALLED), stack="deepspeed", facts=facts)
+    return config_of_dict(config, target=INSTALLED, stack="deepspeed", facts=facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -12,7 +13,6 @@ from installed import INSTALLED, measured_with_the_newest
 from ranks import run
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -39,7 +39,7 @@ def wrong(answer):
 def says(stage, round_robin, ranks, **config):
     zero = {"stage": stage, "round_robin_gradients": round_robin == ROUND_ROBIN}
     config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": zero, **config}
-    report = lint.lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks))
+    report = lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks))
     return [finding.severity for finding in report.findings if finding.code == "DS710"]
 
 

@@ -24,7 +24,7 @@ from ds_lint.diagnostics.finding import STAGES
 from ds_lint.linter import engine  # noqa: F401 - the engine registers the rules
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
-from tools.rule_pages import judge
+from tools.rule_pages import lint_example
 
 if TYPE_CHECKING:
     from oracle import Verdict
@@ -82,7 +82,7 @@ def for_the_installed(example: Example) -> Example:
 
 EXAMPLES = collect()
 WITH_IGNORED = [
-    name for name, one in EXAMPLES.items() if any(finding.effect == "ignored" for finding in judge(one).findings)
+    name for name, one in EXAMPLES.items() if any(finding.effect == "ignored" for finding in lint_example(one).findings)
 ]
 
 
@@ -94,7 +94,7 @@ def cases() -> dict[str, Case]:
     with Oracle() as oracle:
         verdicts = oracle.run(jobs)
     for (name, example), verdict in zip(EXAMPLES.items(), verdicts, strict=True):
-        found[name] = Case(example, with_deepspeed(judge(example).findings), verdict)
+        found[name] = Case(example, with_deepspeed(lint_example(example).findings), verdict)
     return found
 
 

@@ -17,10 +17,10 @@ from ds_lint.diagnostics.verdict import CPU, FAKE, Held, RankEnd
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.smoke.driver import proof, real_world
 from ds_lint.smoke.driver.messages import Ended
 from ds_lint.smoke.job import WORLD, Evidence, Job
+from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -68,7 +68,7 @@ def prove(pool, tmp_path):
         sources = Sources(world_size=ranks, trainer_args=arguments, model=str(tmp_path) if model is not None else None)
         return proof.prove(
             pool,
-            lint.read(json.dumps(config).encode(), "config.json"),
+            documents.from_bytes(json.dumps(config).encode(), "config.json"),
             stack=stack,
             facts=gather(sources),
             target=Target(),

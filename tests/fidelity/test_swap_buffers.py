@@ -6,6 +6,7 @@ A partition below 1 MB stays in memory, so the oracle's model is made larger her
 from __future__ import annotations
 
 import pytest
+from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -13,7 +14,6 @@ import oracle
 from installed import INSTALLED, measured_with_the_newest
 
 from ds_lint.facts import Facts
-from ds_lint.linter import lint
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -52,5 +52,5 @@ def test_buffers_of_adam(running, count, pipeline, runs):
     verdict = running.verdict(given, steps=3)
     assert (verdict.rejected_at is None) == runs, verdict.error
     assert runs or "swap_tensor" in verdict.facts["where"]
-    found = lint.lint_dict(given, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
+    found = lint_dict(given, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
     assert runs == ("DS361" not in {finding.code for finding in found})

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from ds_lint.source import documents
+
 pytest.importorskip("torch")
 
 import torch
 from installed import knowledge
 
 from ds_lint.knowledge.coercion import refusal
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -81,7 +82,7 @@ def test_values_are_refused_where_torch_refuses_them(family: str) -> None:
             given["total_steps"] = 100
         for parameter in parameters.keys() - ON_GPU_ONLY - NEEDS_ANOTHER:
             for value in VALUES:
-                node = lint.read(json.dumps([value]).encode(), "value.json").root.items[0]
+                node = documents.from_bytes(json.dumps([value]).encode(), "value.json").root.items[0]
                 if (parameter, node.kind) in EXCEPTIONS:
                     continue
                 with warnings.catch_warnings():

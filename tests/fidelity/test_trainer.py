@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_dict, lint_file
+
+from ds_lint.knowledge.keys import knowledge as knowledge_of
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -13,8 +16,6 @@ from accelerate.utils import DeepSpeedPlugin
 from installed import INSTALLED, knowledge
 from trainer import prepare
 from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
-
-from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
@@ -51,7 +52,7 @@ def keys() -> list[tuple[str, ...]]:
 
 
 def test_the_releases_are_those_that_the_store_names():
-    newest = lint.knowledge().target
+    newest = knowledge_of().target
     assert (INSTALLED.transformers, INSTALLED.accelerate) == (newest["transformers"], newest["accelerate"])
 
 
@@ -68,7 +69,7 @@ def test_every_key_with_auto():
         except Exception as error:
             runs = False
             reason = f"{type(error).__name__}: {error}"
-        findings = lint.lint_dict(config, stack="trainer", target=INSTALLED).findings
+        findings = lint_dict(config, stack="trainer", target=INSTALLED).findings
         rejected = [finding for finding in findings if finding.effect == "rejected" and finding.stage == "initialize"]
         rejected = [finding for finding in rejected if finding.name not in DEEPSPEEDS_OWN]
         if runs == bool(rejected):
@@ -101,7 +102,7 @@ def test_what_the_trainer_reads(tmp_path, text, is_read):
     except ValueError:  # JSONDecodeError
         was_read = False
     assert was_read == is_read
-    findings = lint.lint_file(str(path), stack="trainer", target=INSTALLED).findings
+    findings = lint_file(str(path), stack="trainer", target=INSTALLED).findings
     assert any(finding.stage == "load" for finding in findings) == (not is_read)
 
 
@@ -114,7 +115,7 @@ def test_what_is_no_number_matches_no_argument(value):
             config = nested(tuple(path.split(".")), value)
             with pytest.raises(ValueError, match="mismatch TrainingArguments values"):
                 prepare(config)
-            findings = lint.lint_dict(config, stack="trainer", target=INSTALLED).findings
+            findings = lint_dict(config, stack="trainer", target=INSTALLED).findings
             if not any(finding.effect == "rejected" for finding in findings):
                 wrong.append(path)
     assert wrong == []
@@ -127,7 +128,7 @@ def test_a_zero_section_that_is_none(zero):
         config["zero_optimization"] = zero
     with pytest.raises((ValueError, AttributeError)):
         prepare(config)
-    findings = lint.lint_dict(config, stack="trainer", target=INSTALLED).findings
+    findings = lint_dict(config, stack="trainer", target=INSTALLED).findings
     assert any(finding.effect == "rejected" for finding in findings)
 
 
@@ -135,7 +136,7 @@ def test_a_zero_section_that_is_none(zero):
 def test_a_stage_in_quotes_is_not_recognised():
     config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "3"}}
     assert not HfTrainerDeepSpeedConfig(config).is_zero3()
-    (finding,) = lint.lint_dict(config, stack="trainer", target=INSTALLED).findings
+    (finding,) = lint_dict(config, stack="trainer", target=INSTALLED).findings
     assert (finding.name, finding.effect) == ("stage-as-string", "wrong-result")
 
 
@@ -156,5 +157,5 @@ def test_accelerate_needs_the_micro_batch_size_for_the_total(micro):
     assert plugin.get_value("train_micro_batch_size_per_gpu") is None
     with pytest.raises(ValueError, match="`train_batch_size` not found in kwargs"):
         plugin.deepspeed_config_process(must_match=False, gradient_clipping=1.0)
-    found = lint.lint_dict(config, target=INSTALLED, stack="accelerate").findings
+    found = lint_dict(config, target=INSTALLED, stack="accelerate").findings
     assert "total-batch-size-alone" in {finding.name for finding in found}

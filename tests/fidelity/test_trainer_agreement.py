@@ -10,12 +10,13 @@ import os
 import re
 
 import pytest
+from installed import INSTALLED
+from linted import config_of_dict
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 import trainer
-from installed import knowledge
 from pairs import Pair, pair
 from transformers import AutoConfig
 
@@ -23,11 +24,9 @@ from ds_lint.facts import Facts, Sources, training
 from ds_lint.facts.model import Model
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.linter.lint import as_text
 from ds_lint.semantics.config import Config
 from ds_lint.semantics.effective import effective
 from ds_lint.semantics.preparation import prepare
-from ds_lint.semantics.preparation.filled import fill_in
 
 pytestmark = pytest.mark.fidelity
 
@@ -39,8 +38,7 @@ def told(pair: Pair) -> Config:
     facts = Facts(world_size=pair.world_size if "world size" in pair.known else None)
     facts.training = training.of_object(pair.fields)
     facts.model = Model("", pair.model) if "model" in pair.known else None
-    document = as_text(pair.config)
-    return fill_in(Config(document, document.root, knowledge(), facts=facts))
+    return config_of_dict(pair.config, target=INSTALLED, facts=facts)
 
 
 def real(pair: Pair) -> tuple[dict | None, str]:
@@ -130,8 +128,7 @@ def test_the_hidden_size_of_a_model_is_what_its_class_answers(name, stage):
     config = {**SIZED, "zero_optimization": {**SIZED["zero_optimization"], "stage": stage}}
     path = os.path.join(MODELS, name)
     facts = gather(Sources(trainer_args="--bf16", model=path))
-    document = as_text(config)
-    ours = prepare(Config(document, document.root, knowledge(), facts=facts))
+    ours = prepare(config_of_dict(config, target=INSTALLED, facts=facts))
     try:
         final = trainer.prepare(config, {"bf16": True}, model_config=AutoConfig.from_pretrained(path))
     except ValueError as error:

@@ -8,19 +8,17 @@ import random
 import shlex
 
 import pytest
+from linted import config_of_dict
 
 pytest.importorskip("transformers")
 
-from installed import knowledge
+from installed import INSTALLED, knowledge
 from transformers import HfArgumentParser, TrainingArguments
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge import tables
-from ds_lint.linter.lint import as_text
 from ds_lint.semantics import arguments
-from ds_lint.semantics.config import Config
-from ds_lint.semantics.preparation.filled import fill_in
 
 pytestmark = pytest.mark.fidelity
 
@@ -63,8 +61,7 @@ def real(flags: str) -> dict[str, object] | None:
 @pytest.mark.parametrize("seed", range(150))
 def test_a_flag_is_read_as_the_parser_reads_it(seed):
     flags = command_line(seed)
-    document = as_text({})
-    config = fill_in(Config(document, document.root, knowledge(), facts=gather(Sources(trainer_args=flags))))
+    config = config_of_dict({}, target=INSTALLED, facts=gather(Sources(trainer_args=flags)))
     expected = real(flags)
     refused = [names for names, message in arguments.refusals(config) if message.startswith("--")]
     assert bool(refused) == (expected is None), flags
@@ -81,7 +78,7 @@ OTHERS = sorted(
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_field_of_another_release_is_refused(name):
     for source in ({name: None}, f"--{name} 1"):
-        config = fill_in(Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=source))))
+        config = config_of_dict({}, target=INSTALLED, facts=gather(Sources(trainer_args=source)))
         (names, message), *_ = arguments.refusals(config)
         assert names == (name,)
         assert "transformers" in message
@@ -128,7 +125,7 @@ TAKEN = [
 
 @pytest.mark.parametrize(("fields", "is_taken"), [(one, False) for one in REFUSED] + [(one, True) for one in TAKEN])
 def test_strategies_that_do_not_go_together(fields, is_taken):
-    config = fill_in(Config(as_text({}), as_text({}).root, knowledge(), facts=gather(Sources(trainer_args=fields))))
+    config = config_of_dict({}, target=INSTALLED, facts=gather(Sources(trainer_args=fields)))
     assert (list(arguments.refusals(config)) == []) == is_taken
     with contextlib.nullcontext() if is_taken else pytest.raises(ValueError):
         TrainingArguments(output_dir="out", use_cpu=True, report_to="none", **fields)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import lint_dict, lint_document
+
+from ds_lint.source import documents
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -17,7 +20,6 @@ from training import train
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
-from ds_lint.linter import lint
 from ds_lint.linter.engine import every_rule
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -38,8 +40,8 @@ def scheduler(kind, **params):
 
 def findings(config, arguments):
     """The findings about the config, also of the rules that are off by default, by their names."""
-    report = lint.lint_document(
-        lint.read(json.dumps(config).encode(), "config.json"),
+    report = lint_document(
+        documents.from_bytes(json.dumps(config).encode(), "config.json"),
         stack="trainer",
         target=INSTALLED,
         facts=gather(Sources(trainer_args=arguments)),
@@ -136,7 +138,7 @@ def test_the_old_name_of_bf16_switches_nothing_on(section, dtype):
     assert train(config, arguments).dtype == dtype
     unread = {
         finding.key
-        for finding in lint.lint_dict(config, target=INSTALLED, stack="trainer").findings
+        for finding in lint_dict(config, target=INSTALLED, stack="trainer").findings
         if finding.effect == "ignored"
     }
     assert unread == ({"bfloat16"} if section == "bfloat16" else set())

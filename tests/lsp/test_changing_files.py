@@ -23,9 +23,9 @@ def complain(message):
 def test_settings_that_change_are_read_again(folder):
     here = Project(str(folder), Options([]), complain)
     assert here.session() is here.session()
-    assert here.context(str(folder / "a.json")).stack is None
+    assert here.context(str(folder / "a.json")).basis.stack is None
     (folder / "ds-lint.toml").write_text('stack = "trainer"\n')
-    assert here.context(str(folder / "a.json")).stack == "trainer"
+    assert here.context(str(folder / "a.json")).basis.stack == "trainer"
 
 
 def test_settings_that_change_while_they_are_read_are_read_again(folder, monkeypatch):
@@ -43,4 +43,4 @@ def test_settings_that_change_while_they_are_read_are_read_again(folder, monkeyp
     monkeypatch.setattr(project, "Session", Slow)
     here = Project(str(folder), Options([]), complain)
     here.session()
-    assert here.context(str(folder / "a.json")).stack == "deepspeed"
+    assert here.context(str(folder / "a.json")).basis.stack == "deepspeed"

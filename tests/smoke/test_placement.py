@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import config_of
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.smoke.driver.expectation import Expectation
 from ds_lint.smoke.job import Engine, Evidence, Job
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.offload import placement
 from ds_lint.smoke.verify.shares import sharding
+from ds_lint.source import documents
 
 OFFLOAD = {
     "train_batch_size": 2,
@@ -43,8 +44,8 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
 
 @pytest.fixture
 def asked():
-    document = lint.read(json.dumps(OFFLOAD).encode(), "config.json")
-    config = lint.config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
+    document = documents.from_bytes(json.dumps(OFFLOAD).encode(), "config.json")
+    config = config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
     return Expectation(config, OFFLOAD, {})
 
 

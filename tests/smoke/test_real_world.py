@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
+from linted import config_of
 
 from ds_lint.diagnostics.verdict import CPU
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.smoke.driver.adaptation import adapt
+from ds_lint.source import documents
 
 
 def changed(config, *, ranks, stack="deepspeed", arguments=None):
     """The batch sizes that a run of a real world has otherwise."""
     given = {name: Argument(value, "a test") for name, value in (arguments or {}).items()}
     facts = Facts(training=TrainingArguments(given, "a test") if arguments else None)
-    document = lint.read(json.dumps(config).encode(), "config.json")
-    seen = lint.config_of(document, target=Target(), stack=stack, facts=facts)
+    document = documents.from_bytes(json.dumps(config).encode(), "config.json")
+    seen = config_of(document, target=Target(), stack=stack, facts=facts)
     found = adapt(seen, "/run", ranks=ranks, mode=CPU, steps=5, is_real_world=True)
     return {one.key: one.after for one in found.adaptations if one.key and ("batch" in one.key or "accum" in one.key)}
 

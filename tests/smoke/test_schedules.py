@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.linter import lint
 from ds_lint.smoke.verify.schedules import default_rate, rates, trainer_rates
 
 LINEAR = {"warmup_min_lr": 0.0, "warmup_max_lr": 0.3, "warmup_num_steps": 3, "warmup_type": "linear"}
@@ -15,7 +15,7 @@ CYCLE = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 4, "
 
 
 def release(deepspeed):
-    return lint.knowledge(Target(deepspeed))
+    return keys.knowledge(Target(deepspeed))
 
 
 # ------------------------------------------------------------------------------------------------------ DeepSpeed

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.linter import lint
+from ds_lint.semantics import configs
 from ds_lint.semantics.features import number_of
 from ds_lint.semantics.preparation import prepare
-from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, target_of
+from ds_lint.smoke.driver.expectation import ASSUMED, BATCH
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
@@ -36,7 +36,7 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
         training=TrainingArguments({name: Argument(value, ASSUMED) for name, value in values.items()}, ASSUMED),
     )
     facts.model = config.facts.model
-    return lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
+    return configs.from_document(config.document, config.basis.but(stack=config.stack, facts=facts))
 
 
 def _batch(config: Config) -> dict[str, Any]:

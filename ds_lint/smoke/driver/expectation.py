@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.checks.overridden import LIKE
-from ds_lint.knowledge.keys import Target
 from ds_lint.knowledge.suggestions import is_typo, sibling
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.linter import lint
+from ds_lint.semantics import configs
 from ds_lint.semantics.arguments import is_asked_for
+from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.semantics.preparation import prepare
 from ds_lint.smoke.job import ADAMW, CPU_ADAM
@@ -19,7 +19,6 @@ from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.source.document import Document
 
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
@@ -89,12 +88,9 @@ class Expectation:
     def __init__(self, config: Config, changed: dict[str, Any], written_as: dict[str, str]) -> None:
         self.config = config
         self.written_as = written_as
-        stacked = lint.config_of(
-            lint.as_text(changed), target=target_of(config), stack=config.stack, facts=config.facts, from_file=False
-        )
-        prepared = prepare(stacked)
-        self.text = _plain(lint.as_text(changed), config)  # with nothing that a stack adds
-        self.final = _plain(lint.as_text(_known(prepared.config)), config)
+        prepared = prepare(configs.from_dict(changed, config.basis.but(stack=config.stack)))
+        self.text = _plain(changed, config)  # with nothing that a stack adds
+        self.final = _plain(_known(prepared.config), config)
 
     def key(self, *path: str) -> str | None:
         """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
@@ -351,11 +347,6 @@ def _known(value: Any) -> Any:
     return value
 
 
-def _plain(document: Document, config: Config) -> Config:
+def _plain(written: dict[str, Any], config: Config) -> Config:
     """A config as DeepSpeed alone takes it."""
-    return lint.config_of(document, target=target_of(config), stack="deepspeed", from_file=False)
-
-
-def target_of(config: Config) -> Target:
-    """The releases that a config is judged by."""
-    return Target(**config.knowledge.target)
+    return configs.from_dict(written, Basis(config.knowledge, stack="deepspeed"))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.linter import lint
+from ds_lint.knowledge.keys import knowledge
+from ds_lint.semantics import configs
+from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.driver import real_world
 from ds_lint.smoke.driver.adaptation import Changes, adapt, fits
 from ds_lint.smoke.driver.assumed_arguments import agreeing
 from ds_lint.smoke.driver.client import CouldNotRun
-from ds_lint.smoke.driver.expectation import Expectation, ranks_of_a_copy, target_of, with_meant_names
+from ds_lint.smoke.driver.expectation import Expectation, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.small_model import SWAPPED, TINY, Sizes
@@ -132,7 +134,7 @@ def prove(
 
 def _config(document: Document, stack: Stack, target: Target, facts: Facts) -> Config:
     """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
-    config = lint.config_of(document, target=target, stack=stack, facts=facts)
+    config = configs.from_document(document, Basis(knowledge(target), stack, facts))
     return agreeing(config) if facts.training is None and config.stack != "deepspeed" else config
 
 
@@ -309,7 +311,7 @@ def _stack(document: Document, target: Target, facts: Facts) -> Stack:
     """Who runs a config of which nobody has said it: DeepSpeed itself, if it can be it."""
     if facts.training is not None:
         return "trainer"
-    stacks = lint.config_of(document, target=target, facts=facts).stacks
+    stacks = configs.from_document(document, Basis(knowledge(target), facts=facts)).stacks
     return "deepspeed" if "deepspeed" in stacks else "trainer"
 
 
@@ -327,7 +329,7 @@ def _asked(config: Config, changes: Changes, ranks: int) -> Expectation:
         apply(changed, edit)
     facts = Facts(world_size=ranks, training=_training(config.facts.training, changes.training))
     facts.model = config.facts.model
-    seen = lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
+    seen = configs.from_document(config.document, config.basis.but(stack=config.stack, facts=facts))
     return Expectation(seen, changed, written_as)
 
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.linter import lint
-from ds_lint.semantics.config import Config
+from ds_lint.knowledge import keys
+from ds_lint.semantics import configs
+from ds_lint.semantics.basis import Basis
 from ds_lint.semantics.constructors import optimizer_constructor
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def rates(
     ``base`` is what the optimizer is built with, a list where its parameter groups differ. Skipped steps do not count:
     after one, the engine leaves the scheduler where it is. ``knowledge`` is of the release that runs.
     """
-    knowledge = knowledge or lint.knowledge()
+    knowledge = knowledge or keys.knowledge()
     values = _with_defaults(kind, params, knowledge) if kind in _SCHEDULES else None
     if values is None or not _is_known(kind, values, base, knowledge):
         return None
@@ -383,9 +384,7 @@ def default_rate(optimizer_type: str, knowledge: Knowledge | None = None) -> flo
     None for what there is not, and for Muon, whose two parameter groups have one each. Whether the optimizer is
     offloaded, or torch's, makes no difference to it.
     """
-    document = lint.as_text({"optimizer": {"type": optimizer_type}})
-    assert document.root is not None  # noqa: S101 - the text of a dict has one
-    config = Config(document, document.root, knowledge or lint.knowledge(), stack="deepspeed")
-    constructor = optimizer_constructor(config)
+    basis = Basis(knowledge or keys.knowledge(), stack="deepspeed")
+    constructor = optimizer_constructor(configs.from_dict({"optimizer": {"type": optimizer_type}}, basis))
     rate = constructor.default("lr") if constructor is not None else None
     return rate if isinstance(rate, (int, float)) else None

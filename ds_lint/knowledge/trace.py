@@ -1,0 +1,44 @@
+"""What answers about the libraries depended on, which tells how many older releases would have given the same."""
+
+from __future__ import annotations
+
+from ds_lint.knowledge import tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Facts = dict[str, Any]
+
+
+class Trace:
+    """The releases of DeepSpeed, and the records about transformers and Accelerate, that answers depended on.
+
+    ``first`` is a place in the list of DeepSpeed's releases: from there to the target, every answer is the same.
+    """
+
+    __slots__ = ("_records", "_tables", "first")
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._tables: set[tuple[str, str]] = set()  # library and table
+        self._records: list[tuple[str, Facts]] = []  # library and record
+
+    def starts_at(self, place: int) -> None:
+        """Note that an answer is another one before this place in the list of DeepSpeed's releases."""
+        self.first = max(self.first, place)
+
+    def add_table(self, library: str, name: str) -> None:
+        """Note that a table about transformers or Accelerate was asked."""
+        self._tables.add((library, name))
+
+    def add_record(self, library: str, record: Facts) -> None:
+        """Note that one record about transformers or Accelerate was asked."""
+        self._records.append((library, record))
+
+    def records(self, library: str) -> list[Facts]:
+        """Every record about transformers or Accelerate that the answers may depend on."""
+        store = tables.read(library)
+        names = sorted(name for of, name in self._tables if of == library)
+        asked = [record for name in names for record in store.get(name, {}).values()]
+        return asked + [record for of, record in self._records if of == library]

@@ -1,0 +1,45 @@
+"""What a config is checked against."""
+
+from __future__ import annotations
+
+from ds_lint.facts import Facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts.policy import Policy
+    from ds_lint.knowledge.keys import Knowledge
+
+
+class Basis:
+    """What a config is checked against: the libraries, the stack (None: unknown), and what is known beside the config.
+
+    ``before`` is what an older release knows that the newest is compared with: the one that is upgraded from
+    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
+    """
+
+    __slots__ = ("before", "facts", "is_upgrade", "knowledge", "policies", "stack")
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        stack: Stack | None = None,
+        facts: Facts | None = None,
+        *,
+        policies: Sequence[Policy] = (),
+        before: Knowledge | None = None,
+        is_upgrade: bool = False,
+    ) -> None:
+        self.knowledge = knowledge
+        self.stack = stack
+        self.facts = facts or Facts()
+        self.policies = policies
+        self.before = before
+        self.is_upgrade = is_upgrade
+
+    def but(self, **changes: Any) -> Basis:
+        """The same, with other values for what is named."""
+        return Basis(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})

@@ -1,0 +1,45 @@
+"""From a document or a dict to the config that rules see."""
+
+from __future__ import annotations
+
+from ds_lint.semantics.config import Config
+from ds_lint.source.tree import Node, Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ds_lint.semantics.basis import Basis
+    from ds_lint.source.document import Document
+
+
+def from_document(document: Document, basis: Basis) -> Config:
+    """The config in a document, with the values that the stack puts in place of ``"auto"`` where they are known."""
+    root = document.root or Node("missing", Span(0, 0))
+    is_template = any(issue.kind == "template" for issue in document.issues)  # hjson sees no placeholders
+    if document.issues and basis.stack == "deepspeed" and not is_template:
+        root = _as_deepspeed_reads(document) or root
+    config = Config(document, root, basis)
+    if config.facts.training is None:
+        return config
+    from ds_lint.semantics.preparation.filled import fill_in  # without training arguments hardly anything is known
+
+    return fill_in(config)
+
+
+def from_dict(config: Mapping[str, Any], basis: Basis) -> Config:
+    """The config in a dict."""
+    from ds_lint.source import documents  # most configs are files
+
+    return from_document(documents.from_dict(config), basis)
+
+
+def _as_deepspeed_reads(document: Document) -> Node | None:
+    """What hjson makes of a text that is no clean JSON; None where it refuses it too."""
+    from ds_lint.source import hjson
+
+    try:
+        return hjson.read(document.text)
+    except hjson.Refused:
+        return None
