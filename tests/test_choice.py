@@ -8,7 +8,7 @@ from ds_lint.knowledge import tables
 from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.targets import project as project_files
 
-NEWEST = {library: tables.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
+NEWEST = {library: tables.load(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
 
 
 @pytest.fixture(autouse=True)

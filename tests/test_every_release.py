@@ -21,7 +21,7 @@ ADAPTER = "--lora_r 8 --save_only_model --resume_from_checkpoint runs"
 @pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
 def test_every_release_can_be_judged_by(stage, stack):
     facts = Facts(training=training.read(ADAPTER)) if stack == "trainer" else Facts()
-    for release in tables.read("deepspeed")["releases"]:
+    for release in tables.load("deepspeed")["releases"]:
         for section in ({"stage": stage}, {"stage": stage, **OFFLOADED}):
             text = json.dumps({**AUTOS, "zero_optimization": section}).encode()
             lint.lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())

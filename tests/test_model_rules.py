@@ -37,7 +37,7 @@ def zero(stage=3, **settings):
 
 
 def test_models_are_known_of_the_releases_that_the_trainer_is_known_of():
-    assert tables.read("models")["releases"] == tables.read("transformers")["releases"]
+    assert tables.load("models")["releases"] == tables.load("transformers")["releases"]
 
 
 # Leaf modules

@@ -55,7 +55,7 @@ class TrainingArguments:
     __slots__ = ("are_taken", "given", "origin", "others")
 
     def __init__(self, given: Mapping[str, Argument], origin: str, *, are_taken: bool = False) -> None:
-        fields = tables.read("transformers")["training_arguments"]
+        fields = tables.load("transformers")["training_arguments"]
         self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
         self.others = [name for name in given if name not in self.given]
         self.origin = origin
@@ -73,7 +73,7 @@ class TrainingArguments:
             return {}
         from ds_lint.knowledge.suggestions import slip
 
-        fields = [name for name in tables.read("transformers")["training_arguments"] if name not in self.given]
+        fields = [name for name in tables.load("transformers")["training_arguments"] if name not in self.given]
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
@@ -163,7 +163,7 @@ def _as_json_has_it(value: Any) -> Any:
 
 def field_of(name: str) -> str:
     """The field that a flag sets: ``no_x`` sets ``x`` where no release has a field ``no_x``."""
-    fields = tables.read("transformers")["training_arguments"]
+    fields = tables.load("transformers")["training_arguments"]
     return name if name in fields else name.removeprefix("no_")
 
 

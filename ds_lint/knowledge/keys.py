@@ -148,8 +148,8 @@ class Knowledge:
     def __init__(self, target: Target | None = None) -> None:
         target = target or Target()
         self._target = target
-        self._store = tables.read("deepspeed")
-        self._overlay = tables.read("overlay")
+        self._store = tables.load("deepspeed")
+        self._overlay = tables.load("overlay")
         self._trainer: Facts | None = None
         self._tables: dict[tuple[str, str], Facts] = {}
         self._asked_of_stacks: list[Facts] = []  # behaviours of transformers and Accelerate
@@ -175,8 +175,8 @@ class Knowledge:
         """The versions that findings are judged by."""
         return {
             "deepspeed": self.deepspeed,
-            "transformers": self._target.transformers or tables.read("transformers")["releases"][-1],
-            "accelerate": self._target.accelerate or tables.read("accelerate")["releases"][-1],
+            "transformers": self._target.transformers or tables.load("transformers")["releases"][-1],
+            "accelerate": self._target.accelerate or tables.load("accelerate")["releases"][-1],
         }
 
     @property
@@ -206,7 +206,7 @@ class Knowledge:
         """One table of what is known of transformers or accelerate, as the target has it: facts by their names."""
         place = (library, name)
         if place not in self._tables:
-            store = tables.read(library)
+            store = tables.load(library)
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
 
@@ -214,14 +214,14 @@ class Knowledge:
         """The records about transformers or accelerate that what was answered so far may rest on."""
         names = {name for asked_of, name in self._tables if asked_of == library}
         names |= set(TRAINER_TABLES if self._trainer is not None else ())
-        store = tables.read(library)
+        store = tables.load(library)
         asked = [record for name in sorted(names) for record in store.get(name, {}).values()]
         asked += [record for record in self._asked_of_stacks if record["library"] == library]
         return asked + (self.asked_of_models if library == "transformers" else [])
 
     def of_model(self, table: str, model_type: str) -> Facts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
-        store = tables.read("models")
+        store = tables.load("models")
         record = store[table].get(model_type)
         if record is None:
             return None
@@ -232,7 +232,7 @@ class Knowledge:
     def torch(self) -> Facts:
         """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
         if self._torch is None:
-            self._torch = tables.read("torch")
+            self._torch = tables.load("torch")
         return self._torch
 
     @property
@@ -253,9 +253,9 @@ class Knowledge:
 
     def stack_does(self, behaviour: str) -> bool:
         """The same for transformers and Accelerate; see ``behaviours`` in the overlay of the Trainer."""
-        record = tables.read("trainer_overlay")["behaviours"][behaviour]
+        record = tables.load("trainer_overlay")["behaviours"][behaviour]
         self._asked_of_stacks.append(record)
-        return record_at(tables.read(record["library"]), record, self.target[record["library"]]) is not None
+        return record_at(tables.load(record["library"]), record, self.target[record["library"]]) is not None
 
     def ended(self, behaviour: str) -> str:
         """The release with which a behaviour of older ones was gone."""

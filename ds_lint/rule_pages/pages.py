@@ -219,9 +219,9 @@ def _set(example: Example, option: str, value: str) -> bool:
     """Set an option; false where there is no such option or value."""
     if option == "stack" and value in STACKS:
         example.stack = value
-    elif option in LIBRARIES and value in tables.read(option)["releases"]:
+    elif option in LIBRARIES and value in tables.load(option)["releases"]:
         setattr(example.target, option, value)
-    elif option == "from" and value in tables.read("deepspeed")["releases"]:
+    elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
     elif option in ("world-size", "nodes") and value.isdigit():
         setattr(example.facts, option.replace("-", "_"), int(value))

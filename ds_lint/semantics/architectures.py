@@ -32,14 +32,14 @@ def width_places(model: Model, knowledge: Knowledge, part: str = "") -> Iterator
 
 def overflowing_family(model: Model) -> str | None:
     """The family of a model, or of its text model, that overflows in fp16; None where it is none of those."""
-    families = tables.read("families")["overflow_in_fp16"]
+    families = tables.load("families")["overflow_in_fp16"]
     types = (model.at(f"{part}model_type") for part in _PARTS)
     return next((name for name in types if isinstance(name, str) and name in families), None)
 
 
 def trained_in(family: str) -> str:
     """The dtype that a family of ``overflowing_family`` was trained in, as torch names it."""
-    dtype: str = tables.read("families")["overflow_in_fp16"][family]["trained_in"]
+    dtype: str = tables.load("families")["overflow_in_fp16"][family]["trained_in"]
     return dtype
 
 

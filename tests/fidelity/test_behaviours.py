@@ -161,7 +161,7 @@ SHOWN_BY_THE_TRAINER = {"recomputation-loses-frozen-parameters"}  # test_frozen_
 
 
 def test_every_behaviour_is_shown():
-    assert set(tables.read("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
+    assert set(tables.load("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
 
 
 @pytest.mark.parametrize("behaviour", SHOWN_BY)

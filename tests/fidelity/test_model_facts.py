@@ -17,7 +17,7 @@ from ds_lint.linter import lint
 
 pytestmark = pytest.mark.fidelity
 
-MODELS = tables.read("models")
+MODELS = tables.load("models")
 
 
 def known(table: str, name: str):
