@@ -186,7 +186,7 @@ def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
         values = loads(document.text)
     except JSONDecodeError as error:
         raise UnreadableFact(f"{document.path}:{error.lineno}:{error.colno}: {error.msg}") from None
-    document.root = json.read(document.text, document.path).root
+    document.root = json.parse(document.text, document.path).root
     if not isinstance(values, dict) or document.root is None:
         raise UnreadableFact(f"{document.path}: training arguments are an object of fields, and this is none")
     for name, value in values.items():

@@ -210,7 +210,7 @@ def _applied(report: FileReport, chosen: list[Finding], judge: Judge) -> FileRep
     """The report on the text with these fixes; None where somebody who could read the text no longer can."""
     before = report.document
     text = edited(before.text, [edit for finding in chosen for edit in _edits(finding)])
-    after = json_source.read(text, before.path)
+    after = json_source.parse(text, before.path)
     if json_refuses(after) and not json_refuses(before):
         return None
     if hjson_refusal(after) is not None and hjson_refusal(before) is None:

@@ -179,7 +179,7 @@ def _built(kind: str, switch: dict[str, Any], target: SchemaTarget) -> Construct
 
 
 def _config(written: dict[str, Any], target: SchemaTarget) -> Config:
-    document = json_source.read(dumps(written), "")
+    document = json_source.parse(dumps(written), "")
     return Config(document, document.root or Node("missing", Span(0, 0)), target.knowledge)
 
 

@@ -66,7 +66,7 @@ def lint_bytes(
 def read(data: bytes, path: str) -> Document:
     """The document of a file's bytes, whatever is wrong with them."""
     text, issue = json_source.decode(data)
-    document = json_source.read(text, path)
+    document = json_source.parse(text, path)
     if issue is not None:
         document.issues.insert(0, issue)
     return document
@@ -88,7 +88,7 @@ def as_text(config: Mapping[str, Any]) -> Document:
     from json import dumps
 
     text = dumps(dict(config), indent=2, default=lambda value: type(value).__name__)
-    document = json_source.read(text, "<dict>")
+    document = json_source.parse(text, "<dict>")
     document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
     return document
 
@@ -169,6 +169,6 @@ def _as_deepspeed_reads(document: Document) -> Node | None:
     from ds_lint.source import hjson
 
     try:
-        return hjson.read(document.text)
+        return hjson.parse(document.text)
     except hjson.Refused:
         return None

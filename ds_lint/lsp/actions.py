@@ -108,7 +108,7 @@ def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) ->
     context = judgement.context
     before = Counter((one.code, one.key) for one in context.judge(judgement.report.document, context.rules).findings)
     after = Counter(
-        (one.code, one.key) for one in context.judge(json_source.read(changed, opened.path), context.rules).findings
+        (one.code, one.key) for one in context.judge(json_source.parse(changed, opened.path), context.rules).findings
     )
     held_back = (finding.code, finding.key)
     return changed if after <= before and after[held_back] < before[held_back] else None

@@ -69,7 +69,7 @@ class OpenDocument:
         """The text as it is now, read as far as that is possible."""
         lines, read = self.lines, self._read  # a large text is read beside the loop that changes it
         if read is None or read[0] is not lines:
-            read = self._read = (lines, json_source.read(lines.text, self.path))
+            read = self._read = (lines, json_source.parse(lines.text, self.path))
         return read[1]
 
     @property

@@ -151,5 +151,5 @@ def as_config(config, facts):
     from ds_lint.semantics.config import Config
     from ds_lint.source import json as json_source
 
-    document = json_source.read(json.dumps(config), "<dict>")
+    document = json_source.parse(json.dumps(config), "<dict>")
     return Config(document, document.root, lint.knowledge(INSTALLED), stack="deepspeed", facts=facts)
