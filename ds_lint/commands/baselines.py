@@ -43,7 +43,7 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
 def _read(path: str, settings: Settings) -> Baseline:
     """The baseline in a file; a complaint says where it is named, if not on the command line."""
     try:
-        return baseline.read(path)
+        return baseline.load(path)
     except SettingsError as error:
         if settings.baseline is not None and settings.beside(settings.baseline) == path:
             raise SettingsError(f"{shown(settings.path)}: baseline: {error}") from None

@@ -48,7 +48,7 @@ def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None
 def _read_model(facts: Facts, name: str, said_by: str) -> None:
     from ds_lint.facts import model
 
-    facts.model = model.read(name)
+    facts.model = model.load(name)
     facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
 
 

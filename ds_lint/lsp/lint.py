@@ -26,5 +26,5 @@ def _judged(document: Document, lines: Lines, context: LintContext, complaint: s
     """The same. Raises OSError and SettingsError where the baseline or a policy cannot be read."""
     report = context.judge(document, context.rules)
     if context.baseline is not None:
-        baseline.read(context.baseline).hold_back(report)
+        baseline.load(context.baseline).hold_back(report)
     return Judgement(report, context, lines, complaint)

@@ -168,10 +168,10 @@ class Session:
         if not settings.policy:
             return []
         if settings.path not in self._policies:
-            from ds_lint.facts.policy import read
+            from ds_lint.facts.policy import load
 
             try:
-                self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+                self._policies[settings.path] = [load(settings.beside(path)) for path in settings.policy]
             except OSError as error:
                 place = f"{shown(settings.path)}: policy: {shown(error.filename)}"
                 raise SettingsError(f"{place}: {error.strerror}") from None

@@ -54,7 +54,7 @@ class Baseline:
         return sum(left.get(rule, 0) for rule in rules)
 
 
-def read(path: str) -> Baseline:
+def load(path: str) -> Baseline:
     """The baseline in a file. Raises OSError, and SettingsError where the file is something else."""
     return Baseline(path, _counts(path))
 
