@@ -20,7 +20,7 @@ ADAPTER = "--lora_r 8 --save_only_model --resume_from_checkpoint runs"
 @pytest.mark.parametrize("stage", [1, 2, 3, "auto", "3"])
 @pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
 def test_every_release_can_be_judged_by(stage, stack):
-    facts = Facts(training=training.read(ADAPTER)) if stack == "trainer" else Facts()
+    facts = Facts(training=training.arguments_of(ADAPTER)) if stack == "trainer" else Facts()
     for release in tables.load("deepspeed")["releases"]:
         for section in ({"stage": stage}, {"stage": stage, **OFFLOADED}):
             text = json.dumps({**AUTOS, "zero_optimization": section}).encode()

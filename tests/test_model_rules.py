@@ -222,7 +222,7 @@ def test_what_a_node_holds(device, facts, expected):
 )
 def test_the_optimizer_of_the_trainer_counts_where_it_is_known(flags, expected):
     facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=80 * GIB, nodes=1)
-    facts.training = training.read(flags)
+    facts.training = training.arguments_of(flags)
     config = {"bf16": {"enabled": "auto"}, **zero(3, offload_optimizer={"device": "cpu"})}
     assert codes(config, facts, stack="trainer") == expected
 

@@ -67,11 +67,11 @@ def suppressions_of(document: Document) -> list[Suppression]:
     if document.suppressions is None:
         document.suppressions = []
         if MARK in document.text:
-            document.suppressions = list(read(document, list(comments_of(document))))
+            document.suppressions = list(suppressions_among(document, list(comments_of(document))))
     return document.suppressions
 
 
-def read(document: Document, comments: list[Span]) -> Iterator[Suppression]:
+def suppressions_among(document: Document, comments: list[Span]) -> Iterator[Suppression]:
     """Those among the comments of a text, whatever its language, that are addressed to ds-lint."""
     rest = _without(document.text, comments)
     root = document.root

@@ -36,7 +36,7 @@ def gather(sources: Sources) -> Facts:
 def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:
     from ds_lint.facts import training
 
-    facts.training = training.read(source, said_by)
+    facts.training = training.arguments_of(source, said_by)
     facts.origins["training arguments"] = facts.training.origin
     facts.doubts = [
         f"{facts.training.origin}: no training argument is called {name}, so it is taken for one of the script's own; "

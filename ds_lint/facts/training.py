@@ -77,7 +77,7 @@ class TrainingArguments:
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
-def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
+def arguments_of(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
     """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
         found = of_object(source)

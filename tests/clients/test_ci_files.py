@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.documents import blocks, read
+from tools.documents import blocks, text_of
 
 pytestmark = pytest.mark.client
 
@@ -26,7 +26,7 @@ def block(tmp_path):
     """Writes the block of docs/ci.md with this title into a file."""
 
     def block(title):
-        (found,) = (block for block in blocks(read("docs/ci.md")) if block.options.get("title") == title)
+        (found,) = (block for block in blocks(text_of("docs/ci.md")) if block.options.get("title") == title)
         path = tmp_path / title
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found.text, encoding="utf-8")
@@ -151,7 +151,7 @@ def test_every_input_is_used_and_told():
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     for name in ACTION["inputs"]:
         assert f"inputs.{name}" in text
-        assert f"`{name}`" in read("docs/ci.md")
+        assert f"`{name}`" in text_of("docs/ci.md")
 
 
 def test_findings_are_annotations_and_the_job_fails(runner):

@@ -84,7 +84,7 @@ class Server:
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        json_rpc.write(self._process.stdin, message)
+        json_rpc.send(self._process.stdin, message)
 
     def _wait(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -94,7 +94,7 @@ class Server:
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        message = json_rpc.read(self._process.stdout)
+        message = json_rpc.receive(self._process.stdout)
         if message is None:
             raise SystemExit("the server has ended")
         return message

@@ -24,7 +24,7 @@ def load(job: Job) -> Any:
     return hjson.loads(job.text, object_pairs_hook=dict_raise_error_on_duplicate_keys)
 
 
-def prepared(job: Job) -> tuple[Any, recorder.ReadLog]:
+def load_recorded(job: Job) -> tuple[Any, recorder.ReadLog]:
     """The config to give to the stack, and the log of what is read of it."""
     config = load(job)
     # Transformers and Accelerate walk through the whole config.

@@ -34,7 +34,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             evidence.lacks_fake_group = True
         else:
             clock.enter("load")
-            config, log = loaded_config.prepared(job)
+            config, log = loaded_config.load_recorded(job)
             clock.enter("meet")
             environment.set_up(job, number)
             recorder.watch()
