@@ -74,7 +74,7 @@ def test_only_ranks_that_run_different_modules_part_ways(facts, stage, expected)
     assert codes(zero(stage), facts, transformers="4.57.6") == expected
 
 
-def test_a_range_of_transformers_is_judged_release_by_release():
+def test_a_range_of_transformers_is_linted_release_by_release():
     choice = choose("", {"deepspeed": "0.17.6", "transformers": ">=4.39,<5.1", "accelerate": "1.2.1"})
     facts = known({"model_type": "mixtral", "num_local_experts": 8})
     report = judge(lint.as_text({"train_micro_batch_size_per_gpu": 1, **zero()}), choice, stack="trainer", facts=facts)

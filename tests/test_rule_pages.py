@@ -1,4 +1,4 @@
-"""The rule pages are the rules' documentation and their tests: every example is judged, every page has one shape."""
+"""The rule pages are the rules' documentation and their tests: every example is linted, every page has one shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ds_lint.knowledge import resources
 from ds_lint.linter import engine, lint  # noqa: F401 - the engine registers the rules
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
-from tools.rule_pages import corrected, judge, lines
+from tools.rule_pages import corrected, lines, lint_example
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
@@ -95,31 +95,31 @@ each_rule = pytest.mark.parametrize(
 
 @pytest.mark.parametrize(("rule", "example"), collect("bad"))
 def test_bad_example_has_exactly_the_findings_of_its_page(rule: Rule, example: Example) -> None:
-    report = judge(example, rule)
+    report = lint_example(example, rule)
     assert lines(report) == example.findings, "python -m tools.rule_pages --write corrects the page"
     assert own(rule, report), f"nothing here is a finding of {rule.code}"
 
 
 @pytest.mark.parametrize(("rule", "example"), collect("good"))
 def test_good_example_is_clean(rule: Rule, example: Example) -> None:
-    report = judge(example, rule)
+    report = lint_example(example, rule)
     assert not own(rule, report)
     assert [finding.message for finding in report.findings if finding.severity != "info"] == []
 
 
 @pytest.mark.parametrize(("rule", "example"), collect("bad"))
 def test_fix_removes_its_finding(rule: Rule, example: Example) -> None:
-    report = judge(example, rule)
+    report = lint_example(example, rule)
     for finding in report.findings:
         if finding.fix is not None:
-            fixed = judge_text(applied(finding, report.document.text), example)
+            fixed = lint_text(applied(finding, report.document.text), example)
             assert identity(finding) not in [identity(one) for one in fixed.findings]
 
 
 @each_rule
 def test_page_names_and_shows_the_fixes_that_its_examples_have(rule: Rule) -> None:
     bad = [example for example in pages.examples(text_of(rule)) if example.kind == "bad"]
-    fixes = [finding.fix for example in bad for finding in own(rule, judge(example, rule)) if finding.fix]
+    fixes = [finding.fix for example in bad for finding in own(rule, lint_example(example, rule)) if finding.fix]
     named = set(re.findall(r"`(--fix|--unsafe-fixes)`", text_of(rule).partition("## How to fix")[2]))
     assert {FLAGS[fix.safety] for fix in fixes} <= named
     assert bool(fixes) == bool(named) == any(example.fixed for example in bad)
@@ -137,7 +137,7 @@ def applied(finding: Finding, text: str) -> str:
     return text
 
 
-def judge_text(text: str, example: Example) -> FileReport:
+def lint_text(text: str, example: Example) -> FileReport:
     return lint.lint_bytes(text.encode(), "config.json", stack=example.stack, facts=gather(example.facts))
 
 
@@ -147,7 +147,7 @@ def judge_text(text: str, example: Example) -> FileReport:
 @each_rule
 def test_rule_has_a_page_with_examples(rule: Rule) -> None:
     examples = pages.examples(pages.page(rule))
-    assert any(example.kind == "bad" and own(rule, judge(example, rule)) for example in examples)
+    assert any(example.kind == "bad" and own(rule, lint_example(example, rule)) for example in examples)
     assert any(example.kind == "good" for example in examples)
 
 
@@ -181,7 +181,7 @@ def test_summary_is_one_sentence(rule: Rule) -> None:
 @each_rule
 def test_examples_show_every_declared_effect_and_no_other(rule: Rule) -> None:
     bad = [example for example in pages.examples(pages.page(rule)) if example.kind == "bad"]
-    shown = {finding.effect for example in bad for finding in own(rule, judge(example, rule))}
+    shown = {finding.effect for example in bad for finding in own(rule, lint_example(example, rule))}
     assert shown == set(rule.effects)
 
 

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.source.document import Document
 
-NAME = "config.json"  # what an example is called while it is judged
+NAME = "config.json"  # what an example is called while it is linted
 POLICY_NAME = "org.schema.json"  # and its policy
 
 
-def judge(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
+def lint_example(example: pages.Example, rule: Rule | None = None, *, document: Document | None = None) -> FileReport:
     """What ds-lint says about an example, or about another document under its options.
 
     The rule of its page runs even if it is off by default.
     """
     document = document or lint.read(example.data, NAME)
     if example.is_run:
-        return runs.judge(example, document)
+        return runs.lint_example(example, document)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
-    def judge_by(rules: list[Rule]) -> FileReport:
+    def lint_by(rules: list[Rule]) -> FileReport:
         return lint.lint_document(
             document,
             target=example.target,
@@ -61,8 +61,8 @@ def judge(example: pages.Example, rule: Rule | None = None, *, document: Documen
             policies=[Policy(POLICY_NAME, json.loads(example.policy))] if example.policy else [],
         )
 
-    report = judge_by(asked)
-    hold_back(report, asked, judge_by)
+    report = lint_by(asked)
+    hold_back(report, asked, lint_by)
     return report
 
 
@@ -70,7 +70,7 @@ def fixed(example: pages.Example, rule: Rule, safeties: tuple[str, ...]) -> str:
     """What the fixes make of the config of an example."""
 
     def by_its_options(document: Document) -> FileReport:
-        return judge(example, rule, document=document)
+        return lint_example(example, rule, document=document)
 
     return fix(lint.read(example.data, NAME), by_its_options, safeties).document.text
 
@@ -84,12 +84,12 @@ def lines(report: FileReport) -> list[str]:
 def corrected(text: str, rule: Rule) -> str:
     """The page as it would read if its findings, its fixed configs and its table were right."""
     for example in reversed(pages.examples(text)):
-        if example.kind == "bad" and runs.can_judge(example):
+        if example.kind == "bad" and runs.can_lint(example):
             if example.fixed is not None:
                 span = example.fixed.span
                 text = text[: span.start] + fixed(example, rule, example.fixed.safeties) + text[span.end :]
             span = example.findings_span
-            found = "".join(f"{line}\n" for line in lines(judge(example, rule)))
+            found = "".join(f"{line}\n" for line in lines(lint_example(example, rule)))
             text = text[: span.start] + found + text[span.end :]
     return _with_table(text, rule)
 
@@ -97,9 +97,9 @@ def corrected(text: str, rule: Rule) -> str:
 def _with_table(text: str, rule: Rule) -> str:
     """The row of the table, filled with the severities and effects that the bad examples show; ``since`` is kept."""
     since = pages.row(text).since
-    if not all(map(runs.can_judge, pages.examples(text))):
+    if not all(map(runs.can_lint, pages.examples(text))):
         return text
-    shown = [finding for example in pages.examples(text) for finding in judge(example, rule).findings]
+    shown = [finding for example in pages.examples(text) for finding in lint_example(example, rule).findings]
     own = [finding for finding in shown if finding.code == rule.code]
     severities = ", ".join(sorted({finding.severity for finding in own}, key=SEVERITIES.index))
     effects = ", ".join(sorted({finding.effect for finding in own}, key=EFFECTS.index))

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 _verdicts: dict[tuple[object, ...], list[Verdict]] = {}
 
 
-def can_judge(example: Example) -> bool:
+def can_lint(example: Example) -> bool:
     """Whether this machine can say what an example shows."""
     return not example.is_run or importlib.util.find_spec("deepspeed") is not None
 
 
-def judge(example: Example, document: Document) -> FileReport:
+def lint_example(example: Example, document: Document) -> FileReport:
     """What ``ds-lint check --smoke`` says about an example."""
     facts = gather(example.facts)
 
-    def judge_by(rules: list[Rule]) -> FileReport:
+    def lint_by(rules: list[Rule]) -> FileReport:
         return lint.lint_document(document, target=example.target, stack=example.stack, facts=facts, rules=rules)
 
     asked = [one for one in every_rule() if one.is_on]
-    report = judge_by(asked)
-    hold_back(report, asked, judge_by)
+    report = lint_by(asked)
+    hold_back(report, asked, lint_by)
     key = (example.data, example.stack, example.facts.trainer_args, example.facts.model, example.facts.world_size)
     if key not in _verdicts:
         _verdicts[key] = prove(
@@ -62,7 +62,7 @@ def judge(example: Example, document: Document) -> FileReport:
 
 @functools.cache
 def _installed() -> Target:
-    """The releases that run, whatever an example is judged by."""
+    """The releases that run, whatever an example is linted with."""
     return choose("", {}, installed("")).newest
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ds_lint.settings.baseline import Baseline
     from ds_lint.settings.record import Settings
 
-    Judged = list[tuple[FileReport, LintContext]]
+    Linted = list[tuple[FileReport, LintContext]]
 
 
-def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
+def hold_back(linted: Linted, *, is_written: bool) -> list[str]:
     """Take away what the baselines have, which are written before if asked for; what a person should know of it."""
-    by_path: dict[str, Judged] = {}
-    for report, context in judged:
+    by_path: dict[str, Linted] = {}
+    for report, context in linted:
         if context.baseline is not None:
             by_path.setdefault(context.baseline, []).append((report, context))
     notes = []
@@ -50,7 +50,7 @@ def _read(path: str, settings: Settings) -> Baseline:
         raise
 
 
-def _written(path: str, files: Judged) -> str:
+def _written(path: str, files: Linted) -> str:
     """Write a baseline, and say so."""
     reports = [report for report, _ in files]
     baseline.write(path, [(report, _asked(context)) for report, context in files])
@@ -61,10 +61,10 @@ def _written(path: str, files: Judged) -> str:
 
 
 def _asked(context: LintContext) -> list[str]:
-    """The names of the rules that a config was judged by."""
+    """The names of the rules that a config was linted with."""
     return [rule.name for rule in (default_rules() if context.rules is None else context.rules)]
 
 
-def _one_of_each_path(files: Judged) -> Judged:
+def _one_of_each_path(files: Linted) -> Linted:
     """A file that holds several configs counts once."""
     return list({report.path: (report, context) for report, context in files}.values())

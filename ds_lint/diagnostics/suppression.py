@@ -97,7 +97,7 @@ def apply(report: FileReport, asked: list[Rule]) -> None:
     suppressions = suppressions_of(report.document)
     for suppression in suppressions:
         for word in suppression.words:
-            word.is_used = False  # a document may be judged again
+            word.is_used = False  # a document may be linted again
     kept = [finding for finding in report.findings if not _is_held_back(finding, report.document, suppressions)]
     report.suppressed = len(report.findings) - len(kept)
     report.findings = kept

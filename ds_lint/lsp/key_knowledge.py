@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def knowledge(context: LintContext) -> Knowledge:
-    """What the libraries know that the config is judged by."""
+    """What the libraries know that the config is linted with."""
     newest = context.choice.newest
     return _knowledge(newest.deepspeed, newest.transformers, newest.accelerate)
 

@@ -100,7 +100,7 @@ class Config:
         self.is_upgrade = is_upgrade
         self.policies = policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
-        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
+        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is checked, and what fills it
         self.stacks: tuple[Stack, ...] = (stack,) if stack else self._possible_stacks()
         self._look(root)
 

@@ -70,7 +70,7 @@ class Session:
             self._choose("", {}, {})  # or a release
 
     def context(self, path: str) -> LintContext:
-        """On what terms the config at a path is judged."""
+        """On what terms the config at a path is linted."""
         settings = self._nearest.to(os.path.dirname(path))
         chosen = self._chosen_by(settings)
         entries = entries_for(settings, path)
@@ -89,7 +89,7 @@ class Session:
         )
 
     def choice(self, directory: str) -> Choice:
-        """The releases that the configs of a directory are judged by, chosen once."""
+        """The releases that the configs of a directory are linted with, chosen once."""
         if directory not in self.choices:
             settings, given = self._nearest.to(directory), self.options.versions
             stated = {library: version for library, version in settings.versions.items() if library not in given}
@@ -117,7 +117,7 @@ class Session:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know beside the findings; with ``--verbose`` also what was judged by and who says so."""
+        """What a person should know beside the findings; with ``--verbose`` also what was linted with and who says so."""
         notes = [*self._nearest.notes, *(note for choice in self.choices.values() for note in choice.notes)]
         notes += [
             f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"

@@ -1,7 +1,7 @@
 """Which reader refuses which construct: Python's json (Trainer, Accelerate) and hjson (DeepSpeed, from a file).
 
 This is about a text that is strict JSON but for constructs of one kind. Where several kinds meet, hjson may make
-something else of them (a value without quotes swallows the rest of its line), so the functions that judge a whole
+something else of them (a value without quotes swallows the rest of its line), so the functions that lint a whole
 document ask ``hjson.parse``. The Trainer reads with ``json.load(open(path, encoding="utf-8"))``, hence strict JSON, in
 which Python allows NaN and duplicate keys.
 """

@@ -42,7 +42,7 @@ def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
     """The text of a file, and an issue if its bytes are not the UTF-8 that the libraries read.
 
     A byte order mark stays, as one code point; ``read`` says what it does. Every other encoding is decoded as well as
-    it can be, so that the rest of the file can still be judged.
+    it can be, so that the rest of the file can still be linted.
     """
     encoding = _wide_encoding(data)
     if encoding:

@@ -108,7 +108,7 @@ def name(wish: Purpose) -> str:
 
 
 def assert_trained(verdict, wish):
-    assert (verdict.unjudged, verdict.rejected_at, verdict.error) == (None, None, None)
+    assert (verdict.undecided, verdict.rejected_at, verdict.error) == (None, None, None)
     assert (verdict.ignored, verdict.auto_dropped) == (set(), set())
     assert (verdict.facts["stage"], verdict.facts["param_dtype"]) == (wish.stage, DTYPES[wish.precision])
     assert verdict.facts["optimizer"] == ("DeepSpeedCPUAdam" if wish.offload == "cpu" else "FusedAdam")

@@ -117,7 +117,7 @@ def with_languages(text: str, elsewhere: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A page whose blocks say what they are: what was judged for whom, what was found, what the fixes make of it."""
+    """A page whose blocks say what they are: what was linted for whom, what was found, what the fixes make of it."""
     made, end, config = "", 0, ""
     findings = _findings_by_config(text)
     for block in pages.blocks(text):
@@ -125,7 +125,7 @@ def shown(text: str) -> str:
         opening = text[block.fence : block.span.start]
         if words and words[0] in pages.KINDS:
             config = block.text
-            opening = _opening(language, words[0], _judged(words), _lines_of(findings.get(block.line, [])))
+            opening = _opening(language, words[0], _linted(words), _lines_of(findings.get(block.line, [])))
         elif block.info == pages.FINDINGS:
             opening = _opening("text", "findings", "What ds-lint says")
         elif words[:1] == [pages.FIXED]:
@@ -144,13 +144,13 @@ def _opening(language: str, kind: str, title: str, lines: list[int] | None = Non
     return f'``` {{ .{language} .{kind} title="{quoted}"{marked} }}\n'
 
 
-def _judged(words: list[str]) -> str:
-    """For whom an example was judged, and what was known."""
+def _linted(words: list[str]) -> str:
+    """For whom an example was linted, and what was known."""
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
     said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
-    judged = "Judged for " + (LOADERS[stack] if stack in STACKS else "all who may load it")
-    return ", ".join([judged if words[0] == "bad" else f"Nothing to say: {judged[0].lower()}{judged[1:]}", *said])
+    linted = "Judged for " + (LOADERS[stack] if stack in STACKS else "all who may load it")
+    return ", ".join([linted if words[0] == "bad" else f"Nothing to say: {linted[0].lower()}{linted[1:]}", *said])
 
 
 def _findings_by_config(text: str) -> dict[int, list[str]]:

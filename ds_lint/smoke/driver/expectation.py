@@ -357,5 +357,5 @@ def _plain(document: Document, config: Config) -> Config:
 
 
 def target_of(config: Config) -> Target:
-    """The releases that a config is judged by."""
+    """The releases that a config is linted with."""
     return Target(**config.knowledge.target)

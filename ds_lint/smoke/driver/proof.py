@@ -1,4 +1,4 @@
-"""One config proved: planned, run, and judged."""
+"""One config proved: planned, run, and verified."""
 
 from __future__ import annotations
 

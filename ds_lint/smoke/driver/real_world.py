@@ -1,4 +1,4 @@
-"""The user's real number of ranks, judged by two of them that are simulated: batch sizes, groups, and shares."""
+"""The user's real number of ranks, verified by two of them that are simulated: batch sizes, groups, and shares."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _memory() -> int:
     return min(_MOST_MEMORY, int(free * _PORTION)) if free is not None else 0
 
 
-# -------------------------------------------------------------------------------------------------------------- judging
+# ----------------------------------------------------------------------------------------------------------- verifying
 
 
 def refused(world: World, failed: Failure) -> Check | None:
