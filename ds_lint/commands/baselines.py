@@ -31,7 +31,7 @@ def hold_back(linted: Linted, *, is_written: bool) -> list[str]:
         known = _read(path, files[0][1].settings)
         for report, _ in files:
             known.hold_back(report)
-        gone = sum(known.gone(report.path, _asked(context)) for report, context in _one_of_each_path(files))
+        gone = sum(known.gone(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
         if gone:
             notes.append(
                 f"{shown(path)} has {counted(gone, 'finding')} that {'is' if gone == 1 else 'are'} gone; "
@@ -53,14 +53,14 @@ def _read(path: str, settings: Settings) -> Baseline:
 def _written(path: str, files: Linted) -> str:
     """Write a baseline, and say so."""
     reports = [report for report, _ in files]
-    baseline.write(path, [(report, _asked(context)) for report, context in files])
+    baseline.write(path, [(report, _rule_names(context)) for report, context in files])
     number = sum(len(report.findings) for report in reports)
     use = "" if all(context.settings.baseline for _, context in files) else f"; use it with --baseline {shown(path)}"
     concerned = counted(len({report.path for report in reports if report.findings}), "file")
     return f"wrote {shown(path)}: {counted(number, 'finding')} in {concerned}{use}"
 
 
-def _asked(context: LintContext) -> list[str]:
+def _rule_names(context: LintContext) -> list[str]:
     """The names of the rules that a config was linted with."""
     return [rule.name for rule in (default_rules() if context.rules is None else context.rules)]
 

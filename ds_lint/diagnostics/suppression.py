@@ -90,7 +90,7 @@ def suppressions_among(document: Document, comments: list[Span]) -> Iterator[Sup
         yield Suppression(comment, Span(*found.span()), words, line, is_too_late=is_too_late)
 
 
-def apply(report: FileReport, asked: list[Rule]) -> None:
+def apply(report: FileReport, rules: list[Rule]) -> None:
     """Take away what comments hold back, and note where they hold nothing back although the rule was asked."""
     if "deepspeed" not in report.stacks:
         return  # nobody reads this file with its comments
@@ -104,7 +104,7 @@ def apply(report: FileReport, asked: list[Rule]) -> None:
     for suppression in suppressions:
         if not suppression.is_too_late:
             suppression.unused = [
-                word for word in suppression.words if not word.is_used and any(word.names(rule) for rule in asked)
+                word for word in suppression.words if not word.is_used and any(word.names(rule) for rule in rules)
             ]
 
 

@@ -18,14 +18,14 @@ _PARTS = ("", TEXT)
 
 def experts_that_are_chosen(model: Model, knowledge: Knowledge) -> list[str]:
     """The classes that run only the experts that the tokens of a rank choose, by their full names."""
-    found = (_known("chosen_experts", model, part, knowledge) for part in _PARTS)
+    found = (_model_facts("chosen_experts", model, part, knowledge) for part in _PARTS)
     blocks: list[str] = next((facts["blocks"] for facts in found if facts is not None), [])
     return blocks
 
 
 def width_places(model: Model, knowledge: Knowledge, part: str = "") -> Iterator[str]:
     """Where a part of the model's config has its hidden size, for ``Model.hidden_size``."""
-    known = _known("hidden_sizes", model, part, knowledge)
+    known = _model_facts("hidden_sizes", model, part, knowledge)
     key = known.get("key") if known is not None else "hidden_size"
     yield from (f"{part}{name}" for name in (key, "hidden_sizes") if name is not None)
 
@@ -43,6 +43,6 @@ def trained_in(family: str) -> str:
     return dtype
 
 
-def _known(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
+def _model_facts(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
     model_type = model.at(f"{part}model_type")
     return knowledge.of_model(table, model_type) if isinstance(model_type, str) else None

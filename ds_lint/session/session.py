@@ -117,7 +117,7 @@ class Session:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know beside the findings; with ``--verbose`` also what was linted with and who says so."""
+        """What a person should know beside the findings; with ``--verbose`` also the releases and who says so."""
         notes = [*self._nearest.notes, *(note for choice in self.choices.values() for note in choice.notes)]
         notes += [
             f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"

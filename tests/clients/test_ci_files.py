@@ -1,4 +1,4 @@
-"""What ds-lint brings for CI systems: checked by programs that know such files, and run as far as can be without them."""
+"""What ds-lint brings for CI systems: checked by programs that know such files, and run as far as possible."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Disagreement:
 
 @dataclass
 class Agreement:
-    """What came of comparing many configs; the oracle, with its machine, model and script, cannot decide all of them."""
+    """The outcome for many configs; the oracle, with its machine, model and script, cannot decide all of them."""
 
     count: int
     undecided: int

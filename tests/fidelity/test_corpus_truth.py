@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreeing import agreeing_arguments
 from agreement import LINTED_FOR, compare_all, is_decided
 from generate import mutate
 from installed import INSTALLED, knowledge
+from matching_arguments import matching_arguments
 from oracle import Job, Oracle
 from pairs import Pair
 from test_agreement import assert_agreement
@@ -86,7 +86,7 @@ def test_real_configs_with_the_trainer(third):
             continue
         rejecting = [finding.code for finding in findings if finding.effect == "rejected"]
         try:
-            final = prepare(config, agreeing_arguments(config))
+            final = prepare(config, matching_arguments(config))
         except Exception as error:
             if not rejecting:
                 wrong.append(f"{path.name}: {error}, and ds-lint says nothing")
