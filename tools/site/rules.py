@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.diagnostics.finding import LOADERS, STACKS
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
+from tools.rule_ranges import RANGES, digit_of
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
 
-FAMILIES = {  # by the first digit of their codes
-    "0": "Syntax and comments",
-    "1": "Keys and releases",
-    "2": "Values",
-    "3": "ZeRO and offload",
-    "4": "Precision",
-    "5": "Optimizer, schedule, batch sizes",
-    "6": "Trainer and Accelerate",
-    "7": "Saving and resuming",
-    "8": "Launch, speed, machine",
-    "9": "Training runs",
-}
 INDEX = "rules/index.md"
 
 _OPTIONS = {  # what an option of an example says, in words
@@ -60,7 +49,7 @@ def path(rule: Rule) -> str:
 
 def family(rule: Rule) -> str:
     """What the rule is about."""
-    return FAMILIES[rule.code[2]]
+    return RANGES[digit_of(rule)].title
 
 
 def facts(text: str) -> Facts:
@@ -82,9 +71,9 @@ def index() -> str:
         "A *safe* fix, after which the run is the same or the one that was clearly meant, is applied by `--fix`; an",
         "*unsafe* one takes a decision, and waits for `--unsafe-fixes`.\n",
     ]
-    for digit, title in FAMILIES.items():
-        text += [f"\n## {title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
-        text += [_row(rule) for rule in known if rule.code[2] == digit]
+    for digit, about in RANGES.items():
+        text += [f"\n## {about.title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
+        text += [_row(rule) for rule in known if digit_of(rule) == digit]
     return "\n".join(text) + "\n"
 
 
