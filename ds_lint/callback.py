@@ -43,9 +43,9 @@ class ConfigError(ValueError):
 
 
 class TrainerCallback(transformers.TrainerCallback):
-    """Judge the DeepSpeed config of a run, and stop the run where it would go wrong.
+    """Lint the DeepSpeed config of a run, and stop the run where it would go wrong.
 
-    Made with the training arguments, it judges at once, which is before the model is loaded where the script makes it
+    Made with the training arguments, it lints at once, which is before the model is loaded where the script makes it
     there; made without, when the Trainer is built::
 
         callback = ds_lint.TrainerCallback(training_args, model="Qwen/Qwen3-8B")
@@ -72,14 +72,14 @@ class TrainerCallback(transformers.TrainerCallback):
         self.fail_on = fail_on
         self.is_done = False
         if training_args is not None:
-            self._judge(training_args)
+            self._lint(training_args)
 
     def on_init_end(self, args: transformers.TrainingArguments, *_: Any, **__: Any) -> None:
-        """Judge when the Trainer is built, unless that has been done."""
+        """Lint when the Trainer is built, unless that has been done."""
         if not self.is_done:
-            self._judge(args)
+            self._lint(args)
 
-    def _judge(self, arguments: transformers.TrainingArguments) -> None:
+    def _lint(self, arguments: transformers.TrainingArguments) -> None:
         self.is_done = True
         config = _config(arguments)
         if config is None:

@@ -125,7 +125,7 @@ def test_a_dict_is_left_as_it_is():
     assert config == {"train_micro_batch_size_per_gpu": 1, "optimizer": {"params": {"betas": (0.9, 0.95)}}}
 
 
-def test_values_that_json_does_not_have_are_judged_too():
+def test_values_that_json_does_not_have_are_linted_too():
     assert brief(ds_lint.check({**CONFIG, "callback": print}, stack="deepspeed")) == [
         ("DS101", "callback", "ignored", None)
     ]

@@ -25,7 +25,7 @@ def write(tmp_path):
 
 
 def said(result):
-    """What standard output says before it comes to what was judged."""
+    """What standard output says before it comes to what was linted."""
     lines = result.stdout.splitlines()
     return [line for line in lines if not line.startswith(("Judged for", "For the page"))]
 

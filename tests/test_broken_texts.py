@@ -23,15 +23,15 @@ def test_a_text_that_breaks_off_is_that_alone(text, stack):
     assert codes(text, stack) == ["DS006"]
 
 
-def test_what_stands_whole_in_a_text_that_breaks_off_is_judged():
+def test_what_stands_whole_in_a_text_that_breaks_off_is_linted():
     assert codes('{"gradient_cliping": 1.0, "train_ba') == ["DS006", "DS101"]
 
 
-def test_a_text_that_only_lacks_its_bracket_is_judged_whole():
+def test_a_text_that_only_lacks_its_bracket_is_linted_whole():
     assert codes('{"gradient_clipping": 1.0', "deepspeed") == ["DS006", "DS511"]
 
 
-def test_a_key_without_a_value_in_the_middle_is_judged():
+def test_a_key_without_a_value_in_the_middle_is_linted():
     assert "DS101" in codes('{"gradient_cliping": , "train_batch_size": 8}')
 
 
@@ -41,7 +41,7 @@ def test_a_program_is_one_finding():
     assert (finding.code, finding.stage) == ("DS001", "load")
 
 
-def test_a_text_in_another_encoding_is_judged():
+def test_a_text_in_another_encoding_is_linted():
     assert codes('{"gradient_cliping": 1.0, "_": "é", "train_batch_size": 8}'.encode("latin-1")) == ["DS001", "DS101"]
 
 

@@ -60,7 +60,7 @@ def test_a_wheel_knows_by_the_module(built, monkeypatch):
     assert "train_batch_size" in known.trainer["fills"]
 
 
-def test_a_wheel_reads_training_arguments(built, monkeypatch):
+def test_a_wheel_lints_training_arguments(built, monkeypatch):
     monkeypatch.setattr(tables, "_known", {})
     monkeypatch.setattr(tables, "_built", lambda: built)
     monkeypatch.setattr(keys, "_known", {})

@@ -1,4 +1,4 @@
-"""Which releases a config is judged by: flags, then the project's pins, what is installed, the newest known."""
+"""Which releases a config is linted with: flags, then the project's pins, what is installed, the newest known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ds_lint.knowledge import tables
 from ds_lint.linter.choice import UnknownRelease, between, choose
 from ds_lint.targets import project as project_files
 
-NEWEST = {library: tables.read(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
+NEWEST = {library: tables.load(library)["releases"][-1] for library in ("deepspeed", "transformers", "accelerate")}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_without_a_word_the_newest_known(project):
 
 
 @pytest.mark.parametrize(
-    ("flag", "judged"),
+    ("flag", "linted"),
     [
         ("0.16.9", ["0.16.9"]),
         ("0.16", ["0.16.9"]),  # a line: its newest patch
@@ -47,9 +47,9 @@ def test_without_a_word_the_newest_known(project):
         ("0.16.9+cu121", ["0.16.9"]),
     ],
 )
-def test_a_flag_names_a_release_a_line_or_a_range(project, flag, judged):
+def test_a_flag_names_a_release_a_line_or_a_range(project, flag, linted):
     choice = choose(project(requirements__txt="deepspeed==0.14.4\n"), {"deepspeed": flag})
-    assert choice.releases["deepspeed"] == judged
+    assert choice.releases["deepspeed"] == linted
     assert choice.origins["deepspeed"] == "--deepspeed-version"
 
 
@@ -89,14 +89,14 @@ def test_a_pin_that_is_newer_than_all(project):
 
 
 def test_a_pin_of_a_release_that_there_is_not(project):
-    """Judged by the nearest older one: nothing else is known of it."""
+    """Linted with the nearest older one: nothing else is known of it."""
     choice = choose(project(requirements__txt="transformers==4.49.1\n"), {})
     assert choice.releases["transformers"] == ["4.49.0"]
     assert "no release that ds-lint knows; judged by 4.49.0" in choice.notes[0]
 
 
 @pytest.mark.parametrize(
-    ("pin", "judged"),
+    ("pin", "linted"),
     [
         (">0.19.8", NEWEST["deepspeed"]),
         (">0.19.8,<1", NEWEST["deepspeed"]),
@@ -106,10 +106,10 @@ def test_a_pin_of_a_release_that_there_is_not(project):
         (">=0.19.8,!=0.19.8", "0.19.8"),
     ],
 )
-def test_a_range_without_a_known_release_is_judged_by_the_nearest(project, pin, judged):
+def test_a_range_without_a_known_release_is_linted_by_the_nearest(project, pin, linted):
     choice = choose(project(requirements__txt=f"deepspeed{pin}\n"), {})
-    assert choice.releases["deepspeed"] == [judged]
-    assert f"judged by {judged}" in choice.notes[0]
+    assert choice.releases["deepspeed"] == [linted]
+    assert f"judged by {linted}" in choice.notes[0]
 
 
 def test_what_is_installed_where_nobody_pins(project, monkeypatch):
@@ -132,7 +132,7 @@ def test_releases_that_were_never_run_are_said_to_be(project):
     assert "below 0.9.0 was read off its source" in note
 
 
-def test_an_upgrade_is_judged_over_everything_between(project):
+def test_an_upgrade_is_linted_over_everything_between(project):
     choice = between(project(), {"deepspeed": ("0.19.5", None), "transformers": ("5.20.0", "5.20.1")})
     assert choice.releases["deepspeed"] == ["0.19.5", "0.19.6", "0.19.7", "0.19.8"]
     assert choice.releases["transformers"] == ["5.20.0", "5.20.1"]

@@ -75,7 +75,7 @@ def found(result):
 # Exit status
 
 
-def test_a_file_that_the_judge_trips_over_is_2_and_the_others_are_judged(write, monkeypatch, capfd, tmp_path):
+def test_a_file_that_the_linter_trips_over_is_2_and_the_others_are_linted(write, monkeypatch, capfd, tmp_path):
     """The error is made up; everything else is what happens then."""
     write(**{"a.json": CLEAN, "b.json": TYPO, "c.json": TYPO})
     monkeypatch.chdir(tmp_path)
@@ -94,7 +94,7 @@ def test_a_file_that_the_judge_trips_over_is_2_and_the_others_are_judged(write, 
     assert "gradient_clipping" in (tmp_path / "c.json").read_text()
 
 
-def test_a_clean_file_is_0_and_says_what_it_was_judged_for(run, write):
+def test_a_clean_file_is_0_and_says_what_it_was_linted_for(run, write):
     write(**{"clean.json": CLEAN})
     result = run("check", "clean.json")
     assert (result.returncode, result.stderr) == (0, "")
@@ -636,7 +636,7 @@ def test_the_summary_says_why_the_status_is_2(run, write):
 
 
 @pytest.mark.parametrize("paths", [("ds.json", "ds.json", "./ds.json"), ("ds.json", "."), (".", "ds.json")])
-def test_a_file_that_is_named_twice_is_judged_once(run, write, paths):
+def test_a_file_that_is_named_twice_is_linted_once(run, write, paths):
     write(**{"ds.json": TYPO})
     assert "\n1 error in ds.json\n" in run("check", *paths).stdout.replace("./", "")
     run("check", "--fix", *paths)

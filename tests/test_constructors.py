@@ -8,7 +8,7 @@ from ds_lint.semantics.constructors import SPELLED, optimizer_types
 
 
 def test_every_type_of_every_release_is_spelled_and_no_other():
-    releases = tables.read("deepspeed")["releases"]
+    releases = tables.load("deepspeed")["releases"]
     built = {name for release in releases for name in optimizer_types(Knowledge(Target(release)))}
     assert built == set(SPELLED.values())
     assert [name.lower() for name in SPELLED.values()] == list(SPELLED)

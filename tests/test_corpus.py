@@ -98,7 +98,7 @@ def test_every_config_is_recognised_as_one():
         for path in configs()
         if not (
             discovery.may_be_config(data := path.read_bytes())
-            and discovery.is_config(json_source.read(json_source.decode(data)[0], path.name))
+            and discovery.is_config(json_source.parse(json_source.decode(data)[0], path.name))
         )
     ]
     assert len(missed) <= 0.03 * len(configs()), missed

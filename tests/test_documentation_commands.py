@@ -19,9 +19,9 @@ from tools.documents import (
     corrected,
     documents,
     matches,
-    read,
     run,
     run_blocks,
+    text_of,
 )
 
 # Everything that is not run, with the reason that its block gives. It is to stay short.
@@ -39,7 +39,7 @@ def having(word):
     return [
         document
         for document in documents()
-        if any(block.is_run and word in block.words for block in blocks(read(document)))
+        if any(block.is_run and word in block.words for block in blocks(text_of(document)))
     ]
 
 
@@ -81,7 +81,7 @@ def test_what_is_installed_can_be_used(document, wheels, tmp_path):
         "PATH": os.pathsep.join((str(environment / "bin"), os.environ["PATH"])),
         "PIP_FIND_LINKS": str(wheels),
     }
-    for block in blocks(read(document)):
+    for block in blocks(text_of(document)):
         if block.is_run and "install" in block.words:
             done = subprocess.run(["bash", "-euc", block.text], cwd=checkout, env=variables, timeout=300, check=False)
             assert done.returncode == int(block.options.get("status", 0)), block.text
@@ -96,7 +96,7 @@ def copy_of_checkout(folder):
 
 def test_what_is_not_run_is_known_with_its_reason():
     reasons = {
-        document: [block.options["not-run"] for block in blocks(read(document)) if "not-run" in block.options]
+        document: [block.options["not-run"] for block in blocks(text_of(document)) if "not-run" in block.options]
         for document in documents()
     }
     assert {document: found for document, found in reasons.items() if found} == NOT_RUN
@@ -107,7 +107,7 @@ def test_no_command_hides_in_a_block_of_another_kind():
     hidden = [
         (document, block.line)
         for document in documents()
-        for block in blocks(read(document))
+        for block in blocks(text_of(document))
         if block.language in ("", "bash", "shell", "shell-session", "text", "zsh") and "$ ds-lint" in block.text
     ]
     assert hidden == []

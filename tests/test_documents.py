@@ -52,7 +52,7 @@ VERDICTS = (
 
 
 def report(config, stack=None):
-    """A JSON text is judged as a file, a dict as a dict."""
+    """A JSON text is linted as a file, a dict as a dict."""
     if isinstance(config, dict):
         return lint_dict(config, stack=stack, facts=Facts(world_size=1))
     return lint_bytes(config.encode(), "ds_config.json", stack=stack, facts=Facts(world_size=1))

@@ -17,7 +17,7 @@ STAGE = ("zero_optimization", "stage")
 
 def config_of(text: str, *, stack: str | None = None, as_hjson: bool = False) -> Config:
     document = documents.from_bytes(text.encode(), "config.json")
-    root = hjson.read(text) if as_hjson else document.root
+    root = hjson.parse(text) if as_hjson else document.root
     assert root is not None
     return Config(document, root, Basis(keys.knowledge(), stack))
 
@@ -123,7 +123,7 @@ def test_hjson_stays_hjson(before, after):
     fixed = applied(edits.written(config_of(before, as_hjson=True), ("b",), 0, "safe"), before)
     assert fixed == after
     if fixed is not None:
-        assert hjson.read(fixed).get("b").value == 0
+        assert hjson.parse(fixed).get("b").value == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every known release of DeepSpeed can be judged by, whatever its schema has not yet or no longer."""
+"""Every known release of DeepSpeed can be linted with, whatever its schema has not yet or no longer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ADAPTER = "--lora_r 8 --save_only_model --resume_from_checkpoint runs"
 
 @pytest.mark.parametrize("stage", [1, 2, 3, "auto", "3"])
 @pytest.mark.parametrize("stack", ["trainer", "accelerate", "deepspeed", None])
-def test_every_release_can_be_judged_by(stage, stack):
-    facts = Facts(training=training.read(ADAPTER)) if stack == "trainer" else Facts()
-    for release in tables.read("deepspeed")["releases"]:
+def test_every_release_can_be_linted_with(stage, stack):
+    facts = Facts(training=training.arguments_of(ADAPTER)) if stack == "trainer" else Facts()
+    for release in tables.load("deepspeed")["releases"]:
         for section in ({"stage": stage}, {"stage": stage, **OFFLOADED}):
             text = json.dumps({**AUTOS, "zero_optimization": section}).encode()
             lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())

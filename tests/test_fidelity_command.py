@@ -14,12 +14,12 @@ from tools.fidelity.trial import Outcome, Trial, TrialError, outcome_of
 KINDS = {"false alarm": 0, "silent": 0, "stage": 0, "ignored": 0}
 
 
-def made(release="0.16.9", *, configs=2000, unjudged=0, is_enough=True, failed=0, **kinds):
+def made(release="0.16.9", *, configs=2000, undecided=0, is_enough=True, failed=0, **kinds):
     return Trial(
         versions={"python": "3.11.7", "deepspeed": release, "torch": "2.13.0"},
         configs=configs,
-        unjudged=unjudged,
-        agreed=configs - unjudged - sum(kinds.values()),
+        undecided=undecided,
+        agreed=configs - undecided - sum(kinds.values()),
         is_enough=is_enough,
         kinds={**KINDS, **kinds},
         disagreements=[f"{kind}: ..." for kind in kinds],
@@ -38,9 +38,9 @@ def trials(monkeypatch, tmp_path):
     return found
 
 
-def test_the_share_is_that_of_the_judged_configs():
-    assert made(configs=110, unjudged=10, silent=2).share == 0.98
-    assert made(configs=10, unjudged=10).share == 0.0
+def test_the_share_is_that_of_the_decided_configs():
+    assert made(configs=110, undecided=10, silent=2).share == 0.98
+    assert made(configs=10, undecided=10).share == 0.0
 
 
 def test_a_trial_is_good_if_enough_agree_and_no_test_failed():
@@ -57,11 +57,11 @@ def test_the_numbers_of_a_report():
 
 
 def test_one_table(trials, capsys):
-    trials["0.15.4"] = made("0.15.4", unjudged=40, silent=3, stage=1)
+    trials["0.15.4"] = made("0.15.4", undecided=40, silent=3, stage=1)
     trials["0.16.9"] = made("0.16.9", failed=2)
     assert command.main(["0.15.4", "0.16.9"]) == 1
     titles, _, *rows = capsys.readouterr().out.splitlines()
-    assert titles.startswith("| release | configs | unjudged | agree | share | false alarm | silent | ")
+    assert titles.startswith("| release | configs | undecided | agree | share | false alarm | silent | ")
     assert rows == [
         "| 0.15.4 | 2000 | 40 | 1956 | 99.80% | 0 | 3 | 1 | 0 | 180 passed | 61 |",
         "| 0.16.9 | 2000 | 0 | 2000 | 100.00% | 0 | 0 | 0 | 0 | 2 failed | 61 |",

@@ -16,7 +16,7 @@ MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 
 
 def model(name: str) -> Model:
-    return models.read(os.path.join(MODELS, name))
+    return models.load(os.path.join(MODELS, name))
 
 
 def size(name: str, stack: str) -> int | None:

@@ -26,12 +26,12 @@ from ds_lint.source.tree import walk
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parent.parent.parent / "shared" / "corpus"))
 
 
-def judge_for(stack=None, target=None):
+def linter_for(stack=None, target=None):
     return lambda document: lint_document(document, stack=stack, target=target)
 
 
 def fixed(text, safeties=SAFE, *, stack=None, codes=None, target=None):
-    return fix(documents.from_bytes(text.encode(), "config.json"), judge_for(stack, target), safeties, codes=codes)
+    return fix(documents.from_bytes(text.encode(), "config.json"), linter_for(stack, target), safeties, codes=codes)
 
 
 def problems(findings):
@@ -93,7 +93,7 @@ def test_a_fix_is_held_against_all_rules():
 
 def test_bytes_that_are_no_text_are_left_alone():
     data = b'{"train_batch_size": 8, "gradient_cliping": 1.0, "_note": "\xfc"}'
-    report = fix(documents.from_bytes(data, "config.json"), judge_for("deepspeed"))
+    report = fix(documents.from_bytes(data, "config.json"), linter_for("deepspeed"))
     assert report.fixed == []
 
 
@@ -134,7 +134,7 @@ def text_of(seed, hand):
 def test_fixing_leaves_less_and_nothing_new(safeties, seed, hand, stack, release):
     text = text_of(seed, hand)
     target = Target(release)
-    before = problems(judge_for(stack, target)(documents.from_bytes(text.encode(), "config.json")).findings)
+    before = problems(linter_for(stack, target)(documents.from_bytes(text.encode(), "config.json")).findings)
     report = fixed(text, safeties, stack=stack, target=target)
     left = problems(report.findings)
     assert left - before == Counter()
@@ -148,7 +148,7 @@ def test_fixing_leaves_less_and_nothing_new(safeties, seed, hand, stack, release
 @settings(max_examples=300, deadline=None)
 def test_a_fix_changes_no_more_than_its_edits(seed, hand, stack, release):
     text = text_of(seed, hand)
-    before = judge_for(stack, Target(release))(documents.from_bytes(text.encode(), "config.json"))
+    before = linter_for(stack, Target(release))(documents.from_bytes(text.encode(), "config.json"))
     for finding in before.findings:
         if finding.fix is not None:
             after = documents.from_bytes(edited(text, finding.fix.edits).encode(), "config.json")
@@ -186,8 +186,8 @@ def breaks(text):
 def test_fixing_real_configs(safeties, stack):
     for path in sorted((CORPUS / "configs").glob("*.json")):
         document = documents.from_bytes(path.read_bytes(), path.name)
-        before = problems(judge_for(stack)(document).findings)
-        report = fix(document, judge_for(stack), safeties)
+        before = problems(linter_for(stack)(document).findings)
+        report = fix(document, linter_for(stack), safeties)
         assert problems(report.findings) - before == Counter(), path
         again = fixed(report.document.text, safeties, stack=stack)
         assert report.document.text in (again.document.text, document.text), path
@@ -197,8 +197,8 @@ def test_fixing_real_configs(safeties, stack):
 def test_what_is_promised_of_real_configs_is_done():
     for path in sorted((CORPUS / "configs").glob("*.json"))[::7]:
         document = documents.from_bytes(path.read_bytes(), path.name)
-        report = judge_for()(document)
-        try_all(report, judge_for())
+        report = linter_for()(document)
+        try_all(report, linter_for())
         ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
-        assert ways.count("safe") == len(fix(document, judge_for()).fixed), path
-        assert len(ways) - ways.count(None) == len(fix(document, judge_for(), ALL).fixed), path
+        assert ways.count("safe") == len(fix(document, linter_for()).fixed), path
+        assert len(ways) - ways.count(None) == len(fix(document, linter_for(), ALL).fixed), path

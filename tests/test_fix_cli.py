@@ -235,15 +235,15 @@ def test_a_fix_that_is_not_applied_says_why(run, config):
 
 def test_only_what_unsafe_fixes_mend_is_promised_of_them(run, config):
     config(STAGE_TEXT)
-    judged = run("check", "--fix", "--ignore", "DS703", "config.json").stdout
-    assert f"{WHY}\n" in judged
+    linted = run("check", "--fix", "--ignore", "DS703", "config.json").stdout
+    assert f"{WHY}\n" in linted
 
 
 def test_the_number_is_of_what_is_fixed(run, config):
     config(STAGE_TEXT)
-    judged = run("check", "config.json").stdout
-    assert "fix: Write 3 (safe, only with --unsafe-fixes: it would bring DS703)\n" in judged
-    assert "\n1 fixable with --fix --unsafe-fixes\n" in judged
+    linted = run("check", "config.json").stdout
+    assert "fix: Write 3 (safe, only with --unsafe-fixes: it would bring DS703)\n" in linted
+    assert "\n1 fixable with --fix --unsafe-fixes\n" in linted
     assert "Fixed 1 finding.\n" in run("check", "--fix", "--unsafe-fixes", "config.json").stdout
 
 

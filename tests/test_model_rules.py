@@ -37,7 +37,7 @@ def zero(stage=3, **settings):
 
 
 def test_models_are_known_of_the_releases_that_the_trainer_is_known_of():
-    assert tables.read("models")["releases"] == tables.read("transformers")["releases"]
+    assert tables.load("models")["releases"] == tables.load("transformers")["releases"]
 
 
 # Leaf modules
@@ -74,7 +74,7 @@ def test_only_ranks_that_run_different_modules_part_ways(facts, stage, expected)
     assert codes(zero(stage), facts, transformers="4.57.6") == expected
 
 
-def test_a_range_of_transformers_is_judged_release_by_release():
+def test_a_range_of_transformers_is_linted_release_by_release():
     choice = choose("", {"deepspeed": "0.17.6", "transformers": ">=4.39,<5.1", "accelerate": "1.2.1"})
     facts = known({"model_type": "mixtral", "num_local_experts": 8})
     report = lint_with(
@@ -224,7 +224,7 @@ def test_what_a_node_holds(device, facts, expected):
 )
 def test_the_optimizer_of_the_trainer_counts_where_it_is_known(flags, expected):
     facts = known({"model_type": "llama"}, parameter_count=SEVEN_BILLION, host_memory=80 * GIB, nodes=1)
-    facts.training = training.read(flags)
+    facts.training = training.arguments_of(flags)
     config = {"bf16": {"enabled": "auto"}, **zero(3, offload_optimizer={"device": "cpu"})}
     assert codes(config, facts, stack="trainer") == expected
 

@@ -7,8 +7,8 @@ import pytest
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Knowledge, Target
 
-OVERLAY = tables.read("overlay")
-RELEASES = tables.read("deepspeed")["releases"]
+OVERLAY = tables.load("overlay")
+RELEASES = tables.load("deepspeed")["releases"]
 
 
 def nodes(node, path=()):
@@ -30,8 +30,8 @@ def test_releases_are_known_ones():
 
 
 def test_behaviours_of_the_other_libraries_name_known_releases():
-    for name, behaviour in tables.read("trainer_overlay")["behaviours"].items():
-        releases = tables.read(behaviour["library"])["releases"]
+    for name, behaviour in tables.load("trainer_overlay")["behaviours"].items():
+        releases = tables.load(behaviour["library"])["releases"]
         assert {release for run in behaviour["runs"] for release in run.values()} <= set(releases), name
 
 

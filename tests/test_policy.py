@@ -128,7 +128,7 @@ def test_several_missing_keys_are_several_findings():
     assert [key for key, _, _ in violations({"required": ["a", "b", "gradient_clipping"]})] == ["a", "b"]
 
 
-def test_what_is_filled_in_later_is_not_judged():
+def test_what_is_filled_in_later_is_not_linted():
     schema = properties(gradient_clipping={"const": 1})
     assert violations(schema, '{"train_batch_size": 1, "gradient_clipping": ${CLIPPING}}') == []
     assert violations(schema, '{"train_batch_size": 1, "gradient_clipping": 2}') != []

@@ -108,7 +108,7 @@ def test_deepspeed_gets_what_is_written():
     assert prepared(AUTOS, stack="deepspeed").config == AUTOS
 
 
-def test_rules_judge_the_filled_value_and_say_who_filled_it(tmp_path):
+def test_rules_check_the_filled_value_and_say_who_filled_it(tmp_path):
     path = tmp_path / "args.yaml"
     path.write_text("learning_rate: 5e-5\n", encoding="utf-8")
     config = {

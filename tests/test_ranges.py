@@ -1,4 +1,4 @@
-"""A range of releases is judged as if each were judged alone, and a finding says for which of them it holds."""
+"""A range of releases is linted as if each were linted alone, and a finding says for which of them it holds."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_other_libraries_have_ranges_too():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_release_would_have_said_the_same_alone(seed):
-    """The stretches that are checked at once are exact: nothing that a config asks changes within them."""
+    """The stretches that are linted at once are exact: nothing that a config asks changes within them."""
     (config,) = configs(seed, 1, keys.knowledge())
     known = keys.knowledge().releases
     known = known[known.index("0.9.0") :]

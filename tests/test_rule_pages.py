@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from linted import lint_bytes
 
+from ds_lint import checks
 from ds_lint.facts.readers import gather
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.knowledge import resources
@@ -16,6 +17,7 @@ from ds_lint.linter import engine  # noqa: F401 - the engine registers the rules
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
 from tools.rule_pages import corrected, lines, lint_example
+from tools.rule_ranges import RANGES, digit_of
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
@@ -26,38 +28,6 @@ if TYPE_CHECKING:
 PAGES = sorted(Path(resources.path("rules")).glob("*.md"))
 HEADINGS = ["What it catches", "Why it matters", "What each stack does", "Examples", "How to fix", "Evidence"]
 FLAGS = {"safe": "--fix", "unsafe": "--unsafe-fixes"}
-FAMILIES = {  # the ranges of the design, by the module of a rule
-    "syntax": range(100),
-    "suppressions": range(100),
-    "keys": range(100, 200),
-    "unknown": range(100, 200),
-    "releases": range(100, 200),
-    "values": range(200, 300),
-    "policy": range(200, 300),
-    "zero": range(300, 400),
-    "offload": range(300, 400),
-    "zeropp": range(300, 400),
-    "stage_keys": range(300, 400),
-    "precision": range(400, 500),
-    "loss_scale": range(400, 500),
-    "dtypes": range(400, 500),
-    "optimizer": range(500, 600),
-    "batch": range(500, 600),
-    "schedule": range(500, 600),
-    "overridden": range(500, 600),
-    "trainer": range(600, 700),
-    "agreement": range(600, 700),
-    "accelerate": range(600, 700),
-    "incompatible": range(600, 700),
-    "saving": range(700, 800),
-    "compilation": range(800, 900),
-    "experts": range(800, 900),
-    "launch": range(800, 900),
-    "model": range(300, 500),
-    "hardware": range(800, 900),
-    "performance": range(800, 900),
-    "smoke": range(900, 1000),
-}
 
 
 def text_of(rule: Rule) -> str:
@@ -198,10 +168,15 @@ def test_codes_and_names_are_unique() -> None:
 
 @each_rule
 def test_code_and_name_are_well_formed(rule: Rule) -> None:
-    family = rule.check.__module__.rpartition(".")[2]
     assert re.fullmatch(r"DS[0-9]{3}", rule.code)
-    assert int(rule.code[2:]) in FAMILIES[family]
+    assert rule.family in RANGES[digit_of(rule)].families
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+
+
+def test_every_family_has_codes_where_the_table_says() -> None:
+    stated = {(digit, family) for digit, about in RANGES.items() for family in about.families}
+    assert {family for _, family in stated} == set(checks.every_family())
+    assert stated == {(digit_of(rule), rule.family) for rule in every_rule()}
 
 
 # ------------------------------------------------------------------------------------------------------- the parser

@@ -132,7 +132,7 @@ def test_every_fact_that_the_command_line_takes_is_a_setting():
 
 
 def read(text, path="pyproject.toml"):
-    return reader.read(text.encode() if isinstance(text, str) else text, path)
+    return reader.parse(text.encode() if isinstance(text, str) else text, path)
 
 
 def test_a_pyproject_has_a_table_of_ours():

@@ -94,7 +94,7 @@ def test_a_rule_in_preview_is_off_and_there_is_none_yet(run, write):
     assert found(check(run, "typo.json")) == found(check(run, "typo.json", "--isolated", "--preview"))
 
 
-def test_a_rule_that_there_is_not_is_2_even_where_there_is_nothing_to_judge(run):
+def test_a_rule_that_there_is_not_is_2_even_where_there_is_nothing_to_lint(run):
     assert_wrong(run("check", "--select", "XY999"), "there is no rule XY999; `ds-lint rules` lists them")
     assert run("check", "--gpu", "abacus").returncode == 2
 
@@ -112,10 +112,10 @@ def test_exclude_leaves_out_files_and_folders_of_a_search(run, write):
     ]
 
 
-# What the configs are judged for
+# What the configs are linted for
 
 
-def judged_for(run, *arguments):
+def linted_for(run, *arguments):
     result = run("check", *arguments, "--output-format", "json")
     assert result.stderr == ""
     return json.loads(result.stdout)["files"]
@@ -131,7 +131,7 @@ def test_the_run_may_be_told_of_all_configs_and_of_some(run, write):
         )
     )
     write({"a.json": CLEAN, "big/b.json": CLEAN, "big/huge.json": CLEAN, "deep/hf.json": CLEAN})
-    by_path = {file["path"]: file for file in judged_for(run, "a.json", "big/b.json", "big/huge.json", "deep/hf.json")}
+    by_path = {file["path"]: file for file in linted_for(run, "a.json", "big/b.json", "big/huge.json", "deep/hf.json")}
     told = {path: (file["stack"], file["facts"].get("world size")) for path, file in by_path.items()}
     assert told == {
         "a.json": ("deepspeed", "8, by pyproject.toml"),
@@ -140,13 +140,13 @@ def test_the_run_may_be_told_of_all_configs_and_of_some(run, write):
         "deep/hf.json": ("trainer", "8, by pyproject.toml"),
     }
     assert by_path["big/huge.json"]["facts"]["nodes"] == "8, by pyproject.toml"
-    (flag,) = judged_for(run, "big/huge.json", "--world-size", "16", "--stack", "accelerate")
+    (flag,) = linted_for(run, "big/huge.json", "--world-size", "16", "--stack", "accelerate")
     assert (flag["stack"], flag["facts"]["world size"]) == ("accelerate", "16, by --world-size")
 
 
 def test_training_arguments_and_the_model_lie_beside_the_settings(run, write):
     write({"deep/ds-lint.toml": 'trainer-args = "args.json"\n', "deep/args.json": {"bf16": True}, "deep/a.json": CLEAN})
-    (file,) = judged_for(run, "deep/a.json")
+    (file,) = linted_for(run, "deep/a.json")
     assert file["facts"] == {"training arguments": "deep/args.json"}
 
 
@@ -160,11 +160,11 @@ def test_what_tells_no_fact_is_2_and_names_the_settings(run, write):
 
 def test_releases_are_said_by_the_settings(run, write):
     write({**settings('deepspeed-version = "0.16"'), "a.json": CLEAN, "requirements.txt": "deepspeed==0.18.0\n"})
-    (file,) = judged_for(run, "a.json")
+    (file,) = linted_for(run, "a.json")
     assert (file["target"]["deepspeed"], file["sources"]["deepspeed"]) == ("0.16.9", "pyproject.toml")
-    (file,) = judged_for(run, "a.json", "--deepspeed-version", "0.17.0")
+    (file,) = linted_for(run, "a.json", "--deepspeed-version", "0.17.0")
     assert (file["target"]["deepspeed"], file["sources"]["deepspeed"]) == ("0.17.0", "--deepspeed-version")
-    (file,) = judged_for(run, "a.json", "--isolated")
+    (file,) = linted_for(run, "a.json", "--isolated")
     assert file["target"]["deepspeed"] == "0.18.0"
 
 

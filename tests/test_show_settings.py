@@ -104,7 +104,7 @@ def test_rules_that_are_off_say_why(project, run):
     "given",
     [{}, {"stack": "accelerate"}, {"select": ["DS1"]}, {"ignore": ["DS1"]}, {"select": ["DS3"], "ignore": ["DS30"]}],
 )
-def test_it_is_what_a_config_is_judged_by(project, run, tmp_path, monkeypatch, path, given):
+def test_it_is_what_a_config_is_linted_with(project, run, tmp_path, monkeypatch, path, given):
     flags = [f"--{name}={value if isinstance(value, str) else value[0]}" for name, value in given.items()]
     (one,) = shown(run, path, *flags)
     monkeypatch.chdir(tmp_path)

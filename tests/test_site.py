@@ -194,7 +194,7 @@ def test_names_and_options_are_whole(site):
 
 
 def test_the_example_of_settings_is_one():
-    settings = reader.read(schemas.EXAMPLE.encode(), "pyproject.toml")
+    settings = reader.parse(schemas.EXAMPLE.encode(), "pyproject.toml")
     assert settings.stack == "trainer"
     assert [entry.pattern for entry in settings.configs] == ["configs/multi-node/*.json"]
 

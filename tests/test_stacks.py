@@ -23,14 +23,14 @@ def brief(findings):
 @pytest.mark.parametrize("name", ["betas", "eps"])
 def test_auto_where_only_the_trainer_fills_it_means_the_trainer(name):
     config = {**PLAIN, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, name: "auto"}}}
-    judged = report(config)
-    assert (judged.stack, judged.findings) == ("trainer", [])
+    linted = report(config)
+    assert (linted.stack, linted.findings) == ("trainer", [])
 
 
 @pytest.mark.parametrize("key", ["train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"])
 def test_auto_where_both_fill_it_rules_plain_deepspeed_out(key):
-    judged = report({**PLAIN, key: "auto"})
-    assert (judged.stack, judged.findings) == (None, [])
+    linted = report({**PLAIN, key: "auto"})
+    assert (linted.stack, linted.findings) == (None, [])
 
 
 def test_auto_rules_out_what_only_plain_deepspeed_would_do():
@@ -41,17 +41,17 @@ def test_auto_rules_out_what_only_plain_deepspeed_would_do():
 
 
 def test_auto_where_nobody_fills_it_tells_nothing():
-    judged = report({**PLAIN, "dump_state": "auto"})
-    (finding,) = judged.findings
-    assert judged.stack is None
+    linted = report({**PLAIN, "dump_state": "auto"})
+    (finding,) = linted.findings
+    assert linted.stack is None
     assert brief([finding]) == [("DS203", "dump_state", "rejected")]
     assert finding.effects == {"deepspeed": "wrong-result", "trainer": "rejected", "accelerate": "rejected"}
 
 
 def test_without_auto_the_stack_is_unknown_and_effects_name_each():
-    judged = report({**PLAIN, "zero_optimization": {"stage": "3"}})
-    (finding,) = judged.findings
-    assert judged.stack is None
+    linted = report({**PLAIN, "zero_optimization": {"stage": "3"}})
+    (finding,) = linted.findings
+    assert linted.stack is None
     assert (finding.effect, finding.effects) == (
         "wrong-result",
         {"deepspeed": "no-effect", "trainer": "wrong-result", "accelerate": "wrong-result"},
@@ -72,9 +72,9 @@ def test_effects_are_left_out_where_the_stacks_agree():
 @pytest.mark.parametrize("stack", ["deepspeed", "trainer", "accelerate"])
 def test_the_stack_that_is_given_wins(stack):
     betas = {**AUTO_BATCH, "optimizer": {"type": "AdamW", "params": {"betas": "auto"}}}
-    judged = report(betas, stack)
-    assert judged.stack == stack
-    assert all(finding.effects is None for finding in judged.findings)
+    linted = report(betas, stack)
+    assert linted.stack == stack
+    assert all(finding.effects is None for finding in linted.findings)
 
 
 def test_auto_stops_a_script_without_the_trainer():

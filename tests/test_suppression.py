@@ -16,12 +16,12 @@ FLAGS = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"
 BATCH = '"train_micro_batch_size_per_gpu": 4'
 
 
-def judged(text, stack="deepspeed", versions=FLAGS, **asked):
+def linted(text, stack="deepspeed", versions=FLAGS, **asked):
     return lint_with(choose("", versions), documents.from_bytes(text.encode(), "a.json"), stack=stack, **asked)
 
 
 def codes(text, stack="deepspeed", **asked):
-    return [finding.code for finding in judged(text, stack, **asked).findings]
+    return [finding.code for finding in linted(text, stack, **asked).findings]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def codes(text, stack="deepspeed", **asked):
 )
 def test_what_a_comment_names_is_held_back(text):
     assert "DS101" in codes(text.replace("ds-lint:", "hey:"))
-    report = judged(text)
+    report = linted(text)
     assert "DS101" not in [finding.code for finding in report.findings]
     assert report.held_back == {"comments": 1}
 
@@ -85,10 +85,10 @@ def test_in_a_range_of_releases_a_comment_is_used_where_one_of_them_needs_it():
 
 
 def test_a_comment_that_holds_nothing_back_is_information():
-    (finding,) = judged(f"{{{BATCH} // ds-lint: ignore[unknown-key]\n}}").findings
+    (finding,) = linted(f"{{{BATCH} // ds-lint: ignore[unknown-key]\n}}").findings
     assert (finding.code, finding.severity) == ("DS013", "info")
     assert finding.message == "there is no finding of `unknown-key` in line 1, so this comment holds nothing back"
-    (finding,) = judged(f"// ds-lint: ignore-file[unknown-key]\n{{{BATCH}}}").findings
+    (finding,) = linted(f"// ds-lint: ignore-file[unknown-key]\n{{{BATCH}}}").findings
     assert finding.message == "there is no finding of `unknown-key` in this file, so this comment holds nothing back"
 
 
@@ -107,7 +107,7 @@ def test_only_rules_that_were_asked_can_be_found_unused():
     ],
 )
 def test_the_fix_deletes_the_comment(text, left):
-    (fix,) = (finding.fix for finding in judged(text).findings if finding.fix and finding.code == "DS013")
+    (fix,) = (finding.fix for finding in linted(text).findings if finding.fix and finding.code == "DS013")
     (edit,) = fix.edits
     assert text[: edit.span.start] + edit.text + text[edit.span.end :] == left
     assert fix.safety == "unsafe"
@@ -121,7 +121,7 @@ def test_the_fix_deletes_the_comment(text, left):
     ],
 )
 def test_a_comment_that_says_or_does_more_is_left_to_its_author(text):
-    assert [finding.fix for finding in judged(text).findings if finding.code == "DS013"] == [None]
+    assert [finding.fix for finding in linted(text).findings if finding.code == "DS013"] == [None]
 
 
 @pytest.mark.parametrize(
@@ -144,18 +144,18 @@ def test_a_comment_that_says_or_does_more_is_left_to_its_author(text):
     ],
 )
 def test_a_comment_that_names_no_rule_is_a_finding(comment, said):
-    (finding,) = judged(f"{{{BATCH} // {comment}\n}}").findings
+    (finding,) = linted(f"{{{BATCH} // {comment}\n}}").findings
     assert (finding.code, finding.severity, finding.message) == ("DS012", "warning", said)
 
 
-def test_a_document_may_be_judged_twice():
+def test_a_document_may_be_linted_twice():
     document = documents.from_bytes(SUPPRESSED.encode(), "a.json")
     for _ in range(2):
         assert lint_with(choose("", FLAGS), document, stack="deepspeed").findings == []
 
 
 def test_the_severity_of_the_settings_goes_for_comments_too():
-    report = judged(f"{{{BATCH} // ds-lint: ignore[DS101]\n}}", severities={"DS013": "error"})
+    report = linted(f"{{{BATCH} // ds-lint: ignore[DS101]\n}}", severities={"DS013": "error"})
     assert [finding.severity for finding in report.findings] == ["error"]
 
 
@@ -171,8 +171,8 @@ PIECES += ["ds-lint:", " ignore", "ignore-file", "[DS101]", "[unknown-key, DS012
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
-def test_any_text_can_be_judged(text):
-    report = judged(text)
+def test_any_text_can_be_linted(text):
+    report = linted(text)
     assert report.suppressed >= 0
     for finding in report.findings:
         assert 0 <= finding.span.start <= finding.span.end <= len(text)

@@ -11,7 +11,7 @@ from linted import config_of_dict
 import ds_lint
 from ds_lint.facts import Facts, Sources
 from ds_lint.facts.readers import gather
-from ds_lint.facts.training import read
+from ds_lint.facts.training import arguments_of
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge.keys import Target
 from ds_lint.semantics.arguments import refusals
@@ -19,7 +19,7 @@ from ds_lint.semantics.config import Config
 
 
 def config_with(source, **target) -> Config:
-    return config_of_dict({}, target=Target(**target), facts=Facts(training=read(source)))
+    return config_of_dict({}, target=Target(**target), facts=Facts(training=arguments_of(source)))
 
 
 def value(source, name, **target):
@@ -70,7 +70,7 @@ def test_what_is_not_given_is_the_default_of_the_release():
 
 
 def test_flags_that_no_release_has_are_the_scripts_own():
-    training = read("--bf16 --dataset alpaca --lora-rank 8")
+    training = arguments_of("--bf16 --dataset alpaca --lora-rank 8")
     assert (list(training.given), training.others) == (["bf16"], ["dataset", "lora_rank"])
 
 
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, text, com
     monkeypatch.chdir(tmp_path)
     (tmp_path / "args.json").write_text(text, encoding="utf-8")
     with pytest.raises(UnreadableFact, match=f"^{complaint}$"):
-        read("args.json")
+        arguments_of("args.json")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, text, com
 )
 def test_arguments_that_tell_nothing_are_one_line(source, complaint):
     with pytest.raises(UnreadableFact) as caught:
-        read(source)
+        arguments_of(source)
     assert str(caught.value) == complaint
 
 
@@ -225,7 +225,7 @@ def test_the_command_line_takes_flags_after_the_option(tmp_path, run):
     ],
 )
 def test_only_a_name_next_to_a_field_is_doubted(arguments, slips):
-    assert read(arguments).slips == slips
+    assert arguments_of(arguments).slips == slips
 
 
 def test_an_object_has_the_fields_that_its_class_has():
@@ -233,7 +233,7 @@ def test_an_object_has_the_fields_that_its_class_has():
         def __init__(self):
             self.bf16, self.learning_rat = True, 5
 
-    assert read(Arguments()).slips == {}
+    assert arguments_of(Arguments()).slips == {}
 
 
 def test_a_misspelled_argument_is_a_note(run, tmp_path):

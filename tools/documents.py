@@ -87,7 +87,7 @@ def documents() -> list[str]:
     return [README, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
-def read(document: str) -> str:
+def text_of(document: str) -> str:
     """The text of a document."""
     return (ROOT / document).read_text(encoding="utf-8")
 
@@ -205,7 +205,7 @@ def run(document: str, place: Path, *, smoke: bool = False) -> Iterator[tuple[Bl
     folder = Folder(place)
     if document == README:  # whose reader stands in a checkout
         shutil.copytree(ROOT / "examples", folder.path / "examples")
-    yield from run_blocks(read(document), folder, smoke=smoke)
+    yield from run_blocks(text_of(document), folder, smoke=smoke)
 
 
 def run_blocks(text: str, folder: Folder, *, smoke: bool = False) -> Iterator[tuple[Block, list[Difference]]]:
@@ -256,7 +256,7 @@ def main() -> int:
     options = parser.parse_args()
     wrong = 0
     for document in options.documents:
-        text = read(document)
+        text = text_of(document)
         with tempfile.TemporaryDirectory() as place:
             try:
                 right = corrected(text, run(document, Path(place), smoke=options.smoke))

@@ -6,14 +6,14 @@ import json
 from typing import IO, Any
 
 
-def write(pipe: IO[bytes], message: dict[str, Any]) -> None:
+def send(pipe: IO[bytes], message: dict[str, Any]) -> None:
     """Send a message."""
     body = json.dumps({"jsonrpc": "2.0", **message}).encode()
     pipe.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
     pipe.flush()
 
 
-def read(pipe: IO[bytes]) -> dict[str, Any] | None:
+def receive(pipe: IO[bytes]) -> dict[str, Any] | None:
     """The next message; None where there is no more to come."""
     length = None
     while (header := pipe.readline()).strip():

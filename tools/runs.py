@@ -58,7 +58,7 @@ def lint_run(example: Example, document: Document) -> FileReport:
 
 @functools.cache
 def _installed() -> Target:
-    """The releases that run, whatever an example is judged by."""
+    """The releases that run, whatever an example is linted with."""
     return choose("", {}, installed("")).newest
 
 

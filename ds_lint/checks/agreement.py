@@ -34,7 +34,7 @@ def _filled_in(config: Config, path: KeyPath, safety: Safety) -> Fix | None:
 @rule("DS610", "trainer-mismatch", severity="error", effects=("rejected",))
 def trainer_mismatch(config: Config) -> Iterator[Problem]:
     """A value that is not the one of the training arguments, where the Trainer wants the two to be the same."""
-    prepared = _prepared(config)
+    prepared = _prepare(config)
     for mismatch in prepared.mismatches if prepared else ():
         member = config.member(*mismatch.path)
         if member is None or (mismatch.path in _PRECISIONS and _has_precision_conflict(config)):
@@ -56,7 +56,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
 @rule("DS611", "training-arguments-refused", severity="error", effects=("rejected",))
 def training_arguments_refused(config: Config) -> Iterator[Problem]:
     """Training arguments that TrainingArguments does not take, or the Trainer behind it."""
-    if _prepared(config) is None:
+    if _prepare(config) is None:
         return
     from ds_lint.semantics.arguments import refusals
     from ds_lint.semantics.refused_arguments import trainer_refusals
@@ -100,7 +100,7 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
 def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     """``gradient_clipping`` is missing, so that DeepSpeed clips by its own default, whatever ``max_grad_norm`` says."""
     key = config.knowledge.find(("gradient_clipping",))
-    asked = config.argument("max_grad_norm") if _prepared(config) else None
+    asked = config.argument("max_grad_norm") if _prepare(config) else None
     if asked is None or key is None or config.node("gradient_clipping") is not None:
         return
     default = key.facts.get("default")
@@ -123,7 +123,7 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
 @rule("DS614", "optimizer-argument-without-effect", severity="warning", effects=("wrong-result",), keys=("optimizer",))
 def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
     """Parameters that the config leaves out of ``optimizer.params``: the optimizer takes its own defaults for them."""
-    prepared, constructor = _prepared(config), optimizer_constructor(config)
+    prepared, constructor = _prepare(config), optimizer_constructor(config)
     section = config.member("optimizer", "params") or config.member("optimizer")
     if prepared is None or constructor is None or section is None:
         return
@@ -162,7 +162,7 @@ _OPTIMIZER_ARGUMENTS = {
 @rule("DS615", "accumulation-steps-missing", severity="warning", effects=("rejected", "risk"))
 def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     """``gradient_accumulation_steps`` is missing where the Trainer accumulates: Accelerate adds 1."""
-    prepared = _prepared(config)
+    prepared = _prepare(config)
     steps = config.argument("gradient_accumulation_steps") if prepared else None
     setting = prepared.settings.get(("gradient_accumulation_steps",)) if prepared else None
     if prepared is None or steps is None or setting is None or steps.value == setting.value:
@@ -187,7 +187,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
 @rule("DS616", "hidden-size-not-found", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def hidden_size_not_found(config: Config) -> Iterator[Problem]:
     """An ``"auto"`` that is filled with the hidden size of the model, which the library does not find."""
-    prepared, model = _prepared(config), config.facts.model
+    prepared, model = _prepare(config), config.facts.model
     for path, library in prepared.unsized.items() if prepared else ():
         member = config.member(*path)
         if member is not None and model is not None:
@@ -217,7 +217,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
 @rule("DS617", "precision-section-missing", severity="info", effects=("risk",))
 def precision_section_missing(config: Config) -> Iterator[Problem]:
     """bf16 in the training arguments and no such section: Accelerate adds it, and the Trainer does not know."""
-    prepared = _prepared(config)
+    prepared = _prepare(config)
     setting = prepared.settings.get(("bf16",)) if prepared else None
     if setting is None or setting.did != "inserted" or setting.value != {"enabled": True}:
         return
@@ -243,7 +243,7 @@ _KNOWN_ELSEWHERE = {"zero_optimization is missing", _ASKS_FOR_16_BIT, "len(misma
 @rule("DS620", "stack-refuses", severity="error", effects=("rejected",))
 def stack_refuses(config: Config) -> Iterator[Problem]:
     """What the Trainer or Accelerate refuses in other words than the rules above have."""
-    prepared = _prepared(config)
+    prepared = _prepare(config)
     for refusal in prepared.refusals if prepared else ():
         if refusal.is_trip or refusal.stage == "creation":
             continue  # a value that the rules about values report, training-arguments-refused
@@ -260,7 +260,7 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
         )
 
 
-def _prepared(config: Config) -> Prepared | None:
+def _prepare(config: Config) -> Prepared | None:
     """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
     if config.facts.training is None or config.stack != _TRAINER or config.written.kind != "object":
         return None
@@ -271,7 +271,7 @@ def _prepared(config: Config) -> Prepared | None:
 
 def _has_precision_conflict(config: Config) -> bool:
     """Whether Accelerate refuses the 16-bit mode of the training arguments because of the one in the config."""
-    prepared = _prepared(config)
+    prepared = _prepare(config)
     return prepared is not None and any(_ASKS_FOR_16_BIT in refusal.conditions for refusal in prepared.refusals)
 
 

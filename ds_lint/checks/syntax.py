@@ -397,7 +397,7 @@ def _hjson_tree(config: Config) -> Node | None:
         from ds_lint.source import hjson
 
         try:
-            config.derived["hjson"] = hjson.read(config.document.text)
+            config.derived["hjson"] = hjson.parse(config.document.text)
         except hjson.Refused as refused:
             config.derived["hjson"] = config.root if "Duplicate keys" in refused.message else None
     tree: Node | None = config.derived["hjson"]

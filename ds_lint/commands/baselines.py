@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ds_lint.settings.baseline import Baseline
     from ds_lint.settings.record import Settings
 
-    Judged = list[tuple[FileReport, LintContext]]
+    Linted = list[tuple[FileReport, LintContext]]
 
 
-def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
+def hold_back(linted: Linted, *, is_written: bool) -> list[str]:
     """Take away what the baselines have, which are written before if asked for; what a person should know of it."""
-    by_path: dict[str, Judged] = {}
-    for report, context in judged:
+    by_path: dict[str, Linted] = {}
+    for report, context in linted:
         if context.baseline is not None:
             by_path.setdefault(context.baseline, []).append((report, context))
     notes = []
@@ -31,7 +31,7 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
         known = _read(path, files[0][1].settings)
         for report, _ in files:
             known.hold_back(report)
-        gone = sum(known.gone(report.path, _asked(context)) for report, context in _one_of_each_path(files))
+        gone = sum(known.gone(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))
         if gone:
             notes.append(
                 f"{shown(path)} has {counted(gone, 'finding')} that {'is' if gone == 1 else 'are'} gone; "
@@ -43,28 +43,28 @@ def hold_back(judged: Judged, *, is_written: bool) -> list[str]:
 def _read(path: str, settings: Settings) -> Baseline:
     """The baseline in a file; a complaint says where it is named, if not on the command line."""
     try:
-        return baseline.read(path)
+        return baseline.load(path)
     except SettingsError as error:
         if settings.baseline is not None and settings.beside(settings.baseline) == path:
             raise SettingsError(f"{shown(settings.path)}: baseline: {error}") from None
         raise
 
 
-def _written(path: str, files: Judged) -> str:
+def _written(path: str, files: Linted) -> str:
     """Write a baseline, and say so."""
     reports = [report for report, _ in files]
-    baseline.write(path, [(report, _asked(context)) for report, context in files])
+    baseline.write(path, [(report, _rule_names(context)) for report, context in files])
     number = sum(len(report.findings) for report in reports)
     use = "" if all(context.settings.baseline for _, context in files) else f"; use it with --baseline {shown(path)}"
     concerned = counted(len({report.path for report in reports if report.findings}), "file")
     return f"wrote {shown(path)}: {counted(number, 'finding')} in {concerned}{use}"
 
 
-def _asked(context: LintContext) -> list[str]:
-    """The names of the rules that a config was judged by."""
+def _rule_names(context: LintContext) -> list[str]:
+    """The names of the rules that a config was linted with."""
     return [rule.name for rule in (default_rules() if context.rules is None else context.rules)]
 
 
-def _one_of_each_path(files: Judged) -> Judged:
+def _one_of_each_path(files: Linted) -> Linted:
     """A file that holds several configs counts once."""
     return list({report.path: (report, context) for report, context in files}.values())

@@ -1,8 +1,8 @@
-"""``ds-lint check``: judge configs and report."""
+"""``ds-lint check``: lint configs and report."""
 
 from __future__ import annotations
 
-from ds_lint.commands.documents import judged_documents
+from ds_lint.commands.documents import linted_documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
 from ds_lint.session.session import Session
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check(options: Options, smoke: Smoke | None = None) -> int:
-    """Judge, train if that is asked for, print, and return the exit status."""
+    """Lint, train if that is asked for, print, and return the exit status."""
     unreadable: list[str] = []
     try:
         session = Session(options)
@@ -23,18 +23,18 @@ def check(options: Options, smoke: Smoke | None = None) -> int:
 
             if options.diff:
                 return fixes.diff(options, session, unreadable)
-            judged = fixes.fix(options, session, unreadable)
+            linted = fixes.fix(options, session, unreadable)
         else:
-            judged = judged_documents(options, session, unreadable)
+            linted = linted_documents(options, session, unreadable)
         if smoke is not None:
             from ds_lint.commands import training_runs
 
-            unreadable += training_runs.prove_all(judged, smoke)
+            unreadable += training_runs.prove_all(linted, smoke)
         notes = session.notes
-        if any(context.baseline is not None for _, context in judged):
+        if any(context.baseline is not None for _, context in linted):
             from ds_lint.commands import baselines  # few runs have one
 
-            notes += baselines.hold_back(judged, is_written=options.write_baseline)
+            notes += baselines.hold_back(linted, is_written=options.write_baseline)
     except WRONG_USAGE as error:
         return complain(error)
-    return finish(options, judged, notes, unreadable)
+    return finish(options, linted, notes, unreadable)

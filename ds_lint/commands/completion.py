@@ -66,9 +66,9 @@ def _taken(action: argparse.Action, command: str) -> Taken:
         return Words("subjects", (*_rules(), *_keys()))
     library = action.dest.partition("_")[0]
     if metavar == "V" and library in LIBRARIES:
-        return _words(f"{library}_releases", reversed(tables.read(library)["releases"]))
+        return _words(f"{library}_releases", reversed(tables.load(library)["releases"]))
     if action.dest == "gpu":
-        return _words("gpus", (name.replace(" ", "-") for name in tables.read("gpus")["gpus"]))
+        return _words("gpus", (name.replace(" ", "-") for name in tables.load("gpus")["gpus"]))
     return _BY_METAVAR.get(metavar, ANYTHING)
 
 

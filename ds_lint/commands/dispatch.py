@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_check(options: Namespace) -> int:
-    """Judge, or do what ``check`` can do instead."""
+    """Lint, or do what ``check`` can do instead."""
     if said := conflicts.complaint(options):
         return _refused(said)
     asked = _options(options, _versions(options))

@@ -83,12 +83,12 @@ def _detected(data: bytes, path: str) -> Document | None:
     return document if discovery.is_config(document) else None
 
 
-def judged_documents(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
-    """The report on every document that was asked for, with the terms that it was judged on."""
-    judged = []
+def linted_documents(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
+    """The report on every document that was asked for, with the terms that it was linted on."""
+    linted = []
     for document in documents(options, session, unreadable):
         context = session.context(document.path)
         report = unless_it_fails(lambda: context.lint(document, context.rules), document.path, unreadable)  # noqa: B023 - called at once
         if report is not None:
-            judged.append((report, context))
-    return judged
+            linted.append((report, context))
+    return linted

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
-    judged = []
+    linted = []
     for path, document, context in _documents(options, session, unreadable):
         report = _fixed(document, context, options, unreadable)
         if report is None:
@@ -41,8 +41,8 @@ def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple
                 sys.stdout.buffer.write(report.document.text.encode())
         elif report.fixed and not _replaced(document, report.document.text, unreadable):
             report = context.lint(document, context.rules)  # the file is as it was
-        judged.append((report, context))
-    return judged
+        linted.append((report, context))
+    return linted
 
 
 def diff(options: Options, session: Session, unreadable: list[str]) -> int:
@@ -74,7 +74,7 @@ def diff(options: Options, session: Session, unreadable: list[str]) -> int:
 def _documents(
     options: Options, session: Session, unreadable: list[str]
 ) -> Iterator[tuple[str, Document, LintContext]]:
-    """Every document with the path that it was asked for by, and the terms that it is judged on."""
+    """Every document with the path that it was asked for by, and the terms that it is linted on."""
     seen: set[str] = set()
     for path in options.paths:
         for document in documents_at(path, options, session, unreadable, seen):

@@ -86,7 +86,7 @@ def _model(options: InitOptions) -> Model | None:
         return None
     from ds_lint.facts import model
 
-    return model.read(options.model)
+    return model.load(options.model)
 
 
 def _wish(options: InitOptions, model: Model | None) -> Purpose:

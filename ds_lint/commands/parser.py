@@ -109,8 +109,8 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    judging = _add_common(check)
-    _add_versions(judging)
+    target = _add_common(check)
+    _add_versions(target)
     baseline = check.add_argument_group("baseline, so that an old repository can start clean")
     baseline.add_argument("--baseline", metavar="FILE", help="hold back the findings that this file has")
     baseline.add_argument(
@@ -200,12 +200,12 @@ def _add_upgrade(commands: argparse._SubParsersAction[Parser]) -> None:
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    judging = _add_common(upgrade)
-    judging.add_argument("--from", dest="deepspeed_from", metavar="V", help="release of DeepSpeed that is left")
-    judging.add_argument("--to", dest="deepspeed_to", metavar="V", help="and the new one (default: the newest known)")
+    target = _add_common(upgrade)
+    target.add_argument("--from", dest="deepspeed_from", metavar="V", help="release of DeepSpeed that is left")
+    target.add_argument("--to", dest="deepspeed_to", metavar="V", help="and the new one (default: the newest known)")
     for library in LIBRARIES[1:]:
-        judging.add_argument(f"--{library}-from", metavar="V", help=f"release of {library} that is left")
-        judging.add_argument(f"--{library}-to", metavar="V", help="and the new one (default: the newest known)")
+        target.add_argument(f"--{library}-from", metavar="V", help=f"release of {library} that is left")
+        target.add_argument(f"--{library}-to", metavar="V", help="and the new one (default: the newest known)")
     upgrade.set_defaults(run=dispatch.run_upgrade)
 
 
@@ -223,15 +223,15 @@ def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
     effective.add_argument("--against", metavar="OTHER", help="print what differs from this file, and nothing else")
     effective.add_argument("--all", action="store_true", help="also the defaults of sections that the config has not")
     effective.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
-    _add_versions(_add_judging(effective))
+    _add_versions(_add_target(effective))
     _add_settings(effective)
     effective.set_defaults(run=dispatch.run_effective)
 
 
 def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """What ``check`` and ``upgrade`` both take; the group about what configs are judged for is returned."""
+    """What ``check`` and ``upgrade`` both take; the group about what configs are linted for is returned."""
     command.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
-    judging = _add_judging(command)
+    target = _add_target(command)
     rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select", type=_words, metavar="RULES", help="only these: codes, prefixes or names, separated by commas"
@@ -261,7 +261,7 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     files.add_argument(
         "-v", "--verbose", action="store_true", help="say what was judged by, releases and facts, and who says so"
     )
-    return judging
+    return target
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
@@ -274,32 +274,32 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     settings.add_argument("--isolated", action="store_true", help="no settings but those on the command line")
 
 
-def _add_judging(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def _add_target(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """What is known beside the config: who loads it, and the facts."""
-    judging = command.add_argument_group("what the config is judged for")
-    judging.add_argument(
+    target = command.add_argument_group("what the config is judged for")
+    target.add_argument(
         "--stack", choices=STACKS, help="who loads the config (inferred where the config tells; else all are judged)"
     )
-    judging.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
-    judging.add_argument(
+    target.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
+    target.add_argument(
         "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over"
     )
-    judging.add_argument(
+    target.add_argument(
         "--trainer-args",
         metavar="FILE|FLAGS",
         help='training arguments: a JSON or YAML file of TrainingArguments fields, or flags such as "--bf16 True"',
     )
-    judging.add_argument(
+    target.add_argument(
         "--model",
         metavar="NAME|FOLDER",
         help="the model that is trained: a folder with its config.json, or its name if it was downloaded before",
     )
-    judging.add_argument("--gpu", metavar="NAME", help="the GPU that the run is meant for, such as A100-80GB or T4")
-    judging.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
-    judging.add_argument(
+    target.add_argument("--gpu", metavar="NAME", help="the GPU that the run is meant for, such as A100-80GB or T4")
+    target.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
+    target.add_argument(
         "--here", action="store_const", const=True, help="the run is meant for this machine: ask it for its GPU, memory"
     )
-    return judging
+    return target
 
 
 def _add_versions(group: argparse._ArgumentGroup) -> None:

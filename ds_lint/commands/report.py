@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 def finish(
     options: Options,
-    judged: list[tuple[FileReport, LintContext]],
+    linted: list[tuple[FileReport, LintContext]],
     notes: list[str],
     unreadable: list[str],
     *,
     can_fix: bool = True,
 ) -> int:
     """Write the report, complain of what could not be read, and return the exit status."""
-    for report, context in judged:
+    for report, context in linted:
         report.fail_on = context.fail_on
     name = options.output_format or _usual_format(options)
     if can_fix and (options.statistics or name not in FOR_PROGRAMS):
-        for report, context in judged:
+        for report, context in linted:
             unless_it_fails(lambda: context.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
-    reports = [report for report, _ in judged]
+    reports = [report for report, _ in linted]
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         notes = [*notes, *_of_other_files(reports)]

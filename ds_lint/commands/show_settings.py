@@ -99,8 +99,8 @@ def _shown(path: str, session: Session) -> _Shown:
     options = session.options
     place = (options.stdin_filename or "") if path == STANDARD_INPUT else path
     is_folder = os.path.isdir(place)
-    judged = os.path.join(place, "") if is_folder else place
-    context = session.context(judged)
+    linted = os.path.join(place, "") if is_folder else place
+    context = session.context(linted)
     file = _File(context.settings)
     entries = [] if is_folder else entries_for(context.settings, place)
     values = [*_of_a_run(options, file, entries), *_versions(context, file), *_of_rules(options, file)]
@@ -108,7 +108,7 @@ def _shown(path: str, session: Session) -> _Shown:
     if is_folder:
         values += _of_some_configs(file)
     on = default_rules() if context.rules is None else context.rules
-    return _Shown(path, file.name or None, values, list(_off(judged, options, file)), on)
+    return _Shown(path, file.name or None, values, list(_off(linted, options, file)), on)
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -137,7 +137,7 @@ def _first(name: str, sayers: Iterable[tuple[str, object]], otherwise: str, defa
 
 
 def _versions(context: LintContext, file: _File) -> Iterator[StatedValue]:
-    """The releases that are judged by, several with ``to`` between the oldest and the newest."""
+    """The releases that are linted with, several with ``to`` between the oldest and the newest."""
     for library in LIBRARIES:
         releases, source = context.choice.releases[library], context.choice.origins[library]
         name = f"{library}-version"

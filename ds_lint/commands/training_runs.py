@@ -1,4 +1,4 @@
-"""``ds-lint check --smoke``: train with each config, and report what it showed beside what was judged."""
+"""``ds-lint check --smoke``: train with each config, and report what it showed beside what was linted."""
 
 from __future__ import annotations
 
@@ -111,17 +111,17 @@ def write_sbatch(options: Namespace) -> int:
     return 0
 
 
-def prove_all(judged: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
-    """Train with every config that was judged, add what that showed to its report, and say what could not be run."""
-    if not judged:
+def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
+    """Train with every config that was linted, add what that showed to its report, and say what could not be run."""
+    if not linted:
         return []
     complaints: list[str] = []
     try:
-        with ended_by_signal(), progress.shown(len(judged)) as show:
+        with ended_by_signal(), progress.shown(len(linted)) as show:
             if smoke.launcher is not None:
-                complaints += _launch(judged, smoke, smoke.launcher, show)
+                complaints += _launch(linted, smoke, smoke.launcher, show)
             else:
-                complaints += _run(judged, smoke, show)
+                complaints += _run(linted, smoke, show)
     except CouldNotRun as error:
         complaints.append(f"the smoke run could not be made: {error}")
     except (KeyboardInterrupt, SystemExit) as ended:
@@ -130,17 +130,17 @@ def prove_all(judged: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
         raise
     if smoke.report is not None:
         try:
-            _write_page([run for report, _ in judged for run in report.smoke or ()], smoke.report)
+            _write_page([run for report, _ in linted for run in report.smoke or ()], smoke.report)
         except OSError as error:  # the runs are told all the same
             complaints.append(f"the page about the smoke run cannot be written: {_cause(error)}")
     return complaints
 
 
-def _run(judged: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
     """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
     with _ranks(smoke) as ranks:
         session = _wishes(smoke, ranks)
-        for report, context in judged:
+        for report, context in linted:
             yield from _prove(ranks, report, context, session, show)
 
 
@@ -206,11 +206,11 @@ def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
 
 
 def _launch(
-    judged: list[tuple[FileReport, LintContext]], smoke: Smoke, launcher: str, show: progress.Show
+    linted: list[tuple[FileReport, LintContext]], smoke: Smoke, launcher: str, show: progress.Show
 ) -> Iterator[str]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
-    for report, context in judged:
+    for report, context in linted:
         if not os.path.isfile(report.path):
             raise CouldNotRun(f"--smoke-launch takes configs in files, and {report.path} is none")
         show.config(report.path)

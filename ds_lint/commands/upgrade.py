@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.commands.documents import judged_documents
+from ds_lint.commands.documents import linted_documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
 from ds_lint.session.session import Session
@@ -17,7 +17,7 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
     unreadable: list[str] = []
     try:
         session = Session(options, ends)
-        judged = judged_documents(options, session, unreadable)
+        linted = linted_documents(options, session, unreadable)
     except WRONG_USAGE as error:
         return complain(error)
     steps = dict.fromkeys(
@@ -26,4 +26,4 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
         for library in ends
     )
     only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, judged, [*session.notes, *only], unreadable, can_fix=False)
+    return finish(options, linted, [*session.notes, *only], unreadable, can_fix=False)

@@ -142,7 +142,7 @@ class Finding:
         self.label = label  # a word or two under the primary span
         self.related = related or []
         self.fix = fix
-        # By library, the first and last release of each stretch for which it holds; None: for all that were judged.
+        # By library, the first and last release of each stretch for which it holds; None: for all that were linted.
         self.releases = releases
         self.confirmed: str | None = None  # what a run of the config showed, where it showed the same
 
@@ -152,7 +152,7 @@ class Finding:
 
     @property
     def held_for(self) -> str:
-        """The releases for which it holds, in words; empty where it holds for all that were judged."""
+        """The releases for which it holds, in words; empty where it holds for all that were linted."""
         return "; ".join(
             f"{library} {' and '.join(one if one == last else f'{one} to {last}' for one, last in stretches)}"
             for library, stretches in (self.releases or {}).items()

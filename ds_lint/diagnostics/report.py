@@ -15,11 +15,11 @@ DOCUMENTATION = "https://ds-lint.readthedocs.io/en/latest/"
 
 
 class FileReport:
-    """One config that was looked at, clean or not, what it was judged for, and its findings in the order of the text.
+    """One config that was looked at, clean or not, what it was linted for, and its findings in the order of the text.
 
     ``stacks`` are those that may load the file, where more than one may. ``missing`` names the facts that were not
     known, and ``facts`` what was known and who says so, by the same names. ``ranges`` has the oldest and the newest
-    release of each library of which several were judged, and ``sources`` who says which releases are used.
+    release of each library of which several were linted, and ``sources`` who says which releases are used.
     ``material`` are documents that findings point into beside the config.
     ``suppressed`` counts the findings that comments in the file held back, ``in_baseline`` those that a baseline did.
     ``fixed`` are the findings that are no longer there, because their fixes were applied; None where nobody asked for
@@ -103,7 +103,7 @@ class Report:
     """The outcome of one run. ``material`` are documents that findings point into but that hold no config.
 
     ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints
-    about what could not be judged.
+    about what could not be linted.
     """
 
     __slots__ = ("_documents", "can_fix", "files", "notes", "unreadable", "version")

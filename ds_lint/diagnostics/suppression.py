@@ -67,11 +67,11 @@ def suppressions_of(document: Document) -> list[Suppression]:
     if document.suppressions is None:
         document.suppressions = []
         if MARK in document.text:
-            document.suppressions = list(read(document, list(comments_of(document))))
+            document.suppressions = list(suppressions_among(document, list(comments_of(document))))
     return document.suppressions
 
 
-def read(document: Document, comments: list[Span]) -> Iterator[Suppression]:
+def suppressions_among(document: Document, comments: list[Span]) -> Iterator[Suppression]:
     """Those among the comments of a text, whatever its language, that are addressed to ds-lint."""
     rest = _without(document.text, comments)
     root = document.root
@@ -90,21 +90,21 @@ def read(document: Document, comments: list[Span]) -> Iterator[Suppression]:
         yield Suppression(comment, Span(*found.span()), words, line, is_too_late=is_too_late)
 
 
-def apply(report: FileReport, asked: list[Rule]) -> None:
+def apply(report: FileReport, rules: list[Rule]) -> None:
     """Take away what comments hold back, and note where they hold nothing back although the rule was asked."""
     if "deepspeed" not in report.stacks:
         return  # nobody reads this file with its comments
     suppressions = suppressions_of(report.document)
     for suppression in suppressions:
         for word in suppression.words:
-            word.is_used = False  # a document may be judged again
+            word.is_used = False  # a document may be linted again
     kept = [finding for finding in report.findings if not _is_held_back(finding, report.document, suppressions)]
     report.suppressed = len(report.findings) - len(kept)
     report.findings = kept
     for suppression in suppressions:
         if not suppression.is_too_late:
             suppression.unused = [
-                word for word in suppression.words if not word.is_used and any(word.names(rule) for rule in asked)
+                word for word in suppression.words if not word.is_used and any(word.names(rule) for rule in rules)
             ]
 
 

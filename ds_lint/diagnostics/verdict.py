@@ -1,4 +1,4 @@
-"""What a short training run verified: the fact that ``ds_lint.smoke`` finds out and the rules DS9xx judge by.
+"""What a short training run verified: the fact that ``ds_lint.smoke`` finds out and the rules DS9xx lint by.
 
 Plain records without a library behind them: a report, a rule and a page are made from them on machines without torch.
 """

@@ -44,7 +44,7 @@ class Gpu:
 
 def named(name: str) -> Gpu:
     """The GPU of a name such as ``a100``, ``RTX 4090`` or ``NVIDIA A100-SXM4-80GB``."""
-    known = tables.read("gpus")["gpus"]
+    known = tables.load("gpus")["gpus"]
     words = re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", name.lower().replace(" gb", "gb"))
     spellings = set(_joins(words))
     found = [

@@ -133,7 +133,7 @@ class Model:
         return [self.config, text] if isinstance(text, dict) else [self.config]
 
 
-def read(name_or_path: str) -> Model:
+def load(name_or_path: str) -> Model:
     """The model in a folder, or of a name that was downloaded before; raises UnreadableFact where there is none."""
     if os.path.isdir(name_or_path):
         return _in_folder(name_or_path, "")

@@ -78,7 +78,7 @@ class Policy:
             raise UnreadableFact(f"{self.name}: {error.ref} leads nowhere") from None
 
 
-def read(path: str) -> Policy:
+def load(path: str) -> Policy:
     """The policy in a file. Raises OSError and UnreadableFact."""
     return Policy(shown(path), _content(path), os.path.dirname(path))
 

@@ -36,7 +36,7 @@ def gather(sources: Sources) -> Facts:
 def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:
     from ds_lint.facts import training
 
-    facts.training = training.read(source, said_by)
+    facts.training = training.arguments_of(source, said_by)
     facts.origins["training arguments"] = facts.training.origin
     facts.doubts = [
         f"{facts.training.origin}: no training argument is called {name}, so it is taken for one of the script's own; "
@@ -48,7 +48,7 @@ def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None
 def _read_model(facts: Facts, name: str, said_by: str) -> None:
     from ds_lint.facts import model
 
-    facts.model = model.read(name)
+    facts.model = model.load(name)
     facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
 
 

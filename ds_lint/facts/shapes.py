@@ -77,7 +77,7 @@ def in_order(found: list[Kind]) -> list[Kind]:
 
 def _described(config: Facts) -> Facts | None:
     model_type = config.get("model_type")
-    store = tables.read("shapes")
+    store = tables.load("shapes")
     if not isinstance(model_type, str):
         return None
     described: Facts | None = store["models"].get(model_type) or store["remote_code"].get(model_type)

@@ -55,7 +55,7 @@ class TrainingArguments:
     __slots__ = ("are_taken", "given", "origin", "others")
 
     def __init__(self, given: Mapping[str, Argument], origin: str, *, are_taken: bool = False) -> None:
-        fields = tables.read("transformers")["training_arguments"]
+        fields = tables.load("transformers")["training_arguments"]
         self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
         self.others = [name for name in given if name not in self.given]
         self.origin = origin
@@ -73,11 +73,11 @@ class TrainingArguments:
             return {}
         from ds_lint.knowledge.suggestions import slip
 
-        fields = [name for name in tables.read("transformers")["training_arguments"] if name not in self.given]
+        fields = [name for name in tables.load("transformers")["training_arguments"] if name not in self.given]
         return {name: meant for name in self.others if (meant := slip(name.removeprefix("no_"), fields))}
 
 
-def read(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
+def arguments_of(source: object, said_by: str = "--trainer-args") -> TrainingArguments:
     """The arguments that a path, a string of flags or an object of TrainingArguments gives; raises UnreadableFact."""
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
         found = of_object(source)
@@ -163,7 +163,7 @@ def _as_json_has_it(value: Any) -> Any:
 
 def field_of(name: str) -> str:
     """The field that a flag sets: ``no_x`` sets ``x`` where no release has a field ``no_x``."""
-    fields = tables.read("transformers")["training_arguments"]
+    fields = tables.load("transformers")["training_arguments"]
     return name if name in fields else name.removeprefix("no_")
 
 
@@ -186,7 +186,7 @@ def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
         values = loads(document.text)
     except JSONDecodeError as error:
         raise UnreadableFact(f"{document.path}:{error.lineno}:{error.colno}: {error.msg}") from None
-    document.root = json.read(document.text, document.path).root
+    document.root = json.parse(document.text, document.path).root
     if not isinstance(values, dict) or document.root is None:
         raise UnreadableFact(f"{document.path}: training arguments are an object of fields, and this is none")
     for name, value in values.items():

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.source.document import Document
 
-    Judge = Callable[[Document], FileReport]  # by all rules, so that no fix brings about what nobody asked to see
+    Lint = Callable[[Document], FileReport]  # by all rules, so that no fix brings about what nobody asked to see
 
 SAFE: tuple[Safety, ...] = ("safe",)
 ALL: tuple[Safety, ...] = ("safe", "unsafe")
 _MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
 _FEW_ATTEMPTS = 20  # for a number that somebody may never look at,
-_MOST_CHARACTERS = 100_000  # and only of a text that is judged in no time
+_MOST_CHARACTERS = 100_000  # and only of a text that is linted in no time
 _MOST_CONSEQUENCES = 4  # what comes to light behind a fix, and behind that
 
 
 def fix(
     document: Document,
-    judge: Judge,
+    lint: Lint,
     safeties: Collection[str] = SAFE,
     *,
     codes: Collection[str] | None = None,
@@ -48,7 +48,7 @@ def fix(
     ``unfixed`` has those of which it was.
     """
     is_allowed = _allowing(safeties, codes)
-    report = judge(document)
+    report = lint(document)
     done: list[Finding] = []
     refused: dict[Finding, Unfixed] = {}
     attempts = most_attempts if document.is_utf8 else 0
@@ -57,10 +57,10 @@ def fix(
     ) and attempts:
         attempts -= 1
         chosen = _without_overlap(candidates)
-        better = _fixed(report, chosen, judge, is_allowed)
+        better = _fixed(report, chosen, lint, is_allowed)
         if isinstance(better, _Refusal) and len(chosen) > 1:
             chosen = chosen[:1]
-            better = _fixed(report, chosen, judge, is_allowed)
+            better = _fixed(report, chosen, lint, is_allowed)
         if isinstance(better, _Refusal):
             refused[chosen[0]] = Unfixed(chosen[0], better.reason, better.brings)
         else:
@@ -75,7 +75,7 @@ def fix(
     return report
 
 
-def try_all(report: FileReport, judge: Judge, *, codes: Collection[str] | None = None) -> None:
+def try_all(report: FileReport, lint: Lint, *, codes: Collection[str] | None = None) -> None:
     """Find out which fixes of a report would be applied with which safeties, and why the others would not."""
     if len(report.document.text) > _MOST_CHARACTERS:
         report.may_be_unfixable = any(finding.fix for finding in report.findings)
@@ -84,7 +84,7 @@ def try_all(report: FileReport, judge: Judge, *, codes: Collection[str] | None =
     for safeties in (SAFE, ALL):
         if not waiting:
             return
-        after = fix(report.document, judge, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
+        after = fix(report.document, lint, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
         done = _problems(after.fixed or ())
         reasons = {_problem(unfixed.finding): unfixed.reason for unfixed in after.unfixed}
         tried, waiting = waiting, []
@@ -102,16 +102,16 @@ def try_all(report: FileReport, judge: Judge, *, codes: Collection[str] | None =
 
 
 def fix_one(
-    report: FileReport, finding: Finding, judge: Judge, *, codes: Collection[str] | None = None
+    report: FileReport, finding: Finding, lint: Lint, *, codes: Collection[str] | None = None
 ) -> FileReport | None:
     """The report on the text with the fix of one finding in it, and what comes to light behind that fixed too.
 
-    ``report`` is by the same rules as ``judge``. None where the fix does not do what it promises.
+    ``report`` is by the same rules as ``lint``. None where the fix does not do what it promises.
     """
     is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
     if not is_allowed(finding, report) or not report.document.is_utf8:
         return None
-    after = _fixed(report, [finding], judge, is_allowed)
+    after = _fixed(report, [finding], lint, is_allowed)
     return None if isinstance(after, _Refusal) else after
 
 
@@ -175,7 +175,7 @@ def _edits(finding: Finding) -> list[Edit]:
 
 
 def _fixed(
-    before: FileReport, chosen: list[Finding], judge: Judge, is_allowed: Callable[[Finding, FileReport], bool]
+    before: FileReport, chosen: list[Finding], lint: Lint, is_allowed: Callable[[Finding, FileReport], bool]
 ) -> FileReport | _Refusal:
     """The report after these fixes, or why they do not do what they promise.
 
@@ -183,7 +183,7 @@ def _fixed(
     has to be fixed with it.
     """
     old = _problems(before.findings)
-    after = _applied(before, chosen, judge)
+    after = _applied(before, chosen, lint)
     refusal = _Refusal("it would bring others without end")
     for _ in range(_MOST_CONSEQUENCES):
         if after is None:
@@ -196,7 +196,7 @@ def _fixed(
         consequences = [one for one in after.findings if _problem(one) in gained and is_allowed(one, after)]
         if not consequences:
             return refusal
-        after = _applied(after, _without_overlap(consequences), judge)
+        after = _applied(after, _without_overlap(consequences), lint)
     return refusal
 
 
@@ -206,16 +206,16 @@ def _listed(problems: Iterable[tuple[str, str | None]]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _applied(report: FileReport, chosen: list[Finding], judge: Judge) -> FileReport | None:
+def _applied(report: FileReport, chosen: list[Finding], lint: Lint) -> FileReport | None:
     """The report on the text with these fixes; None where somebody who could read the text no longer can."""
     before = report.document
     text = edited(before.text, [edit for finding in chosen for edit in _edits(finding)])
-    after = json_source.read(text, before.path)
+    after = json_source.parse(text, before.path)
     if json_refuses(after) and not json_refuses(before):
         return None
     if hjson_refusal(after) is not None and hjson_refusal(before) is None:
         return None
-    return judge(after)
+    return lint(after)
 
 
 class _Refusal:

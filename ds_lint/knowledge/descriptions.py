@@ -37,11 +37,11 @@ def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
     """What there is to say of a key path, the key itself first; nothing where no release knows it."""
     key = knowledge.find(path)
     if key is not None and path != ():
-        return list(_known(key, knowledge))
+        return list(_key_lines(key, knowledge))
     return _parameter(path, knowledge) or _history(knowledge, path)
 
 
-def _known(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
+def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
     """Name and text of every line about a key that the target knows."""
     yield EntryLine("key", dotted(key.path))
     words = documentation(key.path)

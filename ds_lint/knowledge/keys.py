@@ -154,8 +154,8 @@ class Knowledge:
         target = target or Target()
         self._trace = trace
         self._target = target
-        self._store = tables.read("deepspeed")
-        self._overlay = tables.read("overlay")
+        self._store = tables.load("deepspeed")
+        self._overlay = tables.load("overlay")
         self._trainer: Facts | None = None
         self._tables: dict[tuple[str, str], Facts] = {}
         self._torch: Facts | None = None
@@ -178,8 +178,8 @@ class Knowledge:
         """The versions that findings are judged by."""
         return {
             "deepspeed": self.deepspeed,
-            "transformers": self._target.transformers or tables.read("transformers")["releases"][-1],
-            "accelerate": self._target.accelerate or tables.read("accelerate")["releases"][-1],
+            "transformers": self._target.transformers or tables.load("transformers")["releases"][-1],
+            "accelerate": self._target.accelerate or tables.load("accelerate")["releases"][-1],
         }
 
     @property
@@ -210,13 +210,13 @@ class Knowledge:
         if place not in self._tables:
             if self._trace is not None:
                 self._trace.add_table(library, name)
-            store = tables.read(library)
+            store = tables.load(library)
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
 
     def of_model(self, table: str, model_type: str) -> Facts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
-        store = tables.read("models")
+        store = tables.load("models")
         record = store[table].get(model_type)
         if record is None:
             return None
@@ -228,7 +228,7 @@ class Knowledge:
     def torch(self) -> Facts:
         """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
         if self._torch is None:
-            self._torch = tables.read("torch")
+            self._torch = tables.load("torch")
         return self._torch
 
     @property
@@ -249,11 +249,11 @@ class Knowledge:
 
     def stack_does(self, behaviour: str) -> bool:
         """The same for transformers and Accelerate; see ``behaviours`` in the overlay of the Trainer."""
-        record = tables.read("trainer_overlay")["behaviours"][behaviour]
+        record = tables.load("trainer_overlay")["behaviours"][behaviour]
         library = record["library"]
         if self._trace is not None:
             self._trace.add_record(library, record)
-        return record_at(tables.read(library), record, self.target[library]) is not None
+        return record_at(tables.load(library), record, self.target[library]) is not None
 
     def ended(self, behaviour: str) -> str:
         """The release with which a behaviour of older ones was gone."""

@@ -23,7 +23,7 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
 
     ``with`` says what the Trainer does, and for keys that it leaves to Accelerate, what Accelerate does.
     """
-    trainer, plugin, words = tables.read("transformers"), tables.read("accelerate"), tables.read("trainer_overlay")
+    trainer, plugin, words = tables.load("transformers"), tables.load("accelerate"), tables.load("trainer_overlay")
     transformers = transformers or trainer["releases"][-1]
     accelerate = accelerate or plugin["releases"][-1]
     prepares = records(trainer, "requires", transformers)["accelerate"]["prepares"]
@@ -47,7 +47,7 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
 
 def alike(library: str, release: str, records: Iterable[Facts]) -> list[str]:
     """The releases up to this one, oldest first, of which these records say the same as of it."""
-    releases: list[str] = tables.read(library)["releases"]
+    releases: list[str] = tables.load(library)["releases"]
     until = releases.index(release)
     runs = [run for record in records for run in record.get("runs", ())]
     begins = {run["since"] for run in runs}
@@ -60,7 +60,7 @@ def alike(library: str, release: str, records: Iterable[Facts]) -> list[str]:
 
 def next_change(library: str, path: str, release: str) -> str | None:
     """The first release after this one that fills a key in another way, or None."""
-    store = tables.read(library)
+    store = tables.load(library)
     order = {one: place for place, one in enumerate(store["releases"])}
     later = (run["since"] for run in store["fills"].get(path, {}).get("runs", ()))
     return next((since for since in later if order[since] > order[release]), None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _known: dict[str, Facts] = {}
 
 
-def read(name: str) -> Facts:
+def load(name: str) -> Facts:
     """The content of ``schemas/<name>.json``."""
     if name not in _known:
         _known[name] = getattr(_built(), name.upper(), None) or _from_json(name)

@@ -38,7 +38,7 @@ class Trace:
 
     def records(self, library: str) -> list[Facts]:
         """Every record about transformers or Accelerate that the answers may depend on."""
-        store = tables.read(library)
+        store = tables.load(library)
         names = sorted(name for of, name in self._tables if of == library)
         asked = [record for name in names for record in store.get(name, {}).values()]
         return asked + [record for of, record in self._records if of == library]

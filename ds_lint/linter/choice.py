@@ -82,7 +82,7 @@ def choose(
         pins = used(directory)
     pins = pins or {}
     for library in LIBRARIES:
-        known = tables.read(library)["releases"]
+        known = tables.load(library)["releases"]
         if library in flags:
             who = (said_by or {}).get(library)
             choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
@@ -117,7 +117,7 @@ def between(
     """
     for library, (first, _) in ends.items():
         left = Choice()
-        _of_flag(library, first, tables.read(library)["releases"], left)
+        _of_flag(library, first, tables.load(library)["releases"], left)
         if left.notes or not first.strip().removeprefix("v")[:1].isdigit():
             raise UnknownRelease(f"{first} is no release of {library} that ds-lint knows; an upgrade begins at one")
     left_releases = {library: first for library, (first, _) in ends.items()}
@@ -126,7 +126,7 @@ def between(
         if library not in ends:
             choice.releases[library] = choice.releases[library][-1:]
             continue
-        known = tables.read(library)["releases"]
+        known = tables.load(library)["releases"]
         oldest, last = choice.releases[library][0], ends[library][1]
         newest = _of_flag(library, last, known, choice)[-1] if last else known[-1]
         if known.index(newest) < known.index(oldest):
@@ -137,7 +137,7 @@ def between(
 
 
 def _warn_of_untested(choice: Choice) -> None:
-    known = tables.read("deepspeed")["releases"]
+    known = tables.load("deepspeed")["releases"]
     oldest = choice.releases["deepspeed"][0]
     if known.index(oldest) < known.index(OLDEST_UNASKED):
         choice.notes.append(

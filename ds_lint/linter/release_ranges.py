@@ -85,7 +85,7 @@ def _alike(library: str, rest: list[str], trace: Trace) -> list[str]:
     if len(rest) == 1:
         return rest
     if library == "deepspeed":
-        same = tables.read("deepspeed")["releases"][trace.first :]
+        same = tables.load("deepspeed")["releases"][trace.first :]
     else:
         records = trace.records(library)
         if not records:

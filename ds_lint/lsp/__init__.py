@@ -1,6 +1,6 @@
 """The language server: what ``ds-lint check`` says, while somebody types.
 
 ``server`` wires it to pygls, which nothing else in ds-lint imports. ``documents`` are the open texts, ``project`` is
-what each is judged by, ``positions`` counts as the client does; ``diagnostics``, ``hover``, ``completion``, ``actions``
+what each is linted with, ``positions`` counts like the client; ``diagnostics``, ``hover``, ``completion``, ``actions``
 and ``links`` each answer one kind of question, and ``cursor`` says what stands where in a text that may be half typed.
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ds_lint.diagnostics.finding import Finding
-    from ds_lint.lsp.documents import Judgement, OpenDocument
+    from ds_lint.lsp.documents import LintResult, OpenDocument
 
 FIX_ALL = "source.fixAll.ds-lint"
 KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll, FIX_ALL)
@@ -36,14 +36,14 @@ _MOST_LINES = 20_000  # to compare one by one
 
 
 def actions(
-    opened: OpenDocument, judgement: Judgement, context: types.CodeActionContext, place: types.Range
+    opened: OpenDocument, result: LintResult, context: types.CodeActionContext, place: types.Range
 ) -> list[types.CodeAction]:
     """What may be done about the findings in a range, and about all of them if a client asks for that."""
     found: list[types.CodeAction] = []
     if _wants(context, types.CodeActionKind.QuickFix.value, by_default=True):
-        found += _quick_fixes(opened, judgement, place)
+        found += _quick_fixes(opened, result, place)
     if _wants(context, FIX_ALL, by_default=False):
-        found += _fix_all(opened, judgement, FIX_ALL)
+        found += _fix_all(opened, result, FIX_ALL)
     return found
 
 
@@ -55,60 +55,60 @@ def _wants(context: types.CodeActionContext, kind: str, *, by_default: bool) -> 
     return any(kind == one or kind.startswith(f"{one}.") for one in asked)
 
 
-def _quick_fixes(opened: OpenDocument, judgement: Judgement, place: types.Range) -> Iterator[types.CodeAction]:
-    start, end = judgement.lines.span(place)
-    numbered = enumerate(judgement.report.findings)
+def _quick_fixes(opened: OpenDocument, result: LintResult, place: types.Range) -> Iterator[types.CodeAction]:
+    start, end = result.lines.span(place)
+    numbered = enumerate(result.report.findings)
     here = [one for one in numbered if one[1].span.start <= end and start <= one[1].span.end][:_MOST]
     suppressions: list[types.CodeAction] = []
     until = time.monotonic() + _LONGEST
     for number, finding in here:
         if time.monotonic() > until:
             break
-        found = [diagnostic(finding, judgement, opened.uri, number)]
-        if finding.fix is not None and (text := _fixed(judgement, finding)) is not None:
+        found = [diagnostic(finding, result, opened.uri, number)]
+        if finding.fix is not None and (text := _fixed(result, finding)) is not None:
             is_safe = finding.fix.safety in SAFE
             title = finding.fix.title if is_safe else f"{finding.fix.title} (unsafe: takes a decision)"
-            yield from _action(opened, judgement, title, text, diagnostics=found, is_preferred=is_safe or None)
-        if (text := _suppressed(opened, judgement, finding)) is not None:
-            suppressions += _action(opened, judgement, f"Ignore {finding.name} here", text, diagnostics=found)
-    is_safe_to_fix = [one.fix is not None and one.fix.safety in SAFE for one in judgement.report.findings]
+            yield from _action(opened, result, title, text, diagnostics=found, is_preferred=is_safe or None)
+        if (text := _suppressed(opened, result, finding)) is not None:
+            suppressions += _action(opened, result, f"Ignore {finding.name} here", text, diagnostics=found)
+    is_safe_to_fix = [one.fix is not None and one.fix.safety in SAFE for one in result.report.findings]
     if 1 < sum(is_safe_to_fix) <= _MOST and any(finding.fix is not None for _, finding in here):
-        yield from _fix_all(opened, judgement, types.CodeActionKind.QuickFix)
+        yield from _fix_all(opened, result, types.CodeActionKind.QuickFix)
     yield from suppressions
 
 
-def _fixed(judgement: Judgement, finding: Finding) -> str | None:
+def _fixed(result: LintResult, finding: Finding) -> str | None:
     """The text with the fix of one finding; None where it would not do what it promises."""
-    context = judgement.context
-    after = fix_one(judgement.by_all, finding, context.lint_by_all, codes=context.codes)
+    context = result.context
+    after = fix_one(result.by_all, finding, context.lint_by_all, codes=context.codes)
     return after.document.text if after is not None else None
 
 
-def _fix_all(opened: OpenDocument, judgement: Judgement, kind: str) -> Iterator[types.CodeAction]:
+def _fix_all(opened: OpenDocument, result: LintResult, kind: str) -> Iterator[types.CodeAction]:
     """What ``ds-lint check --fix`` does to the text; nothing where that is nothing."""
-    report = judgement.context.fixed(judgement.report.document, SAFE)
+    report = result.context.fixed(result.report.document, SAFE)
     number = len(report.fixed or ())
     title = f"Fix all that is safe to fix ({counted(number, 'finding')})"
-    yield from _action(opened, judgement, title, report.document.text, kind=kind)
+    yield from _action(opened, result, title, report.document.text, kind=kind)
 
 
-def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) -> str | None:
+def _suppressed(opened: OpenDocument, result: LintResult, finding: Finding) -> str | None:
     """The text with a comment that holds a finding back; None where the language or who loads the file has none."""
-    if judgement.report.stack != "deepspeed" or key_knowledge.oldest(judgement.context).reads_json:
+    if result.report.stack != "deepspeed" or key_knowledge.oldest(result.context).reads_json:
         return None
-    has_comments = any(issue.kind == "comment" for issue in judgement.report.document.issues)
+    has_comments = any(issue.kind == "comment" for issue in result.report.document.issues)
     if opened.language not in _WITH_COMMENTS and not has_comments:
         return None
-    text = judgement.lines.text
+    text = result.lines.text
     start = layout.line_start(text, finding.span.start)
     indent = text[start : layout.after_blanks(text, start)]
     newline = layout.line_break(text, start) or ("\r\n" if "\r\n" in text else "\n")
     comment = f"{indent}// ds-lint: ignore[{finding.name}]{newline}"
     changed = edited(text, [Edit(Span(start, start), comment)])
-    context = judgement.context
-    before = Counter((one.code, one.key) for one in context.lint(judgement.report.document, context.rules).findings)
+    context = result.context
+    before = Counter((one.code, one.key) for one in context.lint(result.report.document, context.rules).findings)
     after = Counter(
-        (one.code, one.key) for one in context.lint(json_source.read(changed, opened.path), context.rules).findings
+        (one.code, one.key) for one in context.lint(json_source.parse(changed, opened.path), context.rules).findings
     )
     held_back = (finding.code, finding.key)
     return changed if after <= before and after[held_back] < before[held_back] else None
@@ -116,7 +116,7 @@ def _suppressed(opened: OpenDocument, judgement: Judgement, finding: Finding) ->
 
 def _action(
     opened: OpenDocument,
-    judgement: Judgement,
+    result: LintResult,
     title: str,
     after: str,
     *,
@@ -124,8 +124,8 @@ def _action(
     diagnostics: list[types.Diagnostic] | None = None,
     is_preferred: bool | None = None,
 ) -> Iterator[types.CodeAction]:
-    """The action that makes another text of the one that was judged; none where both are the same to the client."""
-    lines = judgement.lines
+    """The action that makes another text of the one that was linted; none where both are the same to the client."""
+    lines = result.lines
     edits = [
         types.TextEdit(lines.range(Span(edit.span.start + lines.hidden, edit.span.end + lines.hidden)), edit.text)
         for edit in differences(lines.text[lines.hidden :], after.removeprefix(lines.text[: lines.hidden]))

@@ -1,4 +1,4 @@
-"""Keys and values to write at a place, as the releases have them that the config is judged by.
+"""Keys and values to write at a place, as the releases have them that the config is linted with.
 
 Only what stands between the quotes is replaced, a quote that is not there yet is added, and a word without quotes gets
 both: the one form that VS Code and the omni-completion of Vim take alike.

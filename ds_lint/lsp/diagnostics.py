@@ -15,7 +15,7 @@ from ds_lint.source.tree import Span
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding, Related
     from ds_lint.diagnostics.report import FileReport
-    from ds_lint.lsp.documents import Judgement
+    from ds_lint.lsp.documents import LintResult
 
 SOURCE = "ds-lint"
 MOST = 1_000  # findings of one text that are sent
@@ -28,23 +28,23 @@ _UNNECESSARY = ("ignored", "no-effect")  # effects of what might as well not be 
 _DEPRECATED = "deprecated-key"
 
 
-def diagnostics(judgement: Judgement, uri: str) -> list[types.Diagnostic]:
-    """The findings of a judgement, in its order; of a text with thousands the first, and how many there are."""
-    findings = judgement.report.findings
-    shown = [diagnostic(finding, judgement, uri, number) for number, finding in enumerate(findings[:MOST])]
+def diagnostics(result: LintResult, uri: str) -> list[types.Diagnostic]:
+    """The findings of a result, in its order; of a text with thousands the first, and how many there are."""
+    findings = result.report.findings
+    shown = [diagnostic(finding, result, uri, number) for number, finding in enumerate(findings[:MOST])]
     if len(findings) > MOST:
         message = f"{len(findings)} findings, of which an editor is shown {MOST}; ds-lint check has all"
-        opening = judgement.lines.range(Span(0, 1))
+        opening = result.lines.range(Span(0, 1))
         shown.append(types.Diagnostic(opening, message, types.DiagnosticSeverity.Warning, source=SOURCE))
     return shown
 
 
-def diagnostic(finding: Finding, judgement: Judgement, uri: str, number: int) -> types.Diagnostic:
+def diagnostic(finding: Finding, result: LintResult, uri: str, number: int) -> types.Diagnostic:
     """One finding; ``data`` says which of the findings it is, and where its page lies."""
     url = page_url(finding)
-    related = [_related(one, judgement, uri) for one in finding.related]
+    related = [_related(one, result, uri) for one in finding.related]
     return types.Diagnostic(
-        range=judgement.lines.range(finding.span),
+        range=result.lines.range(finding.span),
         message=_message(finding),
         severity=_SEVERITIES[finding.severity],
         code=finding.code,
@@ -68,16 +68,16 @@ def _tags(finding: Finding) -> list[types.DiagnosticTag] | None:
     return [types.DiagnosticTag.Unnecessary] if finding.effect in _UNNECESSARY else None
 
 
-def _related(related: Related, judgement: Judgement, uri: str) -> types.DiagnosticRelatedInformation | None:
+def _related(related: Related, result: LintResult, uri: str) -> types.DiagnosticRelatedInformation | None:
     """Another place, with its text where it is in another file; None where that file's text is not known."""
     if related.path is None:
-        location = types.Location(uri, judgement.lines.range(related.span))
+        location = types.Location(uri, result.lines.range(related.span))
     else:
-        text = _text(judgement.report, related.path)
+        text = _text(result.report, related.path)
         address = from_fs_path(os.path.abspath(related.path))
         if text is None or address is None:
             return None
-        location = types.Location(address, Lines(text, judgement.lines.encoding).range(related.span))
+        location = types.Location(address, Lines(text, result.lines.encoding).range(related.span))
     return types.DiagnosticRelatedInformation(location, related.label)
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from ds_lint.session.context import LintContext
     from ds_lint.source.document import Document
 
-LARGE = 100_000  # characters: from here on a judgement is made beside the loop that answers
+LARGE = 100_000  # characters: from here on a result is made beside the loop that answers
 MANY = 50  # findings: from here on their fixes are tried beside the loop, too
-HUGE = 500_000  # from here on nothing is answered but what was judged
+HUGE = 500_000  # from here on nothing is answered but what was linted
 
 
 MARK = "\ufeff"
 
 
-class Judgement:
+class LintResult:
     """What was found in one version of a text, and on what terms."""
 
     def __init__(self, report: FileReport, context: LintContext, lines: Lines, complaint: str = "") -> None:
@@ -55,8 +55,8 @@ class OpenDocument:
         self._encoding = encoding
         self.lines = self._lines(item.text)
         self.is_config = False  # recognised; it stays one while it is open
-        self.judgement: Judgement | None = None
-        self.next_time = 0.0  # before which it is not judged again, on the clock of ``time.monotonic``
+        self.result: LintResult | None = None
+        self.next_time = 0.0  # before which it is not linted again, on the clock of ``time.monotonic``
         self._read: tuple[Lines, Document] | None = None
 
     @property
@@ -69,13 +69,13 @@ class OpenDocument:
         """The text as it is now, read as far as that is possible."""
         lines, read = self.lines, self._read  # a large text is read beside the loop that changes it
         if read is None or read[0] is not lines:
-            read = self._read = (lines, json_source.read(lines.text, self.path))
+            read = self._read = (lines, json_source.parse(lines.text, self.path))
         return read[1]
 
     @property
-    def current(self) -> Judgement | None:
-        """The judgement of the text as it is now; None where that is not made yet, or there is nothing to judge."""
-        return self.judgement if self.judgement is not None and self.judgement.lines is self.lines else None
+    def current(self) -> LintResult | None:
+        """The result of the text as it is now; None where that is not made yet, or there is nothing to lint."""
+        return self.result if self.result is not None and self.result.lines is self.lines else None
 
     def change(self, changes: Sequence[types.TextDocumentContentChangeEvent], version: int) -> None:
         """Take the client's changes, one after the other."""

@@ -33,8 +33,8 @@ def hover(
     """What there is to say about a position: findings first, unless the client shows them itself, then the key."""
     offset = opened.lines.offset(position)
     place, parts = None, []
-    if has_findings and (judgement := opened.current) is not None:
-        for finding in judgement.report.findings:
+    if has_findings and (result := opened.current) is not None:
+        for finding in result.report.findings:
             if finding.span.start <= offset <= finding.span.end:
                 place = place or finding.span
                 parts.append(_finding(finding))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def knowledge(context: LintContext) -> Knowledge:
-    """What the libraries know that the config is judged by."""
+    """What the libraries know that the config is linted with."""
     return context.basis.knowledge
 
 

@@ -1,10 +1,10 @@
-"""A text judged as ``ds-lint check`` judges it."""
+"""A text linted as ``ds-lint check`` lints it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.lsp.documents import Judgement
+from ds_lint.lsp.documents import LintResult
 from ds_lint.lsp.project import UNUSABLE
 from ds_lint.settings import baseline
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 
-def judged(document: Document, lines: Lines, context: LintContext) -> Judgement:
-    """The judgement of a document; where files about it cannot be read, one without them, which complains."""
+def lint_text(document: Document, lines: Lines, context: LintContext) -> LintResult:
+    """The result of a document; where files about it cannot be read, one without them, which complains."""
     try:
-        return _judged(document, lines, context)
+        return _lint_text(document, lines, context)
     except UNUSABLE as error:
-        return _judged(document, lines, context.without_files(), str(error))
+        return _lint_text(document, lines, context.without_files(), str(error))
 
 
-def _judged(document: Document, lines: Lines, context: LintContext, complaint: str = "") -> Judgement:
+def _lint_text(document: Document, lines: Lines, context: LintContext, complaint: str = "") -> LintResult:
     """The same. Raises OSError and SettingsError where the baseline or a policy cannot be read."""
     report = context.lint(document, context.rules)
     if context.baseline is not None:
-        baseline.read(context.baseline).hold_back(report)
-    return Judgement(report, context, lines, complaint)
+        baseline.load(context.baseline).hold_back(report)
+    return LintResult(report, context, lines, complaint)

@@ -1,4 +1,4 @@
-"""What the configs of a folder are judged by, read again when a file that says so has changed."""
+"""What the configs of a folder are linted with, read again when a file that says so has changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNUSABLE = (SettingsError, UnreadableFact, UnknownRelease, UnknownRule, OSError)
 
 
 class Project:
-    """The wishes for the configs of one folder.
+    """The settings, options and releases for the configs of one folder.
 
     Where the settings cannot be read, ``complain`` hears why, once, and the last that could be read go on to count.
     """
@@ -36,26 +36,26 @@ class Project:
         self._directory = directory
         self._options = options
         self._complain = complain
-        self._wishes: Session | None = None
+        self._session: Session | None = None
         self._stamps: Stamps = {}
         self._said = ""
 
-    def session(self, *, anew: bool = False) -> Session:
-        """What is wanted of the configs here; ``anew`` asks all files again, whatever their times say."""
-        if self._wishes is None or anew or any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
-            self._wishes = self._read()
-        return self._wishes
+    def session(self, *, reload: bool = False) -> Session:
+        """What is wanted of the configs here; ``reload`` asks all files again, whatever their times say."""
+        if self._session is None or reload or any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
+            self._session = self._read()
+        return self._session
 
-    def context(self, path: str, *, anew: bool = False) -> LintContext:
-        """On what terms a config is judged."""
+    def context(self, path: str, *, reload: bool = False) -> LintContext:
+        """On what terms a config is linted."""
         try:
-            return self.session(anew=anew).context(path)
+            return self.session(reload=reload).context(path)
         except UNUSABLE as error:  # of what is said of this config alone
-            self._tell(str(error))
+            self._complain_once(str(error))
             return Session(Options([], isolated=True)).context(path)
 
     def _read(self) -> Session:
-        """The wishes as the files have it now; where they cannot be read the last ones, or what can be of them."""
+        """The session as the files have it now; where they cannot be read the last ones, or what can be of them."""
         place = os.path.join(self._directory, "any.json")
         before = _stamps([*self._stamps, *_inputs(self._directory, None)])  # what changes meanwhile is read again
         complaint = ""
@@ -68,22 +68,22 @@ class Project:
             else:
                 found = _inputs(self._directory, context)
                 self._stamps = {path: before[path] if path in before else _stamp(path) for path in found}
-                self._tell(complaint)
+                self._complain_once(complaint)
                 return session
-            if self._wishes is not None:
+            if self._session is not None:
                 break
         self._stamps = before
-        self._tell(complaint)
-        return self._wishes or Session(Options([], isolated=True))
+        self._complain_once(complaint)
+        return self._session or Session(Options([], isolated=True))
 
-    def _tell(self, said: str) -> None:
+    def _complain_once(self, said: str) -> None:
         if said and said != self._said:
             self._complain(said)
         self._said = said
 
 
 class Projects:
-    """What the configs of every folder are judged by; ``complain`` hears what of it cannot be read."""
+    """What the configs of every folder are linted with; ``complain`` hears what of it cannot be read."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
@@ -91,13 +91,13 @@ class Projects:
         self._by_folder: dict[str, Project] = {}
 
     def configure(self, options: Options) -> None:
-        """Judge by other options from now on."""
+        """Lint by other options from now on."""
         self._options = options
         self._by_folder.clear()
 
-    def context(self, path: str, *, anew: bool = False) -> LintContext:
-        """On what terms a config is judged."""
-        return self._of(path).context(path, anew=anew)
+    def context(self, path: str, *, reload: bool = False) -> LintContext:
+        """On what terms a config is linted."""
+        return self._of(path).context(path, reload=reload)
 
     def excludes(self, path: str) -> bool:
         """Whether the settings leave a file out."""

@@ -1,4 +1,4 @@
-"""When each open text has its turn to be judged, and where: on the loop that answers, or beside it."""
+"""When each open text has its turn to be linted, and where: on the loop that answers, or beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ds_lint.lsp import recognition
 from ds_lint.lsp.documents import HUGE, LARGE
-from ds_lint.lsp.lint import judged
+from ds_lint.lsp.lint import lint_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,71 +18,71 @@ if TYPE_CHECKING:
 
     from lsprotocol import types
 
-    from ds_lint.lsp.documents import Judgement, OpenDocument, OpenDocuments
+    from ds_lint.lsp.documents import LintResult, OpenDocument, OpenDocuments
     from ds_lint.lsp.project import Projects
     from ds_lint.session.context import LintContext
 
     Result = TypeVar("Result")
 
-_LONGEST_REST = 1.0  # seconds between two judgements of a text that takes long
+_LONGEST_REST = 1.0  # seconds between two lint runs of a text that takes long
 
 
 class Listener(Protocol):
-    """Who hears what comes of judging, on the loop."""
+    """Who hears what comes of linting, on the loop."""
 
-    def publish(self, uri: str, judgement: Judgement | None, version: int | None) -> None:
-        """A version of a text has been judged; no judgement where there is nothing to judge any more."""
+    def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
+        """A version of a text has been linted; no result where there is nothing to lint any more."""
 
     def complain(self, message: str) -> None:
         """The user should know of this."""
 
     def report_server_error(self, error: BaseException, source: type[BaseException]) -> None:
-        """A text could not be judged, and nobody but us is to blame."""
+        """A text could not be linted, and nobody but us is to blame."""
 
 
 class Schedule:
-    """The judging of the open texts, each when it has changed and has rested."""
+    """The linting of the open texts, each when it has changed and has rested."""
 
-    def __init__(self, documents: OpenDocuments, projects: Projects, hearer: Listener) -> None:
+    def __init__(self, documents: OpenDocuments, projects: Projects, listener: Listener) -> None:
         self._documents = documents
         self._projects = projects
-        self._hearer = hearer
+        self._listener = listener
         self._waiting: dict[str, asyncio.TimerHandle] = {}  # by address, for the typing to pause
         self._aside = ThreadPoolExecutor(max_workers=1)  # for texts that take long
 
     def opened(self, item: types.TextDocumentItem) -> None:
-        """Judge a text that was opened."""
-        self._judge_soon(self._documents.open(item), anew=True)
+        """Lint a text that was opened."""
+        self._lint_soon(self._documents.open(item), reload=True)
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Judge a text that has changed, when the typing pauses."""
+        """Lint a text that has changed, when the typing pauses."""
         opened = self._documents.get(params.text_document.uri)
         if opened is not None:
             opened.change(params.content_changes, params.text_document.version)
-            self._judge_soon(opened)
+            self._lint_soon(opened)
 
     def closed(self, uri: str) -> None:
         """Forget a text and what was said of it."""
         self._stop_waiting(uri)
         opened = self._documents.close(uri)
         if opened is not None and opened.is_config:
-            self._hearer.publish(uri, None, None)
+            self._listener.publish(uri, None, None)
 
-    def judge_all(self) -> None:
-        """Judge every text again, because something else than the text has changed."""
+    def lint_all(self) -> None:
+        """Lint every text again, because something else than the text has changed."""
         for opened in self._documents:
-            opened.judgement = None
-            self._judge_soon(opened, anew=True)
+            opened.result = None
+            self._lint_soon(opened, reload=True)
 
-    def current(self, opened: OpenDocument) -> Judgement | None:
-        """The judgement of a text as it is now, made at once if that is quick; None where there is none."""
+    def current(self, opened: OpenDocument) -> LintResult | None:
+        """The result of a text as it is now, made at once if that is quick; None where there is none."""
         if opened.current is None and len(opened.text) <= LARGE:
             self._stop_waiting(opened.uri)
-            self._judge(opened)
+            self._lint(opened)
         return opened.current
 
     def config_at(self, uri: str) -> OpenDocument | None:
-        """The open text at an address, if it is a config that is to be judged."""
+        """The open text at an address, if it is a config that is to be linted."""
         opened = self._documents.get(uri)
         if (
             opened is None
@@ -96,58 +96,58 @@ class Schedule:
         """Do what takes long beside the loop that answers."""
         return asyncio.get_running_loop().run_in_executor(self._aside, act)
 
-    def _judge_soon(self, opened: OpenDocument, *, anew: bool = False) -> None:
-        """Judge a text at once, but no more often than leaves as much time for everything else."""
+    def _lint_soon(self, opened: OpenDocument, *, reload: bool = False) -> None:
+        """Lint a text at once, but no more often than leaves as much time for everything else."""
         self._stop_waiting(opened.uri)
         wait = max(0.0, opened.next_time - time.monotonic())
         loop = asyncio.get_running_loop()
-        self._waiting[opened.uri] = loop.call_later(wait, partial(self._judge, opened, anew=anew))
+        self._waiting[opened.uri] = loop.call_later(wait, partial(self._lint, opened, reload=reload))
 
     def _stop_waiting(self, uri: str) -> None:
         handle = self._waiting.pop(uri, None)
         if handle is not None:
             handle.cancel()
 
-    def _judge(self, opened: OpenDocument, *, anew: bool = False) -> None:
-        """Judge a text as it is now, and have it heard what was found."""
+    def _lint(self, opened: OpenDocument, *, reload: bool = False) -> None:
+        """Lint a text as it is now, and have it heard what was found."""
         self._waiting.pop(opened.uri, None)
         begun = time.monotonic()
         try:
-            context = self._projects.context(opened.path, anew=anew)
+            context = self._projects.context(opened.path, reload=reload)
             if len(opened.text) > LARGE:
-                self._judge_aside(opened, context)
+                self._lint_aside(opened, context)
                 return
             if self._is_config(opened, context):
-                self._take(opened, judged(opened.document, opened.lines, context))
-        except Exception as error:  # noqa: BLE001 - a text that cannot be judged must not end the server
-            self._hearer.report_server_error(error, type(error))
+                self._take(opened, lint_text(opened.document, opened.lines, context))
+        except Exception as error:  # noqa: BLE001 - a text that cannot be linted must not end the server
+            self._listener.report_server_error(error, type(error))
         _let_rest(opened, begun)
 
-    def _judge_aside(self, opened: OpenDocument, context: LintContext) -> None:
+    def _lint_aside(self, opened: OpenDocument, context: LintContext) -> None:
         """The same beside the loop, on which alone projects are asked and results heard; too late ones are dropped."""
         lines, begun = opened.lines, time.monotonic()
         if self._is_excluded(opened):
             return
 
-        def judge() -> Judgement | None:
+        def lint() -> LintResult | None:
             is_wanted = opened.lines is lines and _is_recognised(opened, context)
-            return judged(opened.document, lines, context) if is_wanted else None
+            return lint_text(opened.document, lines, context) if is_wanted else None
 
-        def done(future: asyncio.Future[Judgement | None]) -> None:
+        def done(future: asyncio.Future[LintResult | None]) -> None:
             _let_rest(opened, begun)
             error = future.exception()
             if error is not None:
-                self._hearer.report_server_error(error, type(error))
+                self._listener.report_server_error(error, type(error))
             elif opened.lines is lines and self._documents.get(opened.uri) is opened:
                 self._take(opened, future.result())
 
-        self.aside(judge).add_done_callback(done)
+        self.aside(lint).add_done_callback(done)
 
-    def _take(self, opened: OpenDocument, judgement: Judgement | None) -> None:
-        opened.judgement = judgement
-        if judgement is not None and judgement.complaint:
-            self._hearer.complain(judgement.complaint)
-        self._hearer.publish(opened.uri, judgement, opened.version)
+    def _take(self, opened: OpenDocument, result: LintResult | None) -> None:
+        opened.result = result
+        if result is not None and result.complaint:
+            self._listener.complain(result.complaint)
+        self._listener.publish(opened.uri, result, opened.version)
 
     def _is_config(self, opened: OpenDocument, context: LintContext) -> bool:
         """Whether a text is a config that nobody has excluded."""
@@ -171,6 +171,6 @@ def _is_recognised(opened: OpenDocument, context: LintContext) -> bool:
 
 
 def _let_rest(opened: OpenDocument, begun: float) -> None:
-    """Keep a text from being judged again for as long as it took; what is typed meanwhile is judged together."""
+    """Keep a text from being linted again for as long as it took; what is typed meanwhile is linted together."""
     now = time.monotonic()
     opened.next_time = now + min(now - begun, _LONGEST_REST)

@@ -36,7 +36,7 @@ from ds_lint.source import documents
 from ds_lint.targets.files import PATTERNS
 
 if TYPE_CHECKING:
-    from ds_lint.lsp.documents import Judgement
+    from ds_lint.lsp.documents import LintResult
 
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
@@ -52,17 +52,17 @@ class _Protocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         """A text is open from now on."""
-        self._server.turns.opened(params.text_document)
+        self._server.schedule.opened(params.text_document)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """A text has changed."""
-        self._server.turns.changed(params)
+        self._server.schedule.changed(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """A text is no longer open."""
-        self._server.turns.closed(params.text_document.uri)
+        self._server.schedule.closed(params.text_document.uri)
 
 
 class Server(LanguageServer):
@@ -79,22 +79,22 @@ class Server(LanguageServer):
         self.has_shut_down = False
         self.findings_in_hover = True
         self.projects = Projects(self.complain)
-        self.turns = Schedule(self.documents, self.projects, self)
+        self.schedule = Schedule(self.documents, self.projects, self)
         self._said: set[str] = set()
 
-    def publish(self, uri: str, judgement: Judgement | None, version: int | None) -> None:
-        """Send what was found in a text; nothing, where there is nothing to judge any more."""
-        found = diagnostics.diagnostics(judgement, uri) if judgement is not None else []
+    def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
+        """Send what was found in a text; nothing, where there is nothing to lint any more."""
+        found = diagnostics.diagnostics(result, uri) if result is not None else []
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
     def configure(self, values: Any) -> None:
-        """Take the client's settings, and judge by them."""
+        """Take the client's settings, and lint by them."""
         if not isinstance(values, dict):
             return
         for complaint in configuration.complaints(values):
             self.complain(complaint)
         self.projects.configure(configuration.options_of(values, self.documents.directory))
-        self.turns.judge_all()
+        self.schedule.lint_all()
 
     def complain(self, message: str) -> None:
         """Show a message, once."""
@@ -103,9 +103,9 @@ class Server(LanguageServer):
             self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"ds-lint: {message}"))
 
     def read_settings_again(self) -> None:
-        """Judge all texts by the files as they are now; what is still wrong with them is worth another message."""
+        """Lint all texts by the files as they are now; what is still wrong with them is worth another message."""
         self._said.clear()
-        self.turns.judge_all()
+        self.schedule.lint_all()
 
     def report_server_error(self, error: BaseException, source: Any) -> None:  # noqa: ARG002 - pygls names its kind
         """Tell the client's log of what went wrong in here: nobody can do anything about it while typing."""
@@ -211,7 +211,7 @@ def _saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
     opened = ls.documents.get(params.text_document.uri)
     if opened is not None:
         opened.saved()
-    ls.turns.judge_all()
+    ls.schedule.lint_all()
 
 
 @server.feature(types.SHUTDOWN)
@@ -221,10 +221,10 @@ def _shut_down(ls: Server, _params: None) -> None:
 
 @server.feature(types.TEXT_DOCUMENT_HOVER)
 def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
-    opened = ls.turns.config_at(params.text_document.uri)
+    opened = ls.schedule.config_at(params.text_document.uri)
     if opened is None:
         return None
-    ls.turns.current(opened)
+    ls.schedule.current(opened)
     context = ls.projects.context(opened.path)
     return hover.hover(opened, context, params.position, has_findings=ls.findings_in_hover)
 
@@ -233,7 +233,7 @@ def _hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=['"', ":"], resolve_provider=True)
 )
 def _completion(ls: Server, params: types.CompletionParams) -> types.CompletionList | None:
-    opened = ls.turns.config_at(params.text_document.uri)
+    opened = ls.schedule.config_at(params.text_document.uri)
     if opened is None:
         return None
     items = completion.completion(opened, ls.projects.context(opened.path), params.position)
@@ -249,20 +249,20 @@ def _resolve(ls: Server, item: types.CompletionItem) -> types.CompletionItem:
 
 @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[*actions.KINDS]))
 async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
-    opened = ls.turns.config_at(params.text_document.uri)
-    judgement = ls.turns.current(opened) if opened is not None else None
-    if opened is None or judgement is None:
+    opened = ls.schedule.config_at(params.text_document.uri)
+    result = ls.schedule.current(opened) if opened is not None else None
+    if opened is None or result is None:
         return []
-    find_actions = partial(actions.actions, opened, judgement, params.context, params.range)
-    if len(judgement.report.findings) <= MANY and len(opened.text) <= LARGE:
+    find_actions = partial(actions.actions, opened, result, params.context, params.range)
+    if len(result.report.findings) <= MANY and len(opened.text) <= LARGE:
         return find_actions()
-    found = await ls.turns.aside(find_actions)
-    return found if opened.current is judgement else []  # typed at meanwhile: the places are others
+    found = await ls.schedule.aside(find_actions)
+    return found if opened.current is result else []  # typed at meanwhile: the places are others
 
 
 @server.feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)
 def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
-    opened = ls.turns.config_at(params.text_document.uri)
+    opened = ls.schedule.config_at(params.text_document.uri)
     return list(links.links(opened)) if opened is not None else []
 
 
@@ -272,8 +272,8 @@ def _target(ls: Server, params: Any) -> dict[str, Any]:
     opened = ls.documents.get(uri)
     if opened is None:
         return {"uri": uri, "config": False}
-    is_config = ls.turns.config_at(uri) is not None
-    return target_of(opened, ls.projects.context(opened.path), ls.turns.current(opened) if is_config else None)
+    is_config = ls.schedule.config_at(uri) is not None
+    return target_of(opened, ls.projects.context(opened.path), ls.schedule.current(opened) if is_config else None)
 
 
 @server.feature(EXPLAIN)

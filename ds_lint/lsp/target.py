@@ -1,4 +1,4 @@
-"""What a text is judged by, for a client to show."""
+"""What a text is linted with, for a client to show."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ds_lint.targets.pin import LIBRARIES
 if TYPE_CHECKING:
     from typing import Any
 
-    from ds_lint.lsp.documents import Judgement, OpenDocument
+    from ds_lint.lsp.documents import LintResult, OpenDocument
     from ds_lint.session.context import LintContext
 
 
-def target_of(opened: OpenDocument, context: LintContext, judgement: Judgement | None) -> dict[str, Any]:
-    """The answer to ``ds-lint/target``; without a judgement it says only what the text would be judged by."""
+def target_of(opened: OpenDocument, context: LintContext, result: LintResult | None) -> dict[str, Any]:
+    """The answer to ``ds-lint/target``; without a result it says only what the text would be linted with."""
     choice = context.choice
     answer: dict[str, Any] = {
         "uri": opened.uri,
@@ -33,8 +33,8 @@ def target_of(opened: OpenDocument, context: LintContext, judgement: Judgement |
         "settings": context.settings.path or None,
         "notes": list(choice.notes),
     }
-    if judgement is not None:
-        report = judgement.report
+    if result is not None:
+        report = result.report
         counts = Counter(finding.severity for finding in report.findings)
         answer |= {
             "stack": report.stack,

@@ -106,7 +106,7 @@ def _paragraph(line: str, pending: list[str], terminal: Terminal) -> Iterator[st
 
 
 def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[str]:
-    """An example, indented under a line that says what it is and what it is judged for; code as it stands."""
+    """An example, indented under a line that says what it is and what it is linted for; code as it stands."""
     kind = " ".join(info[1:]) if info[1:2] == [FIXED] else "".join(info[1:2])
     if info == [FINDINGS]:
         for line in content:
@@ -115,11 +115,11 @@ def _block(info: list[str], content: list[str], terminal: Terminal) -> Iterator[
     if kind in _FIXES:
         yield terminal.paint(f"{_FIXES[kind]}:", STRONG)
     elif kind:
-        yield from _judged_for(kind, info[2:], terminal)
+        yield from _linted_for(kind, info[2:], terminal)
     yield from ((" " * INDENT + visible(line)).rstrip() for line in content)
 
 
-def _judged_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
+def _linted_for(kind: str, options: list[str], terminal: Terminal) -> list[str]:
     """``bad (stack trainer, world size 4):``, from the options of an example."""
     named = (option.partition("=") for option in options)
     told = ", ".join(f"{name.replace('-', ' ')} {value.replace('|', ' ')}".strip() for name, _, value in named)

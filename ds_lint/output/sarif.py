@@ -139,7 +139,7 @@ def _rule(finding: Finding) -> Json:
 
 
 def _invocation(report: Report, left_out: int) -> Json:
-    """How the run went: what could not be judged, and what a person should know."""
+    """How the run went: what could not be linted, and what a person should know."""
     notes = list(report.notes)
     if left_out:
         notes.append(f"{counted(left_out, 'finding')} more, the least severe, would be more than GitHub takes")
@@ -163,7 +163,7 @@ class SarifLog:
         self.rules = rules  # the place of each in the log, by its code
 
     def artifact(self, path: str) -> Json:
-        """A file that was judged."""
+        """A file that was linted."""
         return {"location": self._location(path), "roles": ["analysisTarget"]}
 
     def result(self, result: Result) -> Json:

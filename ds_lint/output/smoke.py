@@ -342,11 +342,11 @@ def by_kind(held: dict[str, Held]) -> dict[str, Held]:
     states = [amount for kind, amount in held.items() if kind not in KINDS]
     whole = {kind: held[kind] for kind in KINDS if kind in held}
     if states:
-        whole[STATES] = _together([*states, *([held[STATES]] if STATES in held else [])])
+        whole[STATES] = _sum([*states, *([held[STATES]] if STATES in held else [])])
     return whole
 
 
-def _together(amounts: Iterable[Held]) -> Held:
+def _sum(amounts: Iterable[Held]) -> Held:
     elements, sizes = zip(*amounts, strict=True)
     return Held(sum(elements), sum(sizes))
 

@@ -1,4 +1,4 @@
-"""The closing lines for people: how many findings, what the files were judged for, and what to do next.
+"""The closing lines for people: how many findings, what the files were linted for, and what to do next.
 
 A clean run ends here too, so this module imports nothing that only findings need.
 """
@@ -25,7 +25,7 @@ OPTIONS = {
 
 
 def summary(report: Report, terminal: Terminal) -> list[str]:
-    """The last lines of ``full`` and ``concise``: what was judged, and why the status is 2."""
+    """The last lines of ``full`` and ``concise``: what was linted, and why the status is 2."""
     return [*_outcome(report, terminal), *(_wrapped(line, terminal) for line in _unreadable(report.unreadable))]
 
 
@@ -45,15 +45,15 @@ def _outcome(report: Report, terminal: Terminal) -> list[str]:
     findings = report.findings
     if not report.files:
         return [*lines, "No DeepSpeed config was found, so nothing was judged."]
-    judged = _judged(report.files)
+    target = _target(report.files)
     if held_back := _held_back(report.files):
         lines.append(_wrapped(held_back, terminal))
     if not findings:
         subject = _subject(report.files)
-        text = _wrapped(f"{subject}: no findings. {judged}", terminal)
+        text = _wrapped(f"{subject}: no findings. {target}", terminal)
         return [*lines, terminal.paint(subject, STRONG) + text[len(subject) :] if text.startswith(subject) else text]
     lines.append(_counts(findings, terminal) + f" in {_where(report.files)}")
-    lines.append(_wrapped(judged, terminal))
+    lines.append(_wrapped(target, terminal))
     if report.can_fix and (hint := _fixable(report)):
         lines.append(_wrapped(hint, terminal))
     lines.append(_wrapped(_next_step(findings), terminal))
@@ -122,7 +122,7 @@ def _held_back(files: list[FileReport]) -> str:
     return f"Held back: {', '.join(parts)}" if parts else ""
 
 
-def _judged(files: list[FileReport]) -> str:
+def _target(files: list[FileReport]) -> str:
     """What the claim rests on, so that nobody takes a clean result for more than it is."""
     return "; ".join(part for part in (_targets(files), _stacks(files), _missing(files)) if part)
 

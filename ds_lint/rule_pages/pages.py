@@ -14,7 +14,7 @@ A page's examples are fenced blocks whose info string says what they show::
 
 A ``bad`` block is followed by a ``findings`` block with everything that ds-lint says about it, and, where that is to be
 shown, by what ``--fix`` makes of it; ``fixed unsafe`` is with ``--unsafe-fixes``. A ``good`` block stands alone. Every
-other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is judged by, and
+other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release that it is linted with, and
 ``from=0.14.4`` the release of DeepSpeed that an upgrade leaves; ``world-size=4``, ``nodes=2``, ``gpu=T4`` and
 ``host-memory=64GB`` are facts, and so are ``model=mixtral``, a folder below tests/models, ``libaio=missing``, and
 ``trainer-args=--bf16|--max_grad_norm=0.5``, flags with a bar between them. Two options are for what a page cannot hold
@@ -219,9 +219,9 @@ def _set(example: Example, option: str, value: str) -> bool:
     """Set an option; false where there is no such option or value."""
     if option == "stack" and value in STACKS:
         example.stack = value
-    elif option in LIBRARIES and value in tables.read(option)["releases"]:
+    elif option in LIBRARIES and value in tables.load(option)["releases"]:
         setattr(example.target, option, value)
-    elif option == "from" and value in tables.read("deepspeed")["releases"]:
+    elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
     elif option in ("world-size", "nodes") and value.isdigit():
         setattr(example.facts, option.replace("-", "_"), int(value))

@@ -18,31 +18,31 @@ _PARTS = ("", TEXT)
 
 def experts_that_are_chosen(model: Model, knowledge: Knowledge) -> list[str]:
     """The classes that run only the experts that the tokens of a rank choose, by their full names."""
-    found = (_known("chosen_experts", model, part, knowledge) for part in _PARTS)
+    found = (_model_facts("chosen_experts", model, part, knowledge) for part in _PARTS)
     blocks: list[str] = next((facts["blocks"] for facts in found if facts is not None), [])
     return blocks
 
 
 def width_places(model: Model, knowledge: Knowledge, part: str = "") -> Iterator[str]:
     """Where a part of the model's config has its hidden size, for ``Model.hidden_size``."""
-    known = _known("hidden_sizes", model, part, knowledge)
+    known = _model_facts("hidden_sizes", model, part, knowledge)
     key = known.get("key") if known is not None else "hidden_size"
     yield from (f"{part}{name}" for name in (key, "hidden_sizes") if name is not None)
 
 
 def overflowing_family(model: Model) -> str | None:
     """The family of a model, or of its text model, that overflows in fp16; None where it is none of those."""
-    families = tables.read("families")["overflow_in_fp16"]
+    families = tables.load("families")["overflow_in_fp16"]
     types = (model.at(f"{part}model_type") for part in _PARTS)
     return next((name for name in types if isinstance(name, str) and name in families), None)
 
 
 def trained_in(family: str) -> str:
     """The dtype that a family of ``overflowing_family`` was trained in, as torch names it."""
-    dtype: str = tables.read("families")["overflow_in_fp16"][family]["trained_in"]
+    dtype: str = tables.load("families")["overflow_in_fp16"][family]["trained_in"]
     return dtype
 
 
-def _known(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
+def _model_facts(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
     model_type = model.at(f"{part}model_type")
     return knowledge.of_model(table, model_type) if isinstance(model_type, str) else None

@@ -55,7 +55,7 @@ def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     training, known = config.facts.training, fields(config.knowledge)
     if training is None or training.are_taken:
         return
-    store, target = tables.read("transformers"), config.knowledge.target["transformers"]
+    store, target = tables.load("transformers"), config.knowledge.target["transformers"]
     releases: list[str] = store["releases"]
     for name in training.given:
         if name in known or (field := field_of(name)) in known:

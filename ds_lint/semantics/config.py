@@ -85,7 +85,7 @@ class Config:
         self.is_upgrade = basis.is_upgrade
         self.policies = basis.policies
         self.derived: dict[str, Any] = {}  # what ``once`` remembers
-        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
+        self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is checked, and what fills it
         self.stacks: tuple[Stack, ...] = (basis.stack,) if basis.stack else self._possible_stacks()
         self._look(root)
 

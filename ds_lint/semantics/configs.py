@@ -40,6 +40,6 @@ def _as_deepspeed_reads(document: Document) -> Node | None:
     from ds_lint.source import hjson
 
     try:
-        return hjson.read(document.text)
+        return hjson.parse(document.text)
     except hjson.Refused:
         return None

@@ -106,13 +106,13 @@ def optimizer_constructor(config: Config) -> Constructor | None:
         return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
     if kind == "adagrad" and callables:
         if offloads_optimizer(config):
-            return _known(config, "deepspeed.ops.adagrad.cpu_adagrad.DeepSpeedCPUAdagrad", callables)
+            return _constructor(config, "deepspeed.ops.adagrad.cpu_adagrad.DeepSpeedCPUAdagrad", callables)
         return _torch(config, "optimizers", "Adagrad")
     if kind == "lion" and callables:
         where = "cpu_lion.DeepSpeedCPULion" if offloads_optimizer(config) else "fused_lion.FusedLion"
-        return _known(config, f"deepspeed.ops.lion.{where}", callables)
+        return _constructor(config, f"deepspeed.ops.lion.{where}", callables)
     if kind == "lamb" and callables:
-        return _known(config, "deepspeed.ops.lamb.fused_lamb.FusedLamb", callables)
+        return _constructor(config, "deepspeed.ops.lamb.fused_lamb.FusedLamb", callables)
     if callables:  # 1-bit optimizers, and those of mup, of which nothing is known
         one = next(iter(callables.values()))
         return Constructor(one["callee"], one.get("parameters"), knowledge.parameters(one["callee"]))
@@ -199,11 +199,11 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
         if config.section("zero_optimization", "zenflow") is not None:
             return Constructor("deepspeed.ops.adam.zenflow_cpu_adam.ZenFlowCPUAdam", None, {})
         extra = (*extra, "fp32_optimizer_states")  # DeepSpeed hands it over itself, where it does not leave it in
-        return _known(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, extra)
-    return _known(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, extra)
+        return _constructor(config, "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam", callables, extra)
+    return _constructor(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, extra)
 
 
-def _known(config: Config, name: str, callables: dict[str, Any], extra: tuple[str, ...] = ()) -> Constructor:
+def _constructor(config: Config, name: str, callables: dict[str, Any], extra: tuple[str, ...] = ()) -> Constructor:
     return Constructor(name, callables[name]["parameters"], config.knowledge.parameters(name), extra=extra)
 
 

@@ -95,7 +95,7 @@ class Session:
         )
 
     def choice(self, directory: str) -> Choice:
-        """The releases that the configs of a directory are judged by, chosen once."""
+        """The releases that the configs of a directory are linted with, chosen once."""
         if directory not in self.choices:
             settings, given = self._nearest.to(directory), self.options.versions
             stated = {library: version for library, version in settings.versions.items() if library not in given}
@@ -123,7 +123,7 @@ class Session:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know beside the findings; with ``--verbose`` also what was judged by and who says so."""
+        """What a person should know beside the findings; with ``--verbose`` also the releases and who says so."""
         notes = [*self._nearest.notes, *(note for choice in self.choices.values() for note in choice.notes)]
         notes += [
             f"{rule.name} ({rule.code}) is in preview and off without --preview (preview = true in the settings)"
@@ -174,10 +174,10 @@ class Session:
         if not settings.policy:
             return []
         if settings.path not in self._policies:
-            from ds_lint.facts.policy import read
+            from ds_lint.facts.policy import load
 
             try:
-                self._policies[settings.path] = [read(settings.beside(path)) for path in settings.policy]
+                self._policies[settings.path] = [load(settings.beside(path)) for path in settings.policy]
             except OSError as error:
                 place = f"{shown(settings.path)}: policy: {shown(error.filename)}"
                 raise SettingsError(f"{place}: {error.strerror}") from None

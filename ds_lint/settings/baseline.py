@@ -54,24 +54,24 @@ class Baseline:
         return sum(left.get(rule, 0) for rule in rules)
 
 
-def read(path: str) -> Baseline:
+def load(path: str) -> Baseline:
     """The baseline in a file. Raises OSError, and SettingsError where the file is something else."""
     return Baseline(path, _counts(path))
 
 
-def write(path: str, judged: list[tuple[FileReport, list[str]]]) -> None:
-    """Write down what there is in these files, each with the names of the rules that it was judged by.
+def write(path: str, linted: list[tuple[FileReport, list[str]]]) -> None:
+    """Write down what there is in these files, each with the names of the rules that it was linted with.
 
     What was known by other rules, and of other files as long as they are there, stays.
     """
     directory = os.path.dirname(path)
     known = _counts(path) if os.path.exists(path) else {}
     counts = {name: known[name] for name in known if os.path.exists(os.path.join(directory, name))}
-    for report, rules in judged:
+    for report, rules in linted:
         of_file = counts.setdefault(relative(report.path, directory), {})
         for rule in rules:
             of_file.pop(rule, None)
-    for report, _ in judged:
+    for report, _ in linted:
         of_file = counts[relative(report.path, directory)]
         for finding in report.findings:
             of_file[finding.name] = of_file.get(finding.name, 0) + 1

@@ -89,7 +89,7 @@ def _read(path: str) -> Settings | None:
         return None
     from ds_lint.settings import reader  # few projects have any
 
-    return reader.read(data, path)
+    return reader.parse(data, path)
 
 
 def _named(path: str) -> Settings:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Table = dict[str, Any]
 
 
-def read(data: bytes, path: str) -> Settings | None:
+def parse(data: bytes, path: str) -> Settings | None:
     """The settings in the bytes of a file; None for a ``pyproject.toml`` without any of ours. Raises SettingsError."""
     try:
         text = data.decode()

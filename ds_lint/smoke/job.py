@@ -62,12 +62,16 @@ class Job:
 
 @dataclass
 class Raised:
-    """An exception of a library: its class and text, the phase, and the innermost place within a library."""
+    """An exception of a library: its class and text, the phase, and the innermost place within a library.
+
+    ``cause`` is what its type and errno tell of the machine or another rank, by ``ds_lint.smoke.rank.cause``.
+    """
 
     kind: str
     text: str
     phase: str
     where: str = ""
+    cause: str | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind

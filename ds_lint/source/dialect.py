@@ -1,8 +1,8 @@
 """Which reader refuses which construct: Python's json (Trainer, Accelerate) and hjson (DeepSpeed, from a file).
 
 This is about a text that is strict JSON but for constructs of one kind. Where several kinds meet, hjson may make
-something else of them (a value without quotes swallows the rest of its line), so the functions that judge a whole
-document ask ``hjson.read``. The Trainer reads with ``json.load(open(path, encoding="utf-8"))``, hence strict JSON, in
+something else of them (a value without quotes swallows the rest of its line), so the functions that lint a whole
+document ask ``hjson.parse``. The Trainer reads with ``json.load(open(path, encoding="utf-8"))``, hence strict JSON, in
 which Python allows NaN and duplicate keys.
 """
 
@@ -91,7 +91,7 @@ def hjson_refusal(document: Document) -> Refused | None:
     from ds_lint.source import hjson
 
     try:
-        hjson.read(document.text)
+        hjson.parse(document.text)
     except hjson.Refused as refused:
         return refused
     return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def from_bytes(data: bytes, path: str) -> Document:
     """The document of a file's bytes, whatever is wrong with them."""
     text, issue = json_source.decode(data)
-    document = json_source.read(text, path)
+    document = json_source.parse(text, path)
     if issue is not None:
         document.issues.insert(0, issue)
     return document
@@ -26,7 +26,7 @@ def from_dict(config: Mapping[str, Any]) -> Document:
     from json import dumps
 
     text = dumps(dict(config), indent=2, default=lambda value: type(value).__name__)
-    document = json_source.read(text, "<dict>")
+    document = json_source.parse(text, "<dict>")
     document.issues = [issue for issue in document.issues if issue.kind == "template"]  # a dict has no syntax
     document.is_dict = True
     return document

@@ -43,7 +43,7 @@ class Refused(Exception):  # noqa: N818 - it says what DeepSpeed does, it is no 
         self.exception = exception
 
 
-def read(text: str) -> Node:
+def parse(text: str) -> Node:
     """The tree that DeepSpeed reads in a file with this text; offsets count in the text as given."""
     return _HjsonReader(text).document()
 

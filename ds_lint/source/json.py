@@ -27,7 +27,7 @@ _WIDE_ENCODINGS: dict[tuple[bool, ...], str] = {  # by which of the first four b
 _TEMPLATE_HINTS = ("$", "{{", "{%", "%(", '"<', '"CONFIG_', '"__')
 
 
-def read(text: str, path: str) -> Document:
+def parse(text: str, path: str) -> Document:
     """The document of a JSON text, whatever is wrong with it."""
     try:
         return Document(path, text, _read_clean(text), [])
@@ -35,14 +35,14 @@ def read(text: str, path: str) -> Document:
         pass
     from ds_lint.source import tolerant
 
-    return Document(path, text, *tolerant.read(text))
+    return Document(path, text, *tolerant.parse(text))
 
 
 def decode(data: bytes) -> tuple[str, SyntaxIssue | None]:
     """The text of a file, and an issue if its bytes are not the UTF-8 that the libraries read.
 
     A byte order mark stays, as one code point; ``read`` says what it does. Every other encoding is decoded as well as
-    it can be, so that the rest of the file can still be judged.
+    it can be, so that the rest of the file can still be linted.
     """
     encoding = _wide_encoding(data)
     if encoding:

@@ -107,17 +107,17 @@ _COMMENT_KEYS = frozenset({"comment", "comments", "description", "note", "notes"
 _LEFT_TO_THE_TEMPLATE = frozenset({"duplicate-key", "extra-comma", "missing-comma", "trailing-comma"})
 
 
-def read(text: str) -> tuple[Node | None, list[SyntaxIssue]]:
+def parse(text: str) -> tuple[Node | None, list[SyntaxIssue]]:
     """The root, None if there is nothing like a value in the text, and the issues in the order of the text.
 
     If a bracket is missing, a second reading asks the indentation where it should have been. Its answer counts when it
     makes all the others match.
     """
     reader = _TolerantReader(text)
-    root = reader.read()
+    root = reader.parse()
     if 0 < reader.missing_at_end < _MOST_NESTING_TO_GUESS and "\n" in text:
         again = _TolerantReader(text, by_indentation=True)
-        root_by_indentation = again.read()
+        root_by_indentation = again.parse()
         if not again.missing_at_end:
             return root_by_indentation, again.all_issues()
     return root, reader.all_issues()
@@ -222,7 +222,7 @@ class _TolerantReader:
 
     # The whole text
 
-    def read(self) -> Node | None:
+    def parse(self) -> Node | None:
         """Read everything."""
         if self.text.startswith("\ufeff"):
             self.report("bom", 0, 1)

@@ -31,7 +31,7 @@ def any_of(pins: Sequence[Pin]) -> Pin:
     """The pin that leaves what any of these for one library leaves; addresses count where there is nothing else."""
     pins = [pin for pin in pins if pin.specifier] or pins[:1]
     specifiers = dict.fromkeys(pin.specifier for pin in pins)
-    return Pin(pins[0].library, OR.join(specifiers), _together([pin.source for pin in pins]))
+    return Pin(pins[0].library, OR.join(specifiers), _joined([pin.source for pin in pins]))
 
 
 def narrowed(earlier: Pin, later: Pin) -> Pin:
@@ -59,8 +59,8 @@ def _all_of(requirements: Sequence[Requirement]) -> Pin:
     common = [specifier for specifier in specifiers if OR not in specifier]
     alternatives = next((specifier.split(OR) for specifier in specifiers if OR in specifier), [])
     combined = OR.join(",".join([*common, each]) for each in alternatives) if alternatives else ",".join(common)
-    return Pin(requirements[0].library, combined, _together([each.source for each in requirements]))
+    return Pin(requirements[0].library, combined, _joined([each.source for each in requirements]))
 
 
-def _together(sources: Sequence[str]) -> str:
+def _joined(sources: Sequence[str]) -> str:
     return " and ".join(dict.fromkeys(sources))

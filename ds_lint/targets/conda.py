@@ -20,7 +20,7 @@ _MATCH = re.compile(r"(?:[^:\s]+::)?([A-Za-z]+)\s*(?:\[.*?version=['\"]?([^'\"\]
 _RELEASE = re.compile(r"(==?|)\s*(\d+(?:\.[\w+]+)*)(\.?\*)?(?:[=\s]\S+)?")
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The requirements of an environment."""
     try:
         whole = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing but strings, lists and dicts

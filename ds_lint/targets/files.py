@@ -84,27 +84,27 @@ def _reader(name: str) -> Reader:
     if name == "pyproject.toml":
         from ds_lint.targets import pyproject
 
-        return pyproject.read
+        return pyproject.requirements
     if name == "Pipfile.lock":
         from ds_lint.targets import pipfile
 
-        return pipfile.read
+        return pipfile.requirements
     if name.endswith((".lock", ".toml")):
         from ds_lint.targets import locks
 
-        return locks.read
+        return locks.requirements
     if name == "setup.cfg":
         from ds_lint.targets import setup_cfg
 
-        return setup_cfg.read
+        return setup_cfg.requirements
     if name == "setup.py":
         from ds_lint.targets import setup_script
 
-        return setup_script.read
+        return setup_script.requirements
     if name.startswith("environment."):
         from ds_lint.targets import conda
 
-        return conda.read
+        return conda.requirements
     from ds_lint.targets import requirements_file
 
-    return requirements_file.read
+    return requirements_file.requirements

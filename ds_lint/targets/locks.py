@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The locked versions. Several of one library are alternatives, each for other markers."""
     for table in ("\n" + text.replace("\r\n", "\n")).split("\n[["):
         header, _, rest = table.partition("\n")

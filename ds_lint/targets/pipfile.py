@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GROUPS = ("default", "develop")
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The locked versions, of what the project needs and of what its developers need."""
     try:
         locked = json.loads(text)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ds_lint.targets.toml import Table
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The requirements of a project; those of extras and groups are conditional."""
     try:
         whole = toml.loads(text)

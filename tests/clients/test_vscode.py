@@ -137,7 +137,7 @@ def test_nothing_in_a_folder_is_run_before_it_is_trusted(seen):
     assert saw["running"] == []
 
 
-def test_a_finding_has_a_squiggle_and_the_status_bar_says_what_it_is_judged_by(seen):
+def test_a_finding_has_a_squiggle_and_the_status_bar_says_what_it_is_linted_by(seen):
     saw = seen("finding")
     assert saw["squiggles"] == 2
     assert re.fullmatch(r"deepspeed [\d.]+ · transformers [\d.]+ · any stack", saw["status"])

@@ -6,7 +6,7 @@ import pytest
 
 from ds_lint.knowledge import tables
 
-FAMILIES = tables.read("families")["overflow_in_fp16"]
+FAMILIES = tables.load("families")["overflow_in_fp16"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

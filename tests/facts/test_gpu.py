@@ -64,7 +64,7 @@ def test_a_size_that_is_not_made_is_one_line():
 
 
 def test_every_gpu_is_found_by_its_own_names():
-    for kind, facts in tables.read("gpus")["gpus"].items():
+    for kind, facts in tables.load("gpus")["gpus"].items():
         assert [named(name).name for name in (kind, *facts.get("also", ()))] == [
             kind,
             *[kind] * len(facts.get("also", ())),
@@ -72,7 +72,7 @@ def test_every_gpu_is_found_by_its_own_names():
 
 
 def test_every_gpu_says_what_it_is_known_by():
-    for facts in tables.read("gpus")["gpus"].values():
+    for facts in tables.load("gpus")["gpus"].values():
         assert "compute_capability" in facts or facts["source"].startswith("https://")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.facts.model import cache_folder, read
+from ds_lint.facts.model import cache_folder, load
 from ds_lint.facts.unreadable import UnreadableFact
 
 MODELS = Path(__file__).parent.parent / "models"
@@ -38,48 +38,48 @@ def folder(tmp_path):
 
 
 def test_the_config_tells_what_the_model_is():
-    llama = read(str(MODELS / "llama"))
+    llama = load(str(MODELS / "llama"))
     assert (llama.model_type, llama.architectures, llama.dtype) == ("llama", ("LlamaForCausalLM",), "bfloat16")
     assert (llama.experts, llama.is_moe, llama.quantization, llama.parameters) == (None, False, None, None)
 
 
 def test_the_config_file_stands_for_its_folder():
-    assert read(str(MODELS / "llama" / "config.json")).path == str(MODELS / "llama")
+    assert load(str(MODELS / "llama" / "config.json")).path == str(MODELS / "llama")
 
 
 def test_the_older_name_of_the_dtype_is_known():
-    assert read(str(MODELS / "mixtral")).dtype == "bfloat16"
+    assert load(str(MODELS / "mixtral")).dtype == "bfloat16"
 
 
 def test_what_a_model_of_several_modalities_says_about_its_text_counts():
-    assert read(str(MODELS / "vision_text")).dtype == "bfloat16"
+    assert load(str(MODELS / "vision_text")).dtype == "bfloat16"
 
 
 def test_a_config_without_a_dtype_tells_none():
-    assert read(str(MODELS / "t5")).dtype is None
+    assert load(str(MODELS / "t5")).dtype is None
 
 
 @pytest.mark.parametrize(("name", "experts"), [("mixtral", 8), ("qwen3_moe", 128), ("olmoe", 64)])
 def test_experts_have_several_names(name, experts):
-    model = read(str(MODELS / name))
+    model = load(str(MODELS / name))
     assert (model.experts, model.is_moe) == (experts, True)
 
 
 def test_quantised_weights_are_named_and_not_counted(folder):
-    assert read(str(MODELS / "bnb_llama")).quantization == "bitsandbytes"
+    assert load(str(MODELS / "bnb_llama")).quantization == "bitsandbytes"
     config = {"quantization_config": {"quant_method": "gptq"}}
-    packed = read(str(folder(config, model__safetensors=header(weight=tensor(4, 4, dtype="I32")))))
+    packed = load(str(folder(config, model__safetensors=header(weight=tensor(4, 4, dtype="I32")))))
     assert (packed.quantization, packed.parameter_count) == ("gptq", None)
 
 
 def test_the_hidden_size_is_the_first_that_the_reader_looks_at():
-    model = read(str(MODELS / "vision_text"))
+    model = load(str(MODELS / "vision_text"))
     assert model.hidden_size(["hidden_size", "hidden_sizes"]) is None
     assert model.hidden_size(["hidden_size", "hidden_sizes", "text_config.hidden_size"]) == 2560
 
 
 def test_of_several_hidden_sizes_the_largest_counts(folder):
-    assert read(str(folder({"hidden_sizes": [64, 512, 128]}))).hidden_size(["hidden_size", "hidden_sizes"]) == 512
+    assert load(str(folder({"hidden_sizes": [64, 512, 128]}))).hidden_size(["hidden_size", "hidden_sizes"]) == 512
 
 
 # Weights
@@ -87,7 +87,7 @@ def test_of_several_hidden_sizes_the_largest_counts(folder):
 
 def test_one_file_of_weights_has_the_shapes(folder):
     weights = header(embed=tensor(100, 8), norm=tensor(8, dtype="F32"), scalar=tensor())
-    model = read(str(folder(model__safetensors=weights)))
+    model = load(str(folder(model__safetensors=weights)))
     assert [(one.name, one.shape, one.dtype) for one in model.parameters] == [
         ("embed", (100, 8), "BF16"),
         ("norm", (8,), "F32"),
@@ -102,7 +102,7 @@ def test_shards_are_read_by_their_index(folder):
         "a__safetensors": header(a=tensor(2, 3)),
         "b__safetensors": header(b=tensor(4)),
     }
-    assert read(str(folder(**files))).parameter_count == 10
+    assert load(str(folder(**files))).parameter_count == 10
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_shards_are_read_by_their_index(folder):
 )
 def test_an_index_alone_tells_the_number(folder, metadata, count):
     index = {"metadata": metadata, "weight_map": {"a": "a.safetensors"}}
-    model = read(str(folder({"dtype": "bfloat16"}, model__safetensors__index__json=index)))
+    model = load(str(folder({"dtype": "bfloat16"}, model__safetensors__index__json=index)))
     assert (model.parameters, model.parameter_count) == (None, count)
 
 
 def test_a_pointer_of_git_lfs_is_no_weights(folder):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-    assert read(str(folder(model__safetensors=pointer))).parameters is None
+    assert load(str(folder(model__safetensors=pointer))).parameters is None
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_pointer_of_git_lfs_is_no_weights(folder):
 )
 def test_broken_weights_are_one_line(folder, content):
     with pytest.raises(UnreadableFact, match="is no safetensors file") as caught:
-        read(str(folder(model__safetensors=content)))
+        load(str(folder(model__safetensors=content)))
     assert "\n" not in str(caught.value)
     assert str(caught.value).count("model.safetensors") == 1
 
@@ -146,19 +146,19 @@ def test_broken_weights_are_one_line(folder, content):
 def test_a_broken_config_is_one_line(tmp_path, content, reason):
     (tmp_path / "config.json").write_text(content, encoding="utf-8")
     with pytest.raises(UnreadableFact, match=reason) as caught:
-        read(str(tmp_path))
+        load(str(tmp_path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_a_config_is_one_line(tmp_path):
     with pytest.raises(UnreadableFact, match=r"holds no config\.json"):
-        read(str(tmp_path))
+        load(str(tmp_path))
 
 
 def test_an_adapter_names_its_base_model(tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base"}', encoding="utf-8")
     with pytest.raises(UnreadableFact, match="name its base model, org/base"):
-        read(str(tmp_path))
+        load(str(tmp_path))
 
 
 # The cache
@@ -181,7 +181,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("cache")
 def test_a_name_is_what_was_downloaded_last():
-    model = read("org/name")
+    model = load("org/name")
     assert model.at("hidden_size") == 2
     assert model.origin.startswith("org/name, as downloaded to ")
 
@@ -190,7 +190,7 @@ def test_a_name_is_what_was_downloaded_last():
 @pytest.mark.parametrize("name", ["org/other", "name", "a/b/c", "../org", ""])
 def test_a_name_that_was_not_downloaded_is_one_line(name):
     with pytest.raises(UnreadableFact, match="nothing is downloaded"):
-        read(name)
+        load(name)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from ds_lint.facts import Facts, training
 from ds_lint.facts.model import Model
 from ds_lint.source.spelling import is_comment
 
-BAR = 0.99  # the share of the judged configs on which both must agree
+BAR = 0.99  # the share of the decided configs on which both must agree
 KINDS = ("false alarm", "silent", "stage", "ignored")  # of disagreements
-JUDGED = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=1)}
+LINTED_FOR = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=1)}
 
 # What the oracle's two linear layers cannot do, and another model can.
 THE_MODEL = (
@@ -73,19 +73,19 @@ class Disagreement:
 
 @dataclass
 class Agreement:
-    """What came of comparing many configs; the oracle, with its machine, model and script, cannot judge all of them."""
+    """The outcome for many configs; the oracle, with its machine, model and script, cannot decide all of them."""
 
     count: int
-    unjudged: int
+    undecided: int
     disagreements: list[Disagreement]
 
     @property
     def agreed(self) -> int:
-        return self.count - self.unjudged - len(self.disagreements)
+        return self.count - self.undecided - len(self.disagreements)
 
     @property
     def is_enough(self) -> bool:
-        return self.agreed >= BAR * (self.count - self.unjudged)
+        return self.agreed >= BAR * (self.count - self.undecided)
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -99,12 +99,14 @@ class Agreement:
 
 
 def measure(seed: int, count: int, *, as_file: bool = False) -> Agreement:
-    """Judge random configs, and train them with the installed DeepSpeed, which reads them from files or gets dicts."""
+    """Lint random configs, and train them with the installed DeepSpeed, which reads them from files or gets dicts."""
     made = list(configs(seed, count, knowledge()))
     with Oracle() as oracle:
         verdicts = oracle.verdicts(copy.deepcopy(made), as_file=as_file)
     reports = [
-        lint_bytes(json.dumps(config).encode(), "ds_config.json", **JUDGED) if as_file else lint_dict(config, **JUDGED)
+        lint_bytes(json.dumps(config).encode(), "ds_config.json", **LINTED_FOR)
+        if as_file
+        else lint_dict(config, **LINTED_FOR)
         for config in made
     ]
     return compare_all((made[i], reports[i].findings, verdicts[i]) for i in range(count))
@@ -117,8 +119,8 @@ def measure_accelerate(seed: int, count: int) -> Agreement:
         verdicts = oracle.run([Job(config, script=accelerate_script) for config in copy.deepcopy(made)])
     facts = Facts(world_size=1)
     reports = [lint_dict(config, target=INSTALLED, stack="accelerate", facts=facts) for config in made]
-    judged = ((made[i], reports[i].findings, verdicts[i]) for i in range(count))
-    return compare_all(judged, in_order=False)
+    compared = ((made[i], reports[i].findings, verdicts[i]) for i in range(count))
+    return compare_all(compared, in_order=False)
 
 
 def measure_trainer(seed: int, count: int) -> Agreement:
@@ -131,11 +133,11 @@ def measure_trainer(seed: int, count: int) -> Agreement:
         jobs = [Job(copy.deepcopy(one.config), script=partial(trainer_script, fields=one.fields)) for one in pairs]
         verdicts = oracle.run(jobs)
     reports = [lint_dict(one.config, target=INSTALLED, stack="trainer", facts=_told(one)) for one in pairs]
-    judged = (
+    compared = (
         ({"config": pairs[i].config, "arguments": pairs[i].fields}, reports[i].findings, verdicts[i])
         for i in range(count)
     )
-    return compare_all(judged, in_order=False)
+    return compare_all(compared, in_order=False)
 
 
 def _told(pair: Pair) -> Facts:
@@ -146,12 +148,12 @@ def _told(pair: Pair) -> Facts:
     return facts
 
 
-def compare_all(judged: Iterable[tuple[Any, list[Finding], Verdict]], *, in_order: bool = True) -> Agreement:
+def compare_all(compared: Iterable[tuple[Any, list[Finding], Verdict]], *, in_order: bool = True) -> Agreement:
     """`compare` for many configs, each with what ds-lint and DeepSpeed say."""
     agreement = Agreement(0, 0, [])
-    for config, findings, verdict in judged:
+    for config, findings, verdict in compared:
         agreement.count += 1
-        agreement.unjudged += not is_judged(verdict)
+        agreement.undecided += not is_decided(verdict)
         if difference := compare(config, findings, verdict, in_order=in_order):
             agreement.disagreements.append(difference)
     return agreement
@@ -163,7 +165,7 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict, *, in_order:
     ``in_order``: whether the stages follow each other, as they do in DeepSpeed, so that the first is the one that
     raises; Accelerate does a part of its own work before DeepSpeed parses the config.
     """
-    if not is_judged(verdict):
+    if not is_decided(verdict):
         return None
     rejected = [finding for finding in findings if finding.effect == "rejected"]
     theirs = f"{verdict.rejected_at or 'runs'} {verdict.error or ''}"
@@ -185,10 +187,10 @@ def compare(config: Any, findings: list[Finding], verdict: Verdict, *, in_order:
     return None
 
 
-def is_judged(verdict: Verdict) -> bool:
+def is_decided(verdict: Verdict) -> bool:
     """Whether the run shows what becomes of a config that has the model and the machine it asks for."""
     is_about_the_model = any(words in (verdict.error or "") for words in THE_MODEL)
-    return not (verdict.unjudged or is_about_the_model)
+    return not (verdict.undecided or is_about_the_model)
 
 
 def _is_unknown(path: str) -> bool:

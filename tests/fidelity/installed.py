@@ -1,4 +1,4 @@
-"""The releases that are installed: what the fidelity tests run is what they let ds-lint judge by."""
+"""The releases that are installed: what the fidelity tests run is what they let ds-lint lint with."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def main() -> None:
             **{library: version(library).partition("+")[0] for library in LIBRARIES},
         },
         "configs": agreement.count,
-        "unjudged": agreement.unjudged,
+        "undecided": agreement.undecided,
         "agreed": agreement.agreed,
         "is_enough": agreement.is_enough,
         "kinds": agreement.kinds,

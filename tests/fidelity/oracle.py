@@ -6,9 +6,9 @@
 The process of an `Oracle` imports DeepSpeed once and forks a child for every config, or, at level "parse", for many.
 The child patches the libraries to be watched, trains a tiny model on one CPU rank (gloo) and sends back what happened.
 
-The machine that a config is judged for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (README.md);
+The machine that a config is linted for has GPUs with fp16 and bf16, and DeepSpeed's optional packages (README.md);
 where a CPU shows something else, `ds_lint/smoke/standins/ops.py` and `packages.py` take the place of what is missing.
-What cannot be had is `Verdict.unjudged`, never a rejection.
+What cannot be had is `Verdict.undecided`, never a rejection.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Verdict:
     `ignored` are the topmost keys that nothing read up to the end of the run; a rejected config was not run to the
     end, and a key may be read by a feature that this run did not use (resuming, a pipeline model): the caller decides
     what that means.
-    `facts` may hold: unjudged, where (innermost library frame of the error), stage, train_batch_size,
+    `facts` may hold: undecided, where (innermost library frame of the error), stage, train_batch_size,
     train_micro_batch_size_per_gpu, gradient_accumulation_steps, gradient_clipping, optimizer, zero_optimizer,
     scheduler, param_dtype, steps (optimizer steps done), lr.
     """
@@ -83,14 +83,14 @@ class Verdict:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def unjudged(self) -> str | None:
+    def undecided(self) -> str | None:
         """Why nothing can be said about the end of the run: a key of `MACHINE`, an op ("gpu_op"), a time limit."""
-        return self.facts.get("unjudged")
+        return self.facts.get("undecided")
 
 
 @dataclass(slots=True)
 class Job:
-    """One config to judge; see `Oracle.verdict`."""
+    """One config to train; see `Oracle.verdict`."""
 
     config: Config
     level: Level = "train"
@@ -107,14 +107,14 @@ class Job:
 
 
 class Oracle:
-    """Judges configs in children that it forks. Close it, or use it as a context manager."""
+    """Trains configs in children that it forks. Close it, or use it as a context manager."""
 
     def __init__(self, *, processes: int = 2, timeout: float = 60.0) -> None:
         self.processes = processes
         self.timeout = timeout  # seconds for one config
         self._temporary = tempfile.TemporaryDirectory(prefix="ds-lint-oracle-", ignore_cleanup_errors=True)
         self.directory = Path(self._temporary.name)
-        self._idle: list[_Worker] = []  # workers that may judge another config at level "parse"
+        self._idle: list[_Worker] = []  # workers that may train another config at level "parse"
         _preload(self.directory)
 
     def __enter__(self) -> Oracle:  # noqa: PYI034 - typing.Self is Python 3.11's
@@ -206,7 +206,7 @@ class Oracle:
 
 
 class _Worker:
-    """A forked child that judges configs; it dies with its parent."""
+    """A forked child that trains configs; it dies with its parent."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = Path(tempfile.mkdtemp(dir=directory))
@@ -242,7 +242,7 @@ class _Worker:
         except (EOFError, OSError):
             why = "the process died"
         self.alive = False
-        return Verdict(error=why, facts={"unjudged": why})
+        return Verdict(error=why, facts={"undecided": why})
 
     def stop(self) -> None:
         """Kill the child with everything it started, and remove what they leave."""
@@ -280,7 +280,7 @@ def _preload(scratch: Path) -> None:
 
 
 def _serve(connection: Connection, directory: Path, parent: int) -> None:
-    """Judge configs until the parent closes the connection or dies."""
+    """Train configs until the parent closes the connection or dies."""
     os.setsid()  # `stop` kills the group
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -295,12 +295,12 @@ def _serve(connection: Connection, directory: Path, parent: int) -> None:
     # As DeepSpeed's launcher sets them.
     os.environ.update(RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", CROSS_RANK="0", CROSS_SIZE="1")
     tempfile.tempdir = str(directory)
-    judge = _Judge(directory)
+    trial = _Trial(directory)
     while True:
-        connection.send(judge.judge(connection.recv()))
+        connection.send(trial.verdict(connection.recv()))
 
 
-class _Judge:
+class _Trial:
     """Runs jobs, with libraries that it patched so that they can be watched, in this process."""
 
     def __init__(self, directory: Path) -> None:
@@ -311,7 +311,7 @@ class _Judge:
         self.messages: list[str] = []
         self._patch()
 
-    def judge(self, job: Job) -> Verdict:
+    def verdict(self, job: Job) -> Verdict:
         verdict = Verdict()
         self.stage = "load"
         self.messages.clear()
@@ -328,7 +328,7 @@ class _Judge:
                     (name for name, text in MACHINE.items() if re.search(text, str(error))), None
                 )
                 if blame := blame or (None if where else "oracle"):
-                    verdict.facts["unjudged"] = blame
+                    verdict.facts["undecided"] = blame
                 else:
                     verdict.rejected_at = self.stage
         verdict.ignored = frozenset(map(_dotted, recorder.unread(self.original, self.log)))
@@ -477,15 +477,15 @@ class _Judge:
         import torch._dynamo
         from deepspeed.utils import logger
 
-        judge = self
+        trial = self
         self.get_rank, self.get_world_size = deepspeed.comm.get_rank, deepspeed.comm.get_world_size
         recorder.watch()
         load_file = hjson.load
 
         def load(file: Any, **options: Any) -> Any:
-            judge.stage, stage = "load", judge.stage
-            config = judge._record(load_file(file, **options))
-            judge.stage = stage
+            trial.stage, stage = "load", trial.stage
+            config = trial._record(load_file(file, **options))
+            trial.stage = stage
             return config
 
         hjson.load = load
@@ -505,10 +505,10 @@ class _Judge:
         class Collect(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
                 if record.levelno >= logging.WARNING:  # log_level sets the level of all handlers
-                    judge.messages.append(record.getMessage())
+                    trial.messages.append(record.getMessage())
 
         logger.handlers[:] = [Collect()]
-        logger.warning_once = logger.warning  # "once" means once a process, and a worker judges many configs
+        logger.warning_once = logger.warning  # "once" means once a process, and a worker trains many configs
 
 
 def _inside(value: Any, directory: Path) -> Any:

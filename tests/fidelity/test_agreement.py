@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fidelity
 def assert_agreement(agreement: Agreement) -> None:
     for disagreement in agreement.disagreements:
         print(disagreement)
-    print(f"{agreement.agreed} of {agreement.count} agree, {agreement.unjudged} were not judged")
+    print(f"{agreement.agreed} of {agreement.count} agree, {agreement.undecided} were not decided")
     assert agreement.is_enough
     if knowledge().is_newest:
         assert not agreement.unexplained, "explain them in agreement.KNOWN, or mend the rule"
@@ -35,7 +35,7 @@ def test_random_configs_trained_for_real():
     assert_agreement(measure(20261121, 500))
 
 
-def test_files_are_judged_as_hjson_reads_them():
+def test_files_are_linted_as_hjson_reads_them():
     assert_agreement(measure(7, 200, as_file=True))
 
 

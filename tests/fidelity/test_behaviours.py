@@ -11,7 +11,7 @@ from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
-from agreement import is_judged
+from agreement import is_decided
 from installed import INSTALLED, knowledge
 from oracle import Oracle
 
@@ -161,13 +161,13 @@ SHOWN_BY_THE_TRAINER = {"recomputation-loses-frozen-parameters"}  # test_frozen_
 
 
 def test_every_behaviour_is_shown():
-    assert set(tables.read("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
+    assert set(tables.load("overlay")["behaviours"]) == set(SHOWN_BY) | SHOWN_BY_THE_TRAINER | set(NOT_SHOWN_BY_REFUSAL)
 
 
 @pytest.mark.parametrize("behaviour", SHOWN_BY)
 def test_the_installed_release_behaves_as_the_overlay_says(behaviour, verdicts):
     _, if_it_does, if_not = SHOWN_BY[behaviour]
-    verdict = judged(verdicts[behaviour])
+    verdict = decided(verdicts[behaviour])
     expected = if_it_does if knowledge().does(behaviour) else if_not
     assert verdict.rejected_at == expected, verdict.error
 
@@ -177,12 +177,12 @@ def test_ds_lint_says_so(behaviour, verdicts):
     config = {"train_batch_size": 2, **SHOWN_BY[behaviour][0]}
     found = lint_dict(config, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=1)).findings
     rejections = {finding.stage for finding in found if finding.effect == "rejected"}
-    assert rejections == ({judged(verdicts[behaviour]).rejected_at} - {None})
+    assert rejections == ({decided(verdicts[behaviour]).rejected_at} - {None})
 
 
-def judged(verdict):
+def decided(verdict):
     """The verdict; before DeepSpeed had a Muon of its own, torch's refused the model."""
-    assert verdict.unjudged is None
-    if not is_judged(verdict):
+    assert verdict.undecided is None
+    if not is_decided(verdict):
         pytest.skip(verdict.error)
     return verdict

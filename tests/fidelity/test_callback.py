@@ -45,7 +45,7 @@ def test_a_bad_config_stops_the_run_where_the_callback_is_made(arguments, capsys
     assert "gradient_cliping" in capsys.readouterr().err
 
 
-def test_a_file_is_judged_as_a_file(arguments, tmp_path, capsys):
+def test_a_file_is_linted_as_a_file(arguments, tmp_path, capsys):
     path = tmp_path / "ds_config.json"
     path.write_text(json.dumps(TYPO, indent=2), encoding="utf-8")
     with pytest.raises(ds_lint.ConfigError):
@@ -53,7 +53,7 @@ def test_a_file_is_judged_as_a_file(arguments, tmp_path, capsys):
     assert f"{path}:7:3" in capsys.readouterr().err
 
 
-def test_the_callback_of_a_trainer_judges_when_the_trainer_is_built(arguments):
+def test_the_callback_of_a_trainer_lints_when_the_trainer_is_built(arguments):
     callback = ds_lint.TrainerCallback()
     with pytest.raises(ds_lint.ConfigError):
         callback.on_init_end(arguments(TYPO), None, None)

@@ -65,5 +65,5 @@ def is_taken(section: tuple[str, ...], key: Key, value: Any) -> bool:
 
 
 def is_taken_by_ds_lint(key: Key, value: Any) -> bool:
-    node = json_source.read(json.dumps({"x": value}), "x").root.get("x")
+    node = json_source.parse(json.dumps({"x": value}), "x").root.get("x")
     return refusal(key.facts, True, node, node.kind, node.value) is None

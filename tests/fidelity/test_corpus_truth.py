@@ -13,10 +13,10 @@ from linted import lint_bytes, lint_dict, lint_file
 
 pytest.importorskip("deepspeed")
 
-from agreeing import agreeing_arguments
-from agreement import JUDGED, compare_all, is_judged
+from agreement import LINTED_FOR, compare_all, is_decided
 from generate import mutate
 from installed import INSTALLED, knowledge
+from matching_arguments import matching_arguments
 from oracle import Job, Oracle
 from pairs import Pair
 from test_agreement import assert_agreement
@@ -45,12 +45,12 @@ def test_real_configs_as_files(third):
     texts = [path.read_bytes() for path in sorted((CORPUS / "configs").glob("*.json"))[third::3]]
     with Oracle() as oracle:
         verdicts = oracle.verdicts(texts, level="train", as_file=True)
-    judged = [
-        (text.decode(errors="replace"), lint_bytes(text, "config.json", **JUDGED).findings, verdict)
+    compared = [
+        (text.decode(errors="replace"), lint_bytes(text, "config.json", **LINTED_FOR).findings, verdict)
         for text, verdict in zip(texts, verdicts, strict=True)
     ]
-    # A template is judged as what it will be once it is filled in.
-    assert_agreement(compare_all(one for one in judged if not any(finding.name == "template" for finding in one[1])))
+    # A template is linted as what it will be once it is filled in.
+    assert_agreement(compare_all(one for one in compared if not any(finding.name == "template" for finding in one[1])))
 
 
 TRAINING_ARGUMENTS = [  # the defaults, what the guides show, and values that few configs repeat
@@ -86,7 +86,7 @@ def test_real_configs_with_the_trainer(third):
             continue
         rejecting = [finding.code for finding in findings if finding.effect == "rejected"]
         try:
-            final = prepare(config, agreeing_arguments(config))
+            final = prepare(config, matching_arguments(config))
         except Exception as error:
             if not rejecting:
                 wrong.append(f"{path.name}: {error}, and ds-lint says nothing")
@@ -95,7 +95,7 @@ def test_real_configs_with_the_trainer(third):
     with Oracle() as oracle:
         verdicts = oracle.run([Job(final, passed_optimizer=handed_over(final)) for _, _, final in prepared])
     for (path, rejecting, _), verdict in zip(prepared, verdicts, strict=True):
-        if bool(rejecting) != bool(verdict.rejected_at) and (rejecting or is_judged(verdict)):
+        if bool(rejecting) != bool(verdict.rejected_at) and (rejecting or is_decided(verdict)):
             wrong.append(f"{path.name}: {verdict.rejected_at} {verdict.error}, ds-lint: {rejecting}")
     assert wrong == []
 
@@ -128,7 +128,7 @@ def test_real_configs_mutated(third):
         verdicts = oracle.verdicts(copy.deepcopy(configs), level="train")
     assert_agreement(
         compare_all(
-            (config, lint_dict(config, **JUDGED).findings, verdict)
+            (config, lint_dict(config, **LINTED_FOR).findings, verdict)
             for config, verdict in zip(configs, verdicts, strict=True)
         )
     )

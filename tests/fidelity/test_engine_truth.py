@@ -43,8 +43,8 @@ def oracle():
 
 def facts_of(verdict: Verdict) -> dict[str, Any]:
     """What was found out in a run to its end; an op without a stand-in ends no run of a user."""
-    if verdict.unjudged:
-        pytest.skip(verdict.unjudged)
+    if verdict.undecided:
+        pytest.skip(verdict.undecided)
     assert verdict.error is None
     return verdict.facts
 

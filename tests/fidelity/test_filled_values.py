@@ -40,7 +40,7 @@ def warmup(steps):
 def test_said_where_the_filled_value_is_refused(code, filled, auto, stack):
     with Oracle() as oracle:
         verdict = oracle.verdict(filled)
-    assert verdict.unjudged is None
+    assert verdict.undecided is None
     codes = {finding.code for finding in lint_dict(auto, target=OLD, stack=stack).findings}
     assert (code in codes) == (verdict.rejected_at is not None), verdict.error
 

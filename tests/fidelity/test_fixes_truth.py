@@ -13,7 +13,7 @@ from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 
-from agreement import is_judged
+from agreement import is_decided
 from generate import configs
 from handwriting import HANDS, written
 from installed import INSTALLED, knowledge
@@ -43,16 +43,16 @@ class Pair:
     verdicts: tuple[Verdict, Verdict] | None = None
 
     @property
-    def is_judged(self) -> bool:
-        return self.verdicts is not None and all(is_judged(verdict) for verdict in self.verdicts)
+    def is_decided(self) -> bool:
+        return self.verdicts is not None and all(is_decided(verdict) for verdict in self.verdicts)
 
 
-def judge(document):
+def lint_document_as_installed(document):
     return lint_document(document, stack="deepspeed", target=INSTALLED)
 
 
 def pair(name, text, safeties) -> Pair | None:
-    report = fix(documents.from_bytes(text.encode(), name), judge, safeties)
+    report = fix(documents.from_bytes(text.encode(), name), lint_document_as_installed, safeties)
     return Pair(name, text, report.document.text, report.fixed, report.findings) if report.fixed else None
 
 
@@ -92,9 +92,9 @@ def stage_of(verdict: Verdict) -> int:
 
 
 def test_there_is_something_to_compare(pairs):
-    judged = [one for one in pairs if one.is_judged]
-    print(f"{len(judged)} of {len(pairs)} pairs were judged")
-    assert len(judged) > len(pairs) / 2 > 100
+    decided = [one for one in pairs if one.is_decided]
+    print(f"{len(decided)} of {len(pairs)} pairs were decided")
+    assert len(decided) > len(pairs) / 2 > 100
 
 
 def is_told(one: Pair) -> bool:
@@ -105,7 +105,7 @@ def is_told(one: Pair) -> bool:
 
 def test_a_fixed_config_stops_no_sooner(pairs):
     for one in pairs:
-        if one.is_judged:
+        if one.is_decided:
             before, after = one.verdicts
             # A `betas: true` stops whatever optimizer takes it; the one that a fixed key selects may take it sooner.
             stops_anyway = before.rejected_at is not None and is_told(one)
@@ -114,7 +114,7 @@ def test_a_fixed_config_stops_no_sooner(pairs):
 
 def test_a_fixed_config_without_a_rejection_trains(pairs):
     for one in pairs:
-        if one.is_judged and not any(finding.effect == "rejected" for finding in one.left):
+        if one.is_decided and not any(finding.effect == "rejected" for finding in one.left):
             _, after = one.verdicts
             assert after.rejected_at is None, (one, after.error)
 
@@ -122,7 +122,7 @@ def test_a_fixed_config_without_a_rejection_trains(pairs):
 def test_no_key_is_ignored_that_was_read(pairs):
     for one in pairs:
         before, after = one.verdicts
-        if one.is_judged and before.rejected_at is None and after.rejected_at is None:
+        if one.is_decided and before.rejected_at is None and after.rejected_at is None:
             gone = {finding.key.rpartition(".")[2] for finding in one.fixed if finding.key}
             unread = {key for key in after.ignored - before.ignored - gone if not is_comment(key.rpartition(".")[2])}
             assert not {key for key in unread if knowledge().find(tuple(key.split("."))) is None}, one
@@ -132,7 +132,7 @@ def test_the_run_is_the_same_where_nothing_else_is_claimed(pairs):
     compared = 0
     for one in pairs:
         before, after = one.verdicts
-        if one.is_judged and before.rejected_at is None and {finding.code for finding in one.fixed} <= SAME_RUN:
+        if one.is_decided and before.rejected_at is None and {finding.code for finding in one.fixed} <= SAME_RUN:
             assert after.facts == before.facts, one
             compared += 1
     print(f"{compared} runs were compared")

@@ -108,7 +108,7 @@ def name(wish: Purpose) -> str:
 
 
 def assert_trained(verdict, wish):
-    assert (verdict.unjudged, verdict.rejected_at, verdict.error) == (None, None, None)
+    assert (verdict.undecided, verdict.rejected_at, verdict.error) == (None, None, None)
     assert (verdict.ignored, verdict.auto_dropped) == (set(), set())
     assert (verdict.facts["stage"], verdict.facts["param_dtype"]) == (wish.stage, DTYPES[wish.precision])
     assert verdict.facts["optimizer"] == ("DeepSpeedCPUAdam" if wish.offload == "cpu" else "FusedAdam")
@@ -228,7 +228,7 @@ def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkey
 # Accelerate
 
 
-def launched(*words: str) -> Namespace:
+def launcher_arguments(*words: str) -> Namespace:
     """The arguments that `accelerate launch` makes of the file, as `launch_command` does."""
     parsed = launch_command_parser().parse_args(["--config_file", LAUNCH_FILE, *words, "train.py"])
     arguments, defaults, has_precision = _validate_launch_command(parsed)
@@ -243,7 +243,7 @@ def test_accelerate_launches_with_the_file(tmp_path, monkeypatch, wish, gpus):
     monkeypatch.chdir(tmp_path)
     written(wish._replace(stack="accelerate"), gpus)
     assert load_config_from_file(LAUNCH_FILE).distributed_type == DistributedType.DEEPSPEED
-    arguments = launched() if gpus else launched("--num_processes", "8")
+    arguments = launcher_arguments() if gpus else launcher_arguments("--num_processes", "8")
     assert arguments.use_deepspeed
     assert arguments.num_processes == (gpus or 8)
     _, environment = prepare_deepspeed_cmd_env(arguments)
@@ -257,7 +257,7 @@ def test_without_gpus_accelerate_asks_for_their_number(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(Purpose("accelerate"))
     with pytest.raises(ValueError, match="manually pass in `--num_processes`"):
-        launched()
+        launcher_arguments()
 
 
 @pytest.mark.parametrize("wish", TRAINED, ids=name)

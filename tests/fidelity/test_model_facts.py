@@ -18,7 +18,7 @@ from ds_lint.knowledge import tables
 
 pytestmark = pytest.mark.fidelity
 
-MODELS = tables.read("models")
+MODELS = tables.load("models")
 
 
 def known(table: str, name: str):
@@ -34,19 +34,19 @@ def made(cls):
 
 
 def test_the_hidden_size_stands_where_it_is_said_to():
-    wrong, judged = [], 0
+    wrong, linted = [], 0
     for name, config in ((name, made(cls)) for name, cls in CONFIG_MAPPING.items()):
         if config is None:
             continue
         facts = known("hidden_sizes", name) or {"key": "hidden_size"}
         size = getattr(config, "hidden_size", None)
         key = facts.get("key")
-        judged += 1
+        linted += 1
         if "calculated" in facts:
             continue
         if hasattr(config, "hidden_size") != (key is not None) or (key and getattr(config, key, None) != size):
             wrong.append((name, facts, size))
-    assert judged > 300
+    assert linted > 300
     assert wrong == []
 
 

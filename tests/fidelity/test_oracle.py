@@ -138,7 +138,7 @@ REJECTED = {
 @pytest.mark.parametrize(("config", "stage", "error"), REJECTED.values(), ids=REJECTED)
 def test_rejected(oracle: Oracle, config: dict[str, Any], stage: str, error: str) -> None:
     verdict = oracle.verdict(config, passed_optimizer=None)
-    assert verdict.unjudged is None
+    assert verdict.undecided is None
     assert (verdict.rejected_at, error in str(verdict.error)) == (stage, True), verdict
 
 
@@ -274,7 +274,7 @@ def test_what_depends_on_the_machine_is_not_rejected(oracle: Oracle) -> None:
         (zero(2, reduce_bucket_size=10**13), "memory"),
     ):
         verdict = oracle.verdict(config(zero_optimization=settings, bf16={"enabled": True}))
-        assert (verdict.rejected_at, verdict.unjudged) == (None, reason)
+        assert (verdict.rejected_at, verdict.undecided) == (None, reason)
 
 
 @measured_with_the_newest
@@ -299,7 +299,7 @@ def test_a_hanging_config_is_stopped() -> None:
     with Oracle(timeout=0.001) as oracle:
         verdicts = oracle.verdicts([config(), config()])
         directory = oracle.directory
-    assert [verdict.unjudged for verdict in verdicts] == ["no answer within 0.001 s"] * 2
+    assert [verdict.undecided for verdict in verdicts] == ["no answer within 0.001 s"] * 2
     assert not directory.exists()
 
 

@@ -34,8 +34,8 @@ def config(**settings: Any) -> dict[str, Any]:
     return {"train_micro_batch_size_per_gpu": 1, "optimizer": ADAMW, **settings}
 
 
-def findings(judged: dict[str, Any], ranks: int = 8):
-    return lint_dict(judged, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks)).findings
+def findings(linted: dict[str, Any], ranks: int = 8):
+    return lint_dict(linted, target=INSTALLED, stack="deepspeed", facts=Facts(world_size=ranks)).findings
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +103,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_is_refused(oracle, name):
-    judged = config(**SETTINGS[name])
-    verdict = oracle.verdict(judged, level="initialize", world_size=8)
-    assert verdict.unjudged is None
-    said = [finding.stage for finding in findings(judged) if finding.effect == "rejected"]
+    linted = config(**SETTINGS[name])
+    verdict = oracle.verdict(linted, level="initialize", world_size=8)
+    assert verdict.undecided is None
+    said = [finding.stage for finding in findings(linted) if finding.effect == "rejected"]
     assert min(said, key=STAGES.index, default=None) == verdict.rejected_at, verdict.error
 
 
@@ -139,9 +139,9 @@ def groups(engine: Any) -> dict[str, Any]:
 
 
 def test_tp_size_alone_leaves_tensor_parallelism_off(oracle):
-    judged = config(tensor_parallel={"tp": {"tp_size": 4}})
-    assert oracle.verdict(judged, level="initialize", world_size=8, look=groups).facts["ranks"] == 8
-    assert "DS805" in {finding.code for finding in findings(judged)}
+    linted = config(tensor_parallel={"tp": {"tp_size": 4}})
+    assert oracle.verdict(linted, level="initialize", world_size=8, look=groups).facts["ranks"] == 8
+    assert "DS805" in {finding.code for finding in findings(linted)}
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def sequence_groups(engine: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("size", "ranks"), [(3, "2.67"), (2, None)])
 def test_ranks_that_a_group_does_not_divide_count_as_a_fraction(oracle, size, ranks):
-    judged = config(sequence_parallel_size=size)
-    written = judged | {"train_batch_size": 3, "gradient_accumulation_steps": 1}
+    linted = config(sequence_parallel_size=size)
+    written = linted | {"train_batch_size": 3, "gradient_accumulation_steps": 1}
     assert f"3 != 1 * 1 * {8 / size}" in str(oracle.verdict(written, level="parse", world_size=8).error)
-    verdict = oracle.verdict(judged, level="initialize", world_size=8, look=sequence_groups)
+    verdict = oracle.verdict(linted, level="initialize", world_size=8, look=sequence_groups)
     assert verdict.error is None
     assert ("divisible" in (verdict.facts["groups"] or "")) == (ranks is not None)
-    said = [finding for finding in findings(judged) if finding.code == "DS807"]
+    said = [finding for finding in findings(linted) if finding.code == "DS807"]
     assert [finding.effect for finding in said] == (["risk"] if ranks else [])
     assert all(f"{ranks} ranks" in finding.message for finding in said)
 
@@ -208,12 +208,12 @@ def blind():
     ],
 )
 def test_super_offload_drives_adam_on_the_cpu(blind, optimizer, offload):
-    judged = config(
+    linted = config(
         optimizer={"type": optimizer, "params": {"lr": 1e-3}},
         zero_optimization={"stage": 3, "offload_optimizer": {**offload, "super_offload": True}},
     )
-    refused = blind.verdict(judged, level="initialize").rejected_at
-    assert (refused == "initialize") == ("DS328" in {finding.code for finding in findings(judged, ranks=1)})
+    refused = blind.verdict(linted, level="initialize").rejected_at
+    assert (refused == "initialize") == ("DS328" in {finding.code for finding in findings(linted, ranks=1)})
 
 
 # -------------------------------------------------------------------------------------------------------- two buckets

@@ -9,7 +9,7 @@ from linted import lint_dict
 
 pytest.importorskip("deepspeed")
 
-from agreement import JUDGED, compare
+from agreement import LINTED_FOR, compare
 from installed import measured_with_the_newest
 from oracle import Job, Oracle
 
@@ -76,8 +76,8 @@ def test_what_raises_is_rejected_at_its_stage() -> None:
     with Oracle() as oracle:
         verdicts = oracle.run([Job(one, passed_optimizer="DeepSpeedCPUAdam") for one in configs.values()])
     for (name, config), verdict in zip(configs.items(), verdicts, strict=True):
-        assert (verdict.unjudged, verdict.rejected_at is not None) == (None, name in REJECTED), (name, verdict.error)
-        findings = lint_dict(config, **JUDGED).findings
+        assert (verdict.undecided, verdict.rejected_at is not None) == (None, name in REJECTED), (name, verdict.error)
+        findings = lint_dict(config, **LINTED_FOR).findings
         assert compare(config, findings, verdict) is None, name
         if name in REJECTED:
             assert REJECTED[name][1] in {finding.code for finding in findings if finding.effect == "rejected"}, name

@@ -89,12 +89,12 @@ def verdicts() -> dict[str, Verdict]:
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_config_raises_there_and_the_rule_says_so(name, verdicts):
     row, verdict = TRAINED[name], verdicts[name]
-    if verdict.unjudged:
-        pytest.skip(f"unjudged: {verdict.unjudged}")
+    if verdict.undecided:
+        pytest.skip(f"undecided: {verdict.undecided}")
     assert verdict.rejected_at is not None
     place = verdict.facts["where"]
     assert comes_from(row, place, str(verdict.error)), f"{place}: {verdict.error}"
-    findings = judged_for_ranks(row)
+    findings = linted_for_ranks(row)
     if "compiled" in row.shown:
         assert "risk" in {one.effect for one in findings if one.code in row.rules}
     else:
@@ -112,7 +112,7 @@ def test_training_arguments_raise_there_and_the_rule_says_so(name):
     assert comes_from(row, place, str(caught.value)), f"{place}: {caught.value}"
     facts = Facts(world_size=1)
     facts.training = training.of_object(row.shown["arguments"])
-    assert "initialize" in stages(row, judged(row, facts, "trainer"))
+    assert "initialize" in stages(row, linted(row, facts, "trainer"))
 
 
 def begin(config: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ def begin(config: dict[str, Any], arguments: dict[str, Any]) -> None:
     trainer.create_optimizer_and_scheduler(num_training_steps=100)
 
 
-def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
+def linted(row: Row, facts: Facts, stack: str) -> list[Finding]:
     config: Any = row.shown["config"] if row.shown else None
     if isinstance(config, str):
         return lint_document(
@@ -138,13 +138,13 @@ def judged(row: Row, facts: Facts, stack: str) -> list[Finding]:
     return lint_dict(config, target=INSTALLED, stack=stack, facts=facts).findings
 
 
-def judged_for_ranks(row: Row) -> list[Finding]:
-    return judged(row, Facts(world_size=row.shown.get("ranks", 1) if row.shown else 1), "deepspeed")
+def linted_for_ranks(row: Row) -> list[Finding]:
+    return linted(row, Facts(world_size=row.shown.get("ranks", 1) if row.shown else 1), "deepspeed")
 
 
 def level(row: Row) -> Level:
     """How far the example has to go: not beyond the stage that ds-lint names, or ``engine.compile()``."""
-    named = stages(row, judged_for_ranks(row))
+    named = stages(row, linted_for_ranks(row))
     return "train" if "train" in named else "parse" if named == {"parse"} else "initialize"
 
 

@@ -55,7 +55,7 @@ def test_broken_texts(stack):
     for text in texts(3000):
         findings = lint_bytes(text.encode(), "x", target=INSTALLED, stack=stack).findings
         if any(finding.name == "template" for finding in findings):
-            continue  # T2 for 2 may be a placeholder: such a file is judged as it will be once filled in
+            continue  # T2 for 2 may be a placeholder: such a file is linted as it will be once filled in
         if is_read(stack, text) == any(finding.stage == "load" for finding in findings):
             wrong.append(text)
     assert wrong == []

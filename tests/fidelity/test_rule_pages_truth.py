@@ -1,8 +1,8 @@
 """What the examples of the rule pages claim about DeepSpeed is what the installed DeepSpeed does.
 
-Judged are the examples with ``stack=deepspeed``, and those without a stack, of whose findings only the ones count that
+Trained are the examples with ``stack=deepspeed``, and those without a stack, of whose findings only the ones count that
 hold for DeepSpeed; those that show a training run are trained with where their pages are tested. An example that names
-no release is judged by the installed one: an older release may do something
+no release is linted with the installed one: an older release may do something
 else with it than the page says, and then so must ds-lint. Where the library disagrees, the rule is wrong, not the page.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import is_judged
+from agreement import is_decided
 from installed import INSTALLED, knowledge
 from oracle import Job, Oracle
 
@@ -46,16 +46,16 @@ class Case:
     @property
     def is_up_to_the_script(self) -> bool:
         """Whether the run ended for want of what the user's script brings: another model."""
-        return self.verdict.rejected_at is not None and not is_judged(self.verdict)
+        return self.verdict.rejected_at is not None and not is_decided(self.verdict)
 
     @property
     def is_rejected(self) -> bool:
         return self.verdict.rejected_at is not None and not self.is_up_to_the_script
 
     @property
-    def unjudged(self) -> str | None:
+    def undecided(self) -> str | None:
         """Why the verdict says nothing; a template is not what DeepSpeed will see."""
-        return "a template" if any(finding.name == "template" for finding in self.findings) else self.verdict.unjudged
+        return "a template" if any(finding.name == "template" for finding in self.findings) else self.verdict.undecided
 
 
 def collect() -> dict[str, Example]:
@@ -107,8 +107,8 @@ def with_deepspeed(findings: list[Finding]) -> list[Finding]:
 def test_rejected_is_rejected_at_the_stage_of_the_first(name: str, cases: dict[str, Case]) -> None:
     case = cases[name]
     stages = [str(finding.stage) for finding in case.findings if finding.effect == "rejected"]
-    if case.unjudged:
-        pytest.skip(f"unjudged: {case.unjudged}")
+    if case.undecided:
+        pytest.skip(f"undecided: {case.undecided}")
     expected = min(stages, key=STAGES.index) if stages else None
     if expected and case.is_up_to_the_script:
         pytest.skip(f"the run did not come that far: {case.verdict.error}")
@@ -119,6 +119,6 @@ def test_rejected_is_rejected_at_the_stage_of_the_first(name: str, cases: dict[s
 def test_ignored_is_ignored(name: str, cases: dict[str, Case]) -> None:
     case = cases[name]
     claimed = {finding.key for finding in case.findings if finding.effect == "ignored"}
-    if case.unjudged or case.is_rejected:
+    if case.undecided or case.is_rejected:
         pytest.skip("a config that is rejected is not read to its end")
     assert claimed <= case.verdict.ignored

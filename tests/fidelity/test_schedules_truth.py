@@ -297,7 +297,7 @@ KWARGS: dict[str, tuple[Parameters, Parameters]] = {
         },
     ),
 }
-IS_NEWEST = INSTALLED.transformers == tables.read("transformers")["releases"][-1]
+IS_NEWEST = INSTALLED.transformers == tables.load("transformers")["releases"][-1]
 
 
 @pytest.mark.parametrize("name", KWARGS)

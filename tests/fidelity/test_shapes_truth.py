@@ -21,12 +21,12 @@ from ds_lint.knowledge import tables
 pytestmark = [
     pytest.mark.fidelity,
     pytest.mark.skipif(
-        INSTALLED.transformers != tables.read("shapes")["transformers"],
+        INSTALLED.transformers != tables.load("shapes")["transformers"],
         reason="the shapes are those of another release",
     ),
 ]
 
-MODELS = tables.read("shapes")["models"]
+MODELS = tables.load("shapes")["models"]
 FOLDERS = [
     path
     for path in sorted((Path(__file__).parents[1] / "models").glob("*/config.json"))

@@ -213,7 +213,7 @@ def test_a_threshold_under_which_nothing_is_sharded(prove):
     assert found["persistence"].key == "zero_optimization.stage3_param_persistence_threshold"
 
 
-def test_a_threshold_is_judged_on_the_users_own_shapes_only(prove):
+def test_a_threshold_is_checked_on_the_users_own_shapes_only(prove):
     config = {**BASE, **zero(3, stage3_param_persistence_threshold=1e9, **GATHERED)}
     (check,) = [check for check in prove(config).checks if check.id == "persistence"]
     assert (check.status, "--model" in check.message) == ("skip", True)

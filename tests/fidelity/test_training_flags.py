@@ -70,7 +70,7 @@ def test_a_flag_is_read_as_the_parser_reads_it(seed):
 
 
 OTHERS = sorted(
-    set(tables.read("transformers")["training_arguments"])
+    set(tables.load("transformers")["training_arguments"])
     - set(knowledge().table("transformers", "training_arguments"))
 )
 

@@ -39,12 +39,12 @@ class Client:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        while message := json_rpc.read(self.process.stdout):
+        while message := json_rpc.receive(self.process.stdout):
             self.messages.put(message)
         self.messages.put(None)
 
     def send(self, message):
-        json_rpc.write(self.process.stdin, message)
+        json_rpc.send(self.process.stdin, message)
 
     def notify(self, method, **params):
         self.send({"method": method, "params": params})

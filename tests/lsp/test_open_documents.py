@@ -14,13 +14,13 @@ def test_a_text_that_changes_while_it_is_read_is_read_again(monkeypatch):
     """Texts that are large are read in a thread of their own."""
     item = types.TextDocumentItem("file:///ds_config.json", "json", 1, BEFORE)
     opened = OpenDocument(item, "/ds_config.json", "utf-16")
-    right = documents.json_source.read
+    right = documents.json_source.parse
 
-    def read(text, path):
+    def parse(text, path):
         if text == BEFORE:
             opened.change([types.TextDocumentContentChangeWholeDocument(AFTER)], 2)
         return right(text, path)
 
-    monkeypatch.setattr(documents.json_source, "read", read)
+    monkeypatch.setattr(documents.json_source, "parse", parse)
     assert opened.document.text == BEFORE
     assert opened.document.text == AFTER

@@ -1,4 +1,4 @@
-"""Which open texts are judged."""
+"""Which open texts are linted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARKS = Path(__file__).parent.parent.parent / "editors" / "vscode" / "src" / "ma
 KEY = '{"zero_optimization": {"stage": 9}}'
 
 
-def is_judged(client, name, text, language="json"):
+def is_linted(client, name, text, language="json"):
     client.open(name, text, language)
     return client.request("ds-lint/target", uri=client.uri(name))["config"]
 
@@ -32,7 +32,7 @@ def is_judged(client, name, text, language="json"):
     ],
 )
 def test_configs_are_known_by_content_or_by_name(client, name, text):
-    assert is_judged(client, name, text)
+    assert is_linted(client, name, text)
 
 
 @pytest.mark.parametrize("pattern", FILE_MATCH)
@@ -59,27 +59,27 @@ def test_visual_studio_code_marks_the_names_that_say_so():
     ],
 )
 def test_other_texts_are_left_alone(client, name, text, language):
-    assert not is_judged(client, name, text, language)
+    assert not is_linted(client, name, text, language)
     assert client.at("textDocument/completion", name, 0, 1) is None
 
 
 def test_what_was_recognised_stays_a_config_while_it_is_open(client):
-    assert is_judged(client, "a.json", KEY)
+    assert is_linted(client, "a.json", KEY)
     client.diagnostics("a.json")
     client.change("a.json", '{"ze')
     assert client.diagnostics("a.json")
     client.close("a.json")
-    assert not is_judged(client, "a.json", '{"ze')
+    assert not is_linted(client, "a.json", '{"ze')
 
 
 def test_the_settings_may_name_a_config(client, tmp_path):
     one, many = '[[configs]]\npath = "runs/big"\n', '[[configs]]\npath = "**/*.json"\nstack = "trainer"\n'
     (tmp_path / "ds-lint.toml").write_text(one + many)
-    assert is_judged(client, "runs/big", '{"name": 1}', "plaintext")
-    assert not is_judged(client, "runs/other.json", '{"name": 1}')  # a pattern says how, not what
+    assert is_linted(client, "runs/big", '{"name": 1}', "plaintext")
+    assert not is_linted(client, "runs/other.json", '{"name": 1}')  # a pattern says how, not what
 
 
 def test_excluded_files_are_left_alone(client, tmp_path):
     (tmp_path / "ds-lint.toml").write_text('exclude = ["third_party"]\n')
-    assert not is_judged(client, "third_party/zero/ds_config.json", KEY)
-    assert is_judged(client, "ours/ds_config.json", KEY)
+    assert not is_linted(client, "third_party/zero/ds_config.json", KEY)
+    assert is_linted(client, "ours/ds_config.json", KEY)

@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from ds_lint.lsp import actions, completion, diagnostics, hover, links
 from ds_lint.lsp.documents import OpenDocument
-from ds_lint.lsp.lint import judged
+from ds_lint.lsp.lint import lint_text
 from ds_lint.session.options import Options
 from ds_lint.session.session import Session
 
@@ -34,8 +34,8 @@ def test_no_text_is_too_broken_for_an_answer(edits, place):
         first = int(start * len(opened.text))
         around = types.Range(opened.lines.position(first), opened.lines.position(first + length))
         opened.change([types.TextDocumentContentChangePartial(around, text)], 2)
-    opened.judgement = judged(opened.document, opened.lines, CONTEXT)
-    diagnostics.diagnostics(opened.judgement, opened.uri)
+    opened.result = lint_text(opened.document, opened.lines, CONTEXT)
+    diagnostics.diagnostics(opened.result, opened.uri)
     position = opened.lines.position(int(place * len(opened.text)))
     hover.hover(opened, CONTEXT, position)
     for item in completion.completion(opened, CONTEXT, position):
@@ -45,7 +45,7 @@ def test_no_text_is_too_broken_for_an_answer(edits, place):
     list(links.links(opened))
     context = types.CodeActionContext([], only=["quickfix", "source"])
     whole = types.Range(types.Position(0, 0), opened.lines.position(len(opened.text)))
-    for action in actions.actions(opened, opened.judgement, context, whole):
+    for action in actions.actions(opened, opened.result, context, whole):
         for edit in action.edit.changes[opened.uri]:
             opened.lines.span(edit.range)
 
@@ -75,7 +75,7 @@ def _position(text, offset):
     return {"line": line, "character": len(before[start:].encode("utf-16-le")) // 2}
 
 
-def test_after_fast_typing_the_last_text_is_judged(client):
+def test_after_fast_typing_the_last_text_is_linted(client):
     client.open("ds_config.json", BROKEN)
     client.diagnostics("ds_config.json")
     for number in range(400):
@@ -84,7 +84,7 @@ def test_after_fast_typing_the_last_text_is_judged(client):
     assert [one["code"] for one in found if one["code"] == "DS101"] == ["DS101"]
 
 
-def test_a_huge_text_is_judged_beside_others(start):
+def test_a_huge_text_is_linted_beside_others(start):
     client = start().initialize()
     keys = {f"key_{number}": {"stage": number, "more": "x" * 2_500} for number in range(2_000)}
     text = json.dumps({"zero_optimization": {"stage": 3}, **keys}, indent=1)

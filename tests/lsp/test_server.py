@@ -73,8 +73,8 @@ def crash(*_, **__):
     raise ZeroDivisionError("on purpose")
 
 hover.hover = crash
-right = lint.judged
-lint.judged = lambda document, *rest: crash() if "crash" in document.text else right(document, *rest)
+right = lint.lint_text
+lint.lint_text = lambda document, *rest: crash() if "crash" in document.text else right(document, *rest)
 """
 
 

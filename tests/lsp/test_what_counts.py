@@ -1,4 +1,4 @@
-"""What texts are judged by: the files of the project, and the settings of the client."""
+"""What texts are linted with: the files of the project, and the settings of the client."""
 
 from __future__ import annotations
 

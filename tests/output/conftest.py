@@ -37,7 +37,7 @@ def make_finding(span: Span, **changes: object) -> Finding:
 
 
 def make_file(text: str, *findings: Finding, path: str = "config.json", **changes: object) -> FileReport:
-    """A file judged for the Trainer with every fact known, or what the changes make of it."""
+    """A file linted for the Trainer with every fact known, or what the changes make of it."""
     usual = {"stack": "trainer", "target": TARGET, "missing": [], "findings": list(findings)}
     return FileReport(path, Document(path, text, None, []), **(usual | changes))  # type: ignore[arg-type]
 

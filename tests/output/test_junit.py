@@ -53,9 +53,9 @@ def test_a_clean_file_is_a_test_that_passed(suites, file):
     [("error", ["error"]), ("warning", ["error", "warning"]), ("info", ["error", "warning", "info"])],
 )
 def test_a_finding_that_does_not_count_passes_with_its_text(suites, file, finding, fail_on, failed):
-    judged = file("{}", *(finding(Span(0, 1), severity=severity) for severity in ("error", "warning", "info")))
-    judged.fail_on = fail_on
-    (suite,) = suites(judged)
+    linted = file("{}", *(finding(Span(0, 1), severity=severity) for severity in ("error", "warning", "info")))
+    linted.fail_on = fail_on
+    (suite,) = suites(linted)
     assert numbers(suite)["failures"] == str(len(failed))
     assert [case[0].get("type") for case in suite if case[0].tag == "failure"] == failed
     assert all("DeepSpeed knows no such key" in case[0].text for case in suite)
@@ -91,11 +91,11 @@ def test_what_xml_cannot_hold(suites, file, finding):
 )
 def test_a_training_run_is_a_test(suites, file, status, tag):
     check = Check("stage", status, None, 3, 3, None, "stage is 3")
-    judged = file("{}")
-    judged.smoke = [
+    linted = file("{}")
+    linted.smoke = [
         Verdict("config.json", "trainer", CPU, 2, status, [], [check], [], 1.5, "tiny Llama", 9, [], [], {}, "no torch")
     ]
-    (suite,) = suites(judged)
+    (suite,) = suites(linted)
     assert (suite.get("tests"), suite.get("time")) == ("2", "1.500")
     run = suite[1]
     assert (run.get("name"), run[0].tag) == ("training run, trainer stack, 2 CPU ranks", tag)

@@ -1,4 +1,4 @@
-"""The report as SARIF: what stands where. Real judges read it in tests/clients/test_reports.py."""
+"""The report as SARIF: what stands where. Real readers take it in tests/clients/test_reports.py."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_clean_files_are_told_too(run, file):
     assert told["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
 
 
-def test_what_could_not_be_judged_makes_the_run_a_failure(run):
+def test_what_could_not_be_linted_makes_the_run_a_failure(run):
     (invocation,) = run(unreadable=["a.json: Permission denied"], notes=["wrote a baseline"])["invocations"]
     assert invocation == {
         "executionSuccessful": False,

@@ -49,9 +49,9 @@ def test_without_findings_there_is_the_summary(report, file):
 
 
 def test_training_runs_are_told_each_in_a_line(report, file):
-    judged = file("{}")
-    judged.smoke = [runs.verdict()]
-    assert smoke.records(judged.smoke, Terminal())[0] in statistics.render(report(judged), Terminal()).splitlines()
+    linted = file("{}")
+    linted.smoke = [runs.verdict()]
+    assert smoke.records(linted.smoke, Terminal())[0] in statistics.render(report(linted), Terminal()).splitlines()
 
 
 def test_it_is_a_json_object_too(counted):

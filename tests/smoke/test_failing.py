@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
+
 import pytest
+import torch
 
 from ds_lint.diagnostics.verdict import RankEnd
 from ds_lint.smoke.driver.failure import as_told, failure
 from ds_lint.smoke.driver.messages import Ended
 from ds_lint.smoke.job import Evidence, Job, Raised
+from ds_lint.smoke.rank.cause import cause_of
 
 GLOO = "[pair.cc:553] Connection closed by peer"
 WHERE = "deepspeed/runtime/engine.py:1 step"
@@ -58,3 +63,39 @@ def test_a_full_disk_is_told_with_what_is_free(tmp_path):
 def test_what_a_rank_says_of_its_peer_is_not_its_own_error():
     assert as_told(RankEnd(0, "exception", "train", GLOO)) == RankEnd(0, "ended", "train", "another rank was gone")
     assert as_told(RankEnd(0, "exception", "train", "KeyError: 'x'")).error == "KeyError: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OSError(errno.ENOSPC, "x"), "disk"),
+        (PermissionError(errno.EACCES, "x"), "file"),
+        (OSError(errno.EMFILE, "x"), "open files"),
+        (OSError(errno.EADDRINUSE, "x"), "port"),
+        (OSError(errno.ENOENT, "x"), None),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "peer"),
+        (MemoryError(), "memory"),
+        (torch.OutOfMemoryError("x"), "memory"),
+        (torch.distributed.DistBackendError("x"), "peer"),
+        (ModuleNotFoundError("x"), "package"),
+        (ImportError("x"), None),
+        (ValueError("x"), None),
+    ],
+)
+def test_the_type_of_an_exception_tells_its_cause(error, cause):
+    assert cause_of(error) == cause
+
+
+def test_an_exception_that_is_raised_from_another_has_its_cause():
+    error = RuntimeError("Error building extension")
+    error.__cause__ = subprocess.CalledProcessError(1, "ninja")
+    assert cause_of(error) == "compiler"
+
+
+def test_a_cause_is_told_whatever_the_text_says(tmp_path):
+    error = Raised("MemoryError", "", "train", WHERE, "memory")
+    found = failure(
+        Job("{}", "deepspeed", str(tmp_path)),
+        Ended([RankEnd(0, "exception", "train", "")], [Evidence(0, "train", error)]),
+    )
+    assert (found.message, found.stage) == ("there is not enough memory: MemoryError", None)

@@ -43,39 +43,39 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
 
 
 @pytest.fixture
-def asked():
+def expectation():
     document = documents.from_bytes(json.dumps(OFFLOAD).encode(), "config.json")
     config = config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
     return Expectation(config, OFFLOAD, {})
 
 
-def told(asked, runs):
-    return [(check.status, check.key, check.message) for check in placement(asked, runs)]
+def told(expectation, runs):
+    return [(check.status, check.key, check.message) for check in placement(expectation, runs)]
 
 
 DEVICE = "zero_optimization.offload_optimizer.device"
 PINNED = "zero_optimization.offload_optimizer.pin_memory"
 
 
-def test_host_memory_that_is_pinned_is_what_was_asked_for(asked):
-    assert told(asked, seen()) == [
+def test_host_memory_that_is_pinned_is_what_was_asked_for(expectation):
+    assert told(expectation, seen()) == [
         ("pass", DEVICE, "the master weights of the optimizer are tensors in host memory"),
         ("pass", PINNED, "the host memory of the optimizer is page-locked"),
     ]
 
 
-def test_tensors_that_stay_on_the_gpu_are_a_failure(asked):
-    assert told(asked, seen(master="cuda", is_pinned=False)) == [
+def test_tensors_that_stay_on_the_gpu_are_a_failure(expectation):
+    assert told(expectation, seen(master="cuda", is_pinned=False)) == [
         ("fail", DEVICE, "the master weights of the optimizer are tensors on the GPU"),
         ("warn", PINNED, "none of the host memory of the optimizer is page-locked"),
     ]
 
 
-def test_a_cpu_has_no_other_place(asked):
-    assert told(asked, seen(mode=CPU, master="cpu")) == []
+def test_a_cpu_has_no_other_place(expectation):
+    assert told(expectation, seen(mode=CPU, master="cpu")) == []
 
 
 @pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding was not verified")])
-def test_one_rank_proves_no_sharding(mode, where, asked):
-    (check,) = sharding(asked, seen(mode=mode))
+def test_one_rank_proves_no_sharding(mode, where, expectation):
+    (check,) = sharding(expectation, seen(mode=mode))
     assert (check.status, check.message) == ("skip", f"one rank has nobody to share with: {where}")

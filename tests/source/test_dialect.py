@@ -8,7 +8,7 @@ from json_texts import ANY
 from test_hjson_reader import by_the_package
 
 from ds_lint.source.dialect import ALWAYS, DEPENDS, KINDS, NEVER, hjson_refusal, json_refuses, refused_by
-from ds_lint.source.json import decode, read
+from ds_lint.source.json import decode, parse
 from ds_lint.source.limits import MOST_NESTING_HJSON, MOST_NESTING_JSON
 
 # For each kind of issue texts that have no other, so that a refusal of the text is one of the construct. Where what a
@@ -53,7 +53,7 @@ def test_there_is_a_text_for_every_kind():
 @pytest.mark.parametrize("kind", TEXTS)
 def test_the_table_says_who_refuses_a_construct(kind):
     for text in TEXTS[kind]:
-        assert {issue.kind for issue in read(text, "x.json").issues} == {kind}, text
+        assert {issue.kind for issue in parse(text, "x.json").issues} == {kind}, text
     if kind == "deep-nesting":
         assert MOST_NESTING_HJSON < 600 < MOST_NESTING_JSON < 1000  # the readers' own tests measure these
         return
@@ -74,14 +74,14 @@ def test_both_refuse_bytes_that_are_no_utf8():
     text, issue = decode('{"é": 1}'.encode("latin-1"))
     assert issue
     assert (refused_by(issue.kind).json, refused_by(issue.kind).hjson) == (ALWAYS, ALWAYS)
-    assert read(text, "x.json").issues == []
+    assert parse(text, "x.json").issues == []
 
 
 @given(ANY)
 @example("{//\r0\n}")  # the comment ends with the carriage return
 @settings(max_examples=400, deadline=None)
 def test_kinds_that_never_or_always_matter_do_so_together_too(text):
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     verdicts = {refused_by(issue.kind).hjson for issue in document.issues}
     assert json_refuses(document) == _json_refuses(text)
     if DEPENDS not in verdicts:

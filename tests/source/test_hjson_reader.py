@@ -62,7 +62,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "value"), READ)
 def test_reads_what_deepspeed_reads(text, value):
     text, span = marked(text)
-    root = hjson.read(text)
+    root = hjson.parse(text)
     assert repr(plain(root)) == repr(value)
     assert root.members[0].value.span == span
     assert by_the_package(text) == ("read", repr(value))
@@ -72,7 +72,7 @@ def test_reads_what_deepspeed_reads(text, value):
 def test_refuses_what_deepspeed_refuses(text, exception, message):
     text, span = marked(text)
     with pytest.raises(hjson.Refused) as caught:
-        hjson.read(text)
+        hjson.parse(text)
     assert (caught.value.exception, caught.value.span) == (exception, span)
     assert str(caught.value).startswith(message)
     assert by_the_package(text)[0] == exception
@@ -80,13 +80,13 @@ def test_refuses_what_deepspeed_refuses(text, exception, message):
 
 @pytest.mark.parametrize(("text", "value"), [("", {}), (" \n# c\n", {}), ("[]", []), (" 'a' ", "a"), ("12", 12)])
 def test_a_text_without_members_is_read_too(text, value):
-    assert plain(hjson.read(text)) == value
+    assert plain(hjson.parse(text)) == value
     assert by_the_package(text) == ("read", repr(value))
 
 
 def test_spans_count_carriage_returns():
     text = "{\r\n  a: b c\r\n\r\n  d: [1\r\n2]\r\n}\r\n"
-    root = hjson.read(text)
+    root = hjson.parse(text)
     assert [text[member.key_span.start : member.key_span.end] for _, member in walk(root)] == ["a", "d"]
     values = [text[member.value.span.start : member.value.span.end] for _, member in walk(root)]
     assert values == ["b c", "[1\r\n2]"]
@@ -109,7 +109,7 @@ def test_hjson_nests_as_deep_as_the_constant_says(change):
 @settings(max_examples=500, deadline=None)
 def test_any_text_is_read_or_refused_as_by_the_package(text):
     try:
-        root = hjson.read(text)
+        root = hjson.parse(text)
     except hjson.Refused as refused:
         assert 0 <= refused.span.start <= refused.span.end <= len(text)
         assert by_the_package(text) == (refused.exception, refused.message)
@@ -121,7 +121,7 @@ def test_any_text_is_read_or_refused_as_by_the_package(text):
 @given(VALID)
 @settings(max_examples=200, deadline=None)
 def test_a_clean_text_need_not_be_read_again(text):
-    document = json.read(text, "x.json")
+    document = json.parse(text, "x.json")
     if {issue.kind for issue in document.issues} <= {"not-an-object"}:
         assert by_the_package(text) == ("read", repr(as_read(document.root)))
 
@@ -138,7 +138,7 @@ def test_collected_configs_are_read_as_by_the_package():
         with open(os.path.join(CONFIGS, name), encoding="utf-8", newline="") as file:
             text = file.read()
         try:
-            outcome = "read", repr(plain(hjson.read(text)))
+            outcome = "read", repr(plain(hjson.parse(text)))
         except hjson.Refused as refused:
             outcome = refused.exception, refused.message
         assert outcome == by_the_package(text), name

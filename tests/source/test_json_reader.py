@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from json_texts import ANY, CONFIGS, VALID, assert_spans_nest, marked
 
 from ds_lint.source import dialect, tolerant
-from ds_lint.source.json import decode, read
+from ds_lint.source.json import decode, parse
 from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Node, Span, plain, walk
 
@@ -114,7 +114,7 @@ ISSUES = [
 @pytest.mark.parametrize(("kind", "text", "value"), ISSUES, ids=[f"{kind} {text!r}" for kind, text, _ in ISSUES])
 def test_a_broken_construct_is_one_issue_and_everything_is_read(kind, text, value):
     text, span = marked(text)
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     assert [(issue.kind, issue.span) for issue in document.issues] == [(kind, span)]
     assert (plain(document.root) if document.root else None) == value
     assert document.issues[0].found == text[span.start : span.end] or kind in {"unclosed", "comment"}
@@ -134,20 +134,20 @@ def test_every_kind_has_an_example_and_is_in_the_table():
     ],
 )
 def test_strings_that_mean_themselves_are_no_templates(text):
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     assert document.issues == []
     assert plain(document.root) == json.loads(text)
 
 
 def test_placeholders_are_reported_once_and_are_template_nodes():
-    document = read('{"x": "${A}", "a": LOG_INTERVAL, "b": {"c": ZERO_STAGE, "d": [${E}]}}', "x.json")
+    document = parse('{"x": "${A}", "a": LOG_INTERVAL, "b": {"c": ZERO_STAGE, "d": [${E}]}}', "x.json")
     assert [(issue.kind, issue.found, issue.key) for issue in document.issues] == [("template", "LOG_INTERVAL", "a")]
     kinds = {".".join(path): member.value.kind for path, member in walk(document.root)}
     assert kinds == {"x": "template", "a": "template", "b": "object", "b.c": "template", "b.d": "array"}
 
 
 def test_an_issue_knows_its_key_path():
-    document = read('{"a": {"b": [1, True], "c": cpu, d: 1, "c": 2}}', "x.json")
+    document = parse('{"a": {"b": [1, True], "c": cpu, d: 1, "c": 2}}', "x.json")
     assert [(issue.kind, issue.key) for issue in document.issues] == [
         ("python-literal", "a.b.1"),
         ("unquoted-value", "a.c"),
@@ -158,7 +158,7 @@ def test_an_issue_knows_its_key_path():
 
 
 def test_duplicates_are_told_for_each_and_related_to_the_first():
-    document = read('{"a": 1, "b": {"a": 2}, "a": 3, "\\u0061": 4}', "x.json")
+    document = parse('{"a": 1, "b": {"a": 2}, "a": 3, "\\u0061": 4}', "x.json")
     assert [(issue.kind, issue.found, issue.related) for issue in document.issues] == [
         ("duplicate-key", '"a"', Span(1, 4)),
         ("duplicate-key", '"\\u0061"', Span(1, 4)),
@@ -168,7 +168,7 @@ def test_duplicates_are_told_for_each_and_related_to_the_first():
 
 def test_many_issues_in_one_text():
     text = '\ufeff{\n  // c\n  \'a\': True,,\n  b = 01\n  "c": {"d": [1 2,], "e": }\n  "f": "x,\n  "g": nan,\n'
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     assert [issue.kind for issue in document.issues] == [
         *(
             "bom",
@@ -188,7 +188,7 @@ def test_many_issues_in_one_text():
 
 def test_the_indentation_says_which_bracket_is_missing():
     text = '{\n  "optimizer": {\n    "params": {\n      "lr": 1\n  },\n  "zero": {\n    "stage": 2\n  }\n}\n'
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     (issue,) = document.issues
     assert (issue.kind, issue.key, issue.found) == ("unclosed", "optimizer.params", "}")
     assert text[issue.span.start - 10 : issue.span.end] == '"params": {'
@@ -197,21 +197,21 @@ def test_the_indentation_says_which_bracket_is_missing():
 
 
 def test_all_brackets_missing_at_the_end_are_one_issue_that_names_them():
-    document = read('{"a": [{"b": 1,', "x.json")
+    document = parse('{"a": [{"b": 1,', "x.json")
     (issue,) = document.issues
     assert (issue.kind, issue.found, issue.related) == ("unclosed", "}]}", Span(15, 15))
 
 
 def test_yaml_is_read_as_far_as_it_goes():
-    document = read("zero_optimization:\n  stage: 2\nsteps: 1\n", "x.yaml")
+    document = parse("zero_optimization:\n  stage: 2\nsteps: 1\n", "x.yaml")
     assert plain(document.root) == {"zero_optimization": None, "stage": 2, "steps": 1}
     assert "no-braces" in {issue.kind for issue in document.issues}
 
 
 def test_integers_of_any_length_are_read():
     longest = "1" * MOST_DIGITS
-    assert read(f'{{"a": {longest}, "b": -{longest}}}', "x.json").issues == []
-    document = read(f'{{"a": {longest}1, "b": -{longest}1}}', "x.json")
+    assert parse(f'{{"a": {longest}, "b": -{longest}}}', "x.json").issues == []
+    document = parse(f'{{"a": {longest}1, "b": -{longest}1}}', "x.json")
     assert [issue.kind for issue in document.issues] == ["long-integer", "long-integer"]
     largest = 10**MOST_DIGITS - 1  # the largest one that a message can print
     assert plain(document.root) == {"a": largest, "b": -largest}
@@ -222,15 +222,15 @@ def test_integers_of_any_length_are_read():
 def test_nesting_of_any_depth_is_one_issue(opening, closed):
     closing = "".join({"{": "}", "[": "]"}[char] for char in reversed(opening) if char in "{[")
     text = opening * 3000 + "1" + closing * 3000 * closed
-    issues = [issue for issue in read(text, "x.json").issues if issue.kind == "deep-nesting"]
+    issues = [issue for issue in parse(text, "x.json").issues if issue.kind == "deep-nesting"]
     depth = 3000 * len(closing)
     assert [issue.found for issue in issues] == [str(depth)]
     assert text[: issues[0].span.end].count("{") + text[: issues[0].span.end].count("[") == MOST_NESTING_HJSON + 1
-    assert read(opening * 300_000, "x.json").root is not None
+    assert parse(opening * 300_000, "x.json").root is not None
 
 
 def test_nesting_that_hjson_reads_is_no_issue():
-    assert read('{"a":' * MOST_NESTING_HJSON + "1" + "}" * MOST_NESTING_HJSON, "x.json").issues == []
+    assert parse('{"a":' * MOST_NESTING_HJSON + "1" + "}" * MOST_NESTING_HJSON, "x.json").issues == []
 
 
 HOSTILE = [
@@ -278,17 +278,17 @@ HOSTILE += [
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("before", ["{", "[", '{"a": '])
 def test_hostile_texts_come_to_an_end(before, piece):
-    document = read(before + piece * 3_000 + "x", "x.json")
+    document = parse(before + piece * 3_000 + "x", "x.json")
     assert document.issues
 
 
 @given(VALID)
 @settings(max_examples=200, deadline=None)
 def test_valid_texts_are_read_as_json_reads_them(text):
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     assert {issue.kind for issue in document.issues} <= {"not-an-object", "duplicate-key", "template"}
     assert repr(plain(document.root)) == repr(json.loads(text))
-    assert repr(plain(tolerant.read(text)[0])) == repr(json.loads(text))
+    assert repr(plain(tolerant.parse(text)[0])) == repr(json.loads(text))
     assert_spans_nest(document.root, text)
     for _, member in walk(document.root):
         assert json.loads(text[member.key_span.start : member.key_span.end]) == member.key
@@ -298,7 +298,7 @@ def test_valid_texts_are_read_as_json_reads_them(text):
 @given(ANY)
 @settings(max_examples=400, deadline=None)
 def test_a_text_has_an_issue_that_json_refuses_exactly_if_json_refuses_it(text):
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     try:
         value = json.loads(text)
     except ValueError:
@@ -311,7 +311,7 @@ def test_a_text_has_an_issue_that_json_refuses_exactly_if_json_refuses_it(text):
 @given(ANY)
 @settings(max_examples=400, deadline=None)
 def test_spans_lie_in_the_text_and_nest(text):
-    document = read(text, "x.json")
+    document = parse(text, "x.json")
     starts = [issue.span.start for issue in document.issues]
     assert starts == sorted(starts)
     for issue in document.issues:
@@ -323,8 +323,8 @@ def test_spans_lie_in_the_text_and_nest(text):
 @given(ANY)
 @settings(max_examples=200, deadline=None)
 def test_what_the_fast_reader_reads_the_tolerant_one_reads_alike(text):
-    document = read(text, "x.json")
-    root, issues = tolerant.read(text)
+    document = parse(text, "x.json")
+    root, issues = tolerant.parse(text)
     assert [(issue.kind, issue.span) for issue in document.issues] == [(issue.kind, issue.span) for issue in issues]
     assert _shape(document.root) == _shape(root)
 
@@ -343,7 +343,7 @@ def test_collected_configs_are_read_as_json_reads_them():
     for name in sorted(os.listdir(CONFIGS)):
         with open(os.path.join(CONFIGS, name), "rb") as file:
             text, issue = decode(file.read())
-        document = read(text, name)
+        document = parse(text, name)
         assert issue is None
         assert_spans_nest(document.root, text)
         try:

@@ -4,7 +4,7 @@
 
 A real server over pipes, one character typed at a time into a config of 4 KB, as an editor sends it, 50 in a second.
 Wall time, and CPU time of the server where the system tells it (Linux); then the same with findings in the text, with a
-range of releases to judge by, and for hover and completion. Last, from the start of the process to the answer to
+range of releases to lint with, and for hover and completion. Last, from the start of the process to the answer to
 ``initialize``. Ratios are to ``python -c pass`` of the same interpreter.
 """
 
@@ -84,7 +84,7 @@ class Server:
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        json_rpc.write(self._process.stdin, message)
+        json_rpc.send(self._process.stdin, message)
 
     def _wait(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while True:
@@ -94,7 +94,7 @@ class Server:
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        message = json_rpc.read(self._process.stdout)
+        message = json_rpc.receive(self._process.stdout)
         if message is None:
             raise SystemExit("the server has ended")
         return message

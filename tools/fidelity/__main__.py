@@ -51,15 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tried(release: str, options: argparse.Namespace) -> Trial:
     try:
-        _tell(f"{release}: making the environment")
+        _print_progress(f"{release}: making the environment")
         python = environments.make(release, options.environments.absolute() / release, fresh=options.fresh)
-        _tell(f"{release}: {options.configs} configs, and the other tests")
+        _print_progress(f"{release}: {options.configs} configs, and the other tests")
         trial = try_release(python, options.configs, options.seed)
     except (UnavailableError, TrialError) as error:
         raise TrialError(f"{release}: {error}") from error
     for disagreement in trial.disagreements:
-        _tell(f"{release}: {disagreement}")
-    _tell(f"{release}: {trial.share:.2%} agree, {trial.tests.failed} other tests failed, {trial.seconds:.0f} s")
+        _print_progress(f"{release}: {disagreement}")
+    _print_progress(
+        f"{release}: {trial.share:.2%} agree, {trial.tests.failed} other tests failed, {trial.seconds:.0f} s"
+    )
     return trial
 
 
@@ -71,13 +73,13 @@ def _command(options: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def _cannot(reason: str) -> int:
-    _tell(f"error: {reason}")
+    _print_progress(f"error: {reason}")
     return 2
 
 

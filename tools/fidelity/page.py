@@ -55,7 +55,7 @@ Measured on {day} with {versions}:
 def table(trials: Sequence[Trial]) -> str:
     """One row for each release, in Markdown."""
     kinds = list(trials[0].kinds)
-    titles = ["release", "configs", "unjudged", "agree", "share", *kinds, "other tests", "seconds"]
+    titles = ["release", "configs", "undecided", "agree", "share", *kinds, "other tests", "seconds"]
     return "\n".join([_row(titles), _row(["---"] + ["--:"] * (len(titles) - 1)), *map(_of_trial, trials)])
 
 
@@ -65,7 +65,7 @@ def page(trials: Sequence[Trial], command: str, day: date) -> str:
 
 
 def _of_trial(trial: Trial) -> str:
-    counts = [trial.configs, trial.unjudged, trial.agreed, f"{trial.share:.2%}", *trial.kinds.values()]
+    counts = [trial.configs, trial.undecided, trial.agreed, f"{trial.share:.2%}", *trial.kinds.values()]
     passed, failed, _ = trial.tests
     return _row([trial.release, *counts, f"{failed} failed" if failed else f"{passed} passed", round(trial.seconds)])
 

@@ -30,7 +30,7 @@ class Trial(NamedTuple):
 
     versions: dict[str, str]
     configs: int
-    unjudged: int
+    undecided: int
     agreed: int
     is_enough: bool
     kinds: dict[str, int]
@@ -45,9 +45,9 @@ class Trial(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The part of the judged configs on which ds-lint and DeepSpeed agree."""
-        judged = self.configs - self.unjudged
-        return self.agreed / judged if judged else 0.0
+        """The part of the decided configs on which ds-lint and DeepSpeed agree."""
+        decided = self.configs - self.undecided
+        return self.agreed / decided if decided else 0.0
 
     @property
     def is_good(self) -> bool:

@@ -18,7 +18,7 @@ from mkdocs.structure.files import File  # noqa: E402 - behind the path of what 
 
 from ds_lint.knowledge.keys import Knowledge  # noqa: E402
 from ds_lint.linter.engine import every_rule  # noqa: E402
-from tools import documents  # noqa: E402
+from tools import documents, rule_ranges  # noqa: E402
 from tools.site import addresses, benchmarks, command_line, keys, rules, schemas, translated  # noqa: E402
 
 if TYPE_CHECKING:
@@ -60,11 +60,13 @@ def _with_generated(nav: list[Any]) -> list[Any]:
         if below == rules.INDEX:
             filled += [
                 {
-                    family: [
-                        {f"{rule.code} {rule.name}": rules.path(rule)} for rule in every_rule() if rule.code[2] == digit
+                    about.title: [
+                        {f"{rule.code} {rule.name}": rules.path(rule)}
+                        for rule in every_rule()
+                        if rule_ranges.digit_of(rule) == digit
                     ]
                 }
-                for digit, family in rules.FAMILIES.items()
+                for digit, about in rule_ranges.RANGES.items()
             ]
         elif below in [f"{language}/index.md" for language in translated.languages()]:
             language = translated.language_of(below)

@@ -154,7 +154,7 @@ def gone(knowledge: Knowledge) -> str:
 def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
     """The keys that are gone, each with until when they were read; not what stood in a section that is gone itself."""
     pending: list[tuple[KeyPath, Any]] = [
-        ((name,), facts) for name, facts in tables.read("deepspeed")["root"]["keys"].items()
+        ((name,), facts) for name, facts in tables.load("deepspeed")["root"]["keys"].items()
     ]
     for path, facts in pending:
         key = knowledge.find(path)

@@ -8,22 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.diagnostics.finding import LOADERS, STACKS
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
+from tools.rule_ranges import RANGES, digit_of
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
 
-FAMILIES = {  # by the first digit of their codes
-    "0": "Syntax and comments",
-    "1": "Keys and releases",
-    "2": "Values",
-    "3": "ZeRO and offload",
-    "4": "Precision",
-    "5": "Optimizer, schedule, batch sizes",
-    "6": "Trainer and Accelerate",
-    "7": "Saving and resuming",
-    "8": "Launch, speed, machine",
-    "9": "Training runs",
-}
 INDEX = "rules/index.md"
 
 _OPTIONS = {  # what an option of an example says, in words
@@ -60,7 +49,7 @@ def path(rule: Rule) -> str:
 
 def family(rule: Rule) -> str:
     """What the rule is about."""
-    return FAMILIES[rule.code[2]]
+    return RANGES[digit_of(rule)].title
 
 
 def facts(text: str) -> Facts:
@@ -82,9 +71,9 @@ def index() -> str:
         "A *safe* fix, after which the run is the same or the one that was clearly meant, is applied by `--fix`; an",
         "*unsafe* one takes a decision, and waits for `--unsafe-fixes`.\n",
     ]
-    for digit, title in FAMILIES.items():
-        text += [f"\n## {title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
-        text += [_row(rule) for rule in known if rule.code[2] == digit]
+    for digit, about in RANGES.items():
+        text += [f"\n## {about.title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
+        text += [_row(rule) for rule in known if digit_of(rule) == digit]
     return "\n".join(text) + "\n"
 
 
@@ -117,7 +106,7 @@ def with_languages(text: str, elsewhere: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A page whose blocks say what they are: what was judged for whom, what was found, what the fixes make of it."""
+    """A page whose blocks say what they are: what was linted for whom, what was found, what the fixes make of it."""
     made, end, config = "", 0, ""
     findings = _findings_by_config(text)
     for block in pages.blocks(text):
@@ -125,7 +114,7 @@ def shown(text: str) -> str:
         opening = text[block.fence : block.span.start]
         if words and words[0] in pages.KINDS:
             config = block.text
-            opening = _opening(language, words[0], _judged(words), _lines_of(findings.get(block.line, [])))
+            opening = _opening(language, words[0], _linted(words), _lines_of(findings.get(block.line, [])))
         elif block.info == pages.FINDINGS:
             opening = _opening("text", "findings", "What ds-lint says")
         elif words[:1] == [pages.FIXED]:
@@ -144,13 +133,13 @@ def _opening(language: str, kind: str, title: str, lines: list[int] | None = Non
     return f'``` {{ .{language} .{kind} title="{quoted}"{marked} }}\n'
 
 
-def _judged(words: list[str]) -> str:
-    """For whom an example was judged, and what was known."""
+def _linted(words: list[str]) -> str:
+    """For whom an example was linted, and what was known."""
     given = dict(word.partition("=")[::2] for word in words[1:])
     stack = given.pop("stack", None)
     said = [_OPTIONS[option].format(value.replace("|", " ")) for option, value in given.items()]
-    judged = "Judged for " + (LOADERS[stack] if stack in STACKS else "all who may load it")
-    return ", ".join([judged if words[0] == "bad" else f"Nothing to say: {judged[0].lower()}{judged[1:]}", *said])
+    linted = "Judged for " + (LOADERS[stack] if stack in STACKS else "all who may load it")
+    return ", ".join([linted if words[0] == "bad" else f"Nothing to say: {linted[0].lower()}{linted[1:]}", *said])
 
 
 def _findings_by_config(text: str) -> dict[int, list[str]]:

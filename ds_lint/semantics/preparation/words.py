@@ -23,7 +23,7 @@ def source_of(path: KeyPath, setting: StackValue) -> str:
 
 def words(path: KeyPath, expression: str) -> str:
     """An expression in words, where the overlay has some."""
-    overlay = tables.read("trainer_overlay")
+    overlay = tables.load("trainer_overlay")
     for table in ("fills", "overwrites"):
         if (text := overlay[table].get(dotted(path), {}).get(expression)) is not None:
             return str(text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ROUNDS = 4  # one argument may bring up the next
 
 
-def agreeing(config: Config) -> Config:
+def with_matching_arguments(config: Config) -> Config:
     """The config with the training arguments that the Trainer wants to find in it."""
     values = _batch(config)
     for _ in range(_ROUNDS):

@@ -54,7 +54,7 @@ class Pool:
         self._process: subprocess.Popen[bytes] | None = None
         self._started = Started([])
         self._ready: Ready | None = None
-        self._known: dict[str, str] = {}
+        self._without_unknowns: dict[str, str] = {}
         try:
             self._start()
         except BaseException:  # Ctrl-C, too
@@ -81,7 +81,7 @@ class Pool:
             said = self._receive("it imported the libraries", time.monotonic() + _IMPORTING)
             assert isinstance(said, Ready)  # noqa: S101 - it says so first
             self._ready = said
-            self._known = said.versions
+            self._without_unknowns = said.versions
         if self._ready.error:
             raise CouldNotRun(self._ready.error)
         return self._ready.versions
@@ -89,7 +89,7 @@ class Pool:
     @property
     def known_versions(self) -> dict[str, str]:
         """The same, as far as they are known."""
-        return self._known
+        return self._without_unknowns
 
     def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
         """Run jobs beside each other; ``on_phase`` hears of the parts and the phases that rank 0 enters."""

@@ -31,7 +31,7 @@ _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
 _THRESHOLD = "stage3_param_persistence_threshold"
 
 
-class Promise(NamedTuple):
+class Requested(NamedTuple):
     """A value that the text asks for, and the dotted key path that does."""
 
     value: Any
@@ -90,7 +90,7 @@ class Expectation:
         self.written_as = written_as
         prepared = prepare(configs.from_dict(changed, config.basis.but(stack=config.stack)))
         self.text = _plain(changed, config)  # with nothing that a stack adds
-        self.final = _plain(_known(prepared.config), config)
+        self.final = _plain(_without_unknowns(prepared.config), config)
 
     def key(self, *path: str) -> str | None:
         """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
@@ -108,9 +108,9 @@ class Expectation:
         """Whether the user wrote a key, mistyped or not."""
         return self.config.written.at(path) is not None or dotted(path) in self.written_as
 
-    def promise(self, value: Any, *path: str) -> Promise:
+    def requested(self, value: Any, *path: str) -> Requested:
         """A value, with the key that asks for it."""
-        return Promise(value, self.key(*path))
+        return Requested(value, self.key(*path))
 
     def number(self, *path: str) -> float | None:
         """A number of the final config; None where there is none, or nobody knows it."""
@@ -120,31 +120,31 @@ class Expectation:
     # ---------------------------------------------------------------------------------------------------- promises
 
     @property
-    def stage(self) -> Promise | None:
+    def stage(self) -> Requested | None:
         """The ZeRO stage; None where it cannot be told."""
         stage = zero_stage(self.final)
-        return None if stage is None else self.promise(stage, ZERO, "stage")
+        return None if stage is None else self.requested(stage, ZERO, "stage")
 
     @property
-    def optimizer_offload(self) -> Promise | None:
+    def optimizer_offload(self) -> Requested | None:
         """Where the optimizer is to be: cpu or nvme; None where nobody asks for either."""
         if is_on(self.final, ZERO, "cpu_offload"):
-            return self.promise("cpu", ZERO, "cpu_offload")
+            return self.requested("cpu", ZERO, "cpu_offload")
         return self._device("offload_optimizer")
 
     @property
-    def parameter_offload(self) -> Promise | None:
+    def parameter_offload(self) -> Requested | None:
         """Where the parameters are to be: cpu or nvme; None where nobody asks for either."""
         if is_on(self.final, ZERO, "cpu_offload_params"):
-            return self.promise("cpu", ZERO, "cpu_offload_params")
+            return self.requested("cpu", ZERO, "cpu_offload_params")
         return self._device("offload_param")
 
-    def _device(self, section: str) -> Promise | None:
+    def _device(self, section: str) -> Requested | None:
         device = self.final.value(ZERO, section, "device")
-        return self.promise(device, ZERO, section, "device") if device in ("cpu", "nvme") else None
+        return self.requested(device, ZERO, section, "device") if device in ("cpu", "nvme") else None
 
     @property
-    def dtype(self) -> Promise:
+    def dtype(self) -> Requested:
         """The dtype of the weights that the model computes with, or that torch_autocast casts."""
         name = model_dtype(self.text)  # what Accelerate adds to it asks for nothing
         if name == "fp32":
@@ -154,30 +154,30 @@ class Expectation:
             section = bf16_section(self.text)
         if name == "fp32" and not self.key(section):
             section = "fp16"
-        return self.promise(_DTYPES[name], section, "enabled")
+        return self.requested(_DTYPES[name], section, "enabled")
 
     @property
-    def master_dtype(self) -> Promise:
+    def master_dtype(self) -> Requested:
         """The dtype of the weights that the optimizer updates."""
         for section in ("fp16", "bf16"):
             name = f"{section}_master_weights_and_grads"
             if is_on(self.final, section, name):
-                return self.promise(_DTYPES[section], section, name)
-        return self.promise("float32", *((self.dtype.key or "").split(".")))
+                return self.requested(_DTYPES[section], section, name)
+        return self.requested("float32", *((self.dtype.key or "").split(".")))
 
     @property
-    def communication_dtype(self) -> Promise | None:
+    def communication_dtype(self) -> Requested | None:
         """The dtype in which gradients are reduced, where the text names one."""
         return self._named_dtype("communication_data_type")
 
     @property
-    def accumulation_dtype(self) -> Promise | None:
+    def accumulation_dtype(self) -> Requested | None:
         """The dtype in which gradients are accumulated, where the text names one."""
         return self._named_dtype("data_types", "grad_accum_dtype")
 
-    def _named_dtype(self, *path: str) -> Promise | None:
+    def _named_dtype(self, *path: str) -> Requested | None:
         value = self.final.value(*path)
-        return self.promise(_DTYPES[value], *path) if isinstance(value, str) and value in _DTYPES else None
+        return self.requested(_DTYPES[value], *path) if isinstance(value, str) and value in _DTYPES else None
 
     @property
     def is_loss_scale_static(self) -> bool:
@@ -185,13 +185,13 @@ class Expectation:
         return is_on(self.final, "fp16", "enabled") and bool(self.number("fp16", "loss_scale"))
 
     @property
-    def clipping(self) -> Promise | None:
+    def clipping(self) -> Requested | None:
         """The norm to which gradients are clipped: by the training arguments where somebody gave it there."""
         wanted = self.argument("max_grad_norm")
         if wanted is not None:
-            return Promise(float(wanted), self.key("gradient_clipping"))
+            return Requested(float(wanted), self.key("gradient_clipping"))
         found = self.number("gradient_clipping")
-        return None if found is None else self.promise(found, "gradient_clipping")
+        return None if found is None else self.requested(found, "gradient_clipping")
 
     def argument(self, name: str) -> Any:
         """A training argument that somebody gave; None where nobody did."""
@@ -225,14 +225,14 @@ class Expectation:
         return number(known.facts.get("default")) if known is not None else None
 
     @property
-    def threshold(self) -> Promise:
+    def threshold(self) -> Requested:
         """The size up to which ZeRO-3 keeps a parameter whole on every rank, as the user's run has it."""
         for name in self._names(_THRESHOLD):
             path = (ZERO, name)
             if self.config.root.at(path) is not None:
                 filled = number(prepare(self.config).value(*path))
-                return self.promise(_whole(filled), *path)
-        return self.promise(_whole(self._default(_THRESHOLD)), ZERO, _THRESHOLD)
+                return self.requested(_whole(filled), *path)
+        return self.requested(_whole(self._default(_THRESHOLD)), ZERO, _THRESHOLD)
 
     @property
     def model_threshold(self) -> int:
@@ -262,11 +262,11 @@ class Expectation:
         return _STATES["adamw"] if optim is None or str(optim).startswith("adamw_torch") else None
 
     @property
-    def rate(self) -> Promise | None:
+    def rate(self) -> Requested | None:
         """The learning rate of the optimizer that the text names."""
         path = ("optimizer", "params", "lr")
         value = self.number(*path)
-        return self.promise(value, *path) if value is not None else None
+        return self.requested(value, *path) if value is not None else None
 
     @property
     def asks_for_schedule(self) -> bool:
@@ -340,10 +340,10 @@ def _whole(value: float | None) -> int | None:
     return int(value) if value is not None else None
 
 
-def _known(value: Any) -> Any:
+def _without_unknowns(value: Any) -> Any:
     """The config without what nobody knows before the run."""
     if isinstance(value, dict):
-        return {name: _known(below) for name, below in value.items() if below is not UNKNOWN}
+        return {name: _without_unknowns(below) for name, below in value.items() if below is not UNKNOWN}
     return value
 
 

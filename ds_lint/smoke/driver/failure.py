@@ -10,15 +10,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.tree import dotted, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.diagnostics.verdict import RankEnd
     from ds_lint.smoke.driver.messages import Ended
     from ds_lint.smoke.job import Job, Raised
     from ds_lint.source.tree import Node
 
-# What the libraries say when this machine is at fault, and not the config, and what to tell of it.
+_DISK = "the disk is full"
+# What to tell of the causes that the rank knows by the type of its exception.
+_CAUSES = {
+    "disk": _DISK,
+    "memory": "there is not enough memory",
+    "file": "a file cannot be written",
+    "port": "a port is taken",
+    "open files": "there are too many open files",
+    "package": "a package is missing",
+    "compiler": "the ops cannot be compiled here",
+}
+# For exceptions whose type tells nothing (RuntimeErrors of C++, assertions of DeepSpeed): what the libraries say when
+# this machine is at fault, and not the config, and what to tell of it.
 _MACHINE = (
-    (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", "the disk is full"),
+    (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", _DISK),
     (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "there is not enough memory"),
     (r"no stand-in for|--smoke-build-ops", None),
     (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
@@ -57,7 +71,7 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     if not failed:
         return None
     raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
-    own = {rank: one for rank, one in raised.items() if not _OF_PEERS.search(f"{one.kind} {one.text}")}
+    own = {rank: one for rank, one in raised.items() if not _is_of_peer(one)}
     killed = [end for end in failed if end.exit == "signal"]
     # gloo may abort a rank whose peer is gone.
     first = next((end for end in killed if end.error != "SIGABRT"), None) or (killed[0] if killed and not own else None)
@@ -91,10 +105,9 @@ def _killed(end: RankEnd) -> Failure:
 
 def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     text = first_line(str(raised))
-    for pattern, blame in _MACHINE:
-        if re.search(pattern, f"{raised.kind}: {raised.text}"):
-            free = f" ({_free(job.folder)})" if blame == "the disk is full" else ""
-            return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
+    for blame in _blames(raised):
+        free = f" ({_free(job.folder)})" if blame == _DISK else ""
+        return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
     if raised.kind == "UnknownArchitecture":
         return Failure(raised.text, None, rank, raised)
     if job.model is not None and raised.where.startswith(_MODELS):
@@ -104,6 +117,22 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
     return Failure(text, stage, rank, raised)
+
+
+def _is_of_peer(raised: Raised) -> bool:
+    """Whether a rank failed because another one did; gloo says so in a RuntimeError without a type of its own."""
+    if raised.cause is not None:
+        return raised.cause == "peer"
+    return _OF_PEERS.search(f"{raised.kind} {raised.text}") is not None
+
+
+def _blames(raised: Raised) -> Iterator[str | None]:
+    """What of this machine is at fault, the likeliest first; None where the text says all; nothing for the config."""
+    if raised.cause in _CAUSES:
+        yield _CAUSES[raised.cause]
+    for pattern, blame in _MACHINE:
+        if re.search(pattern, f"{raised.kind}: {raised.text}"):
+            yield blame
 
 
 def first_line(text: str) -> str:

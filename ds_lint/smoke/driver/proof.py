@@ -1,4 +1,4 @@
-"""One config proved: planned, run, and judged."""
+"""One config proved: planned, run, and verified."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.driver import real_world
 from ds_lint.smoke.driver.adaptation import Changes, adapt, fits
-from ds_lint.smoke.driver.assumed_arguments import agreeing
+from ds_lint.smoke.driver.assumed_arguments import with_matching_arguments
 from ds_lint.smoke.driver.client import CouldNotRun
 from ds_lint.smoke.driver.expectation import Expectation, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
@@ -74,8 +74,8 @@ class _Run:
             steps=STEPS + STEPS_AFTER,
             is_real_world=wish.is_real_world,
         )
-        self.asked = _asked(config, self.changes, wish.ranks)
-        self.optimizer = self.asked.optimizer_of_script if config.stack == "deepspeed" else None
+        self.expectation = _expectation(config, self.changes, wish.ranks)
+        self.optimizer = self.expectation.optimizer_of_script if config.stack == "deepspeed" else None
         if self.optimizer is not None:
             why = "the config names none, and the script brings it"
             self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
@@ -84,7 +84,7 @@ class _Run:
             stack=config.stack or "deepspeed",
             folder=folder,
             model=config.facts.model.config if config.facts.model is not None else None,
-            sizes=_sizes(self.asked),
+            sizes=_sizes(self.expectation),
             world_size=wish.ranks,
             mode=wish.mode,
             edits=self.changes.edits,
@@ -135,7 +135,7 @@ def prove(
 def _config(document: Document, stack: Stack, target: Target, facts: Facts) -> Config:
     """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
     config = configs.from_document(document, Basis(knowledge(target), stack, facts))
-    return agreeing(config) if facts.training is None and config.stack != "deepspeed" else config
+    return with_matching_arguments(config) if facts.training is None and config.stack != "deepspeed" else config
 
 
 def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None) -> list[Verdict]:
@@ -153,7 +153,7 @@ def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None)
         return [_verdict(pool, run, [], status="error", error=str(error), log=pool.keep_log(run.folder))]
     run.ended += [resumed, exported]
     runs = _runs(run, trained, resumed, exported)
-    checks = verify(run.asked, runs)
+    checks = verify(run.expectation, runs)
     beside = []
     if world is not None and any(evidence.lacks_fake_group for evidence in _all(simulated[0])):
         checks.append(real_world.not_simulated(world))
@@ -171,7 +171,7 @@ def _world(run: _Run, trained: Ended) -> real_world.World | None:
     if not run.wish.simulates or ranks is None or ranks <= run.wish.ranks:
         return None
     changes = adapt(run.config, run.folder, ranks=ranks, mode=FAKE, steps=STEPS + STEPS_AFTER)
-    return real_world.world_of(run.job, _asked(run.config, changes, ranks), changes, _all(trained)[0], ranks)
+    return real_world.world_of(run.job, _expectation(run.config, changes, ranks), changes, _all(trained)[0], ranks)
 
 
 def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: Ended) -> Verdict:
@@ -212,7 +212,7 @@ def _obstacle(run: _Run) -> str | None:
         return "a run is made with deepspeed.initialize or the Trainer; give --stack deepspeed or --stack trainer"
     if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
         return "the config is empty, and the Trainer trains without DeepSpeed then"
-    ranks = ranks_of_a_copy(run.asked.final)
+    ranks = ranks_of_a_copy(run.expectation.final)
     if run.wish.ranks % ranks and ranks <= MOST_RANKS:
         return (
             f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
@@ -238,7 +238,7 @@ def _runs(run: _Run, trained: Ended, resumed: Ended, exported: Ended) -> Runs:
         exported=found.exported if found is not None and not lost else None,
         export_error=lost.message if lost else None,
         real_shapes=found.real_shapes if found is not None else None,
-        real_batch=_asked(run.config, Changes(), real).batch(real) if real else None,
+        real_batch=_expectation(run.config, Changes(), real).batch(real) if real else None,
     )
 
 
@@ -322,7 +322,7 @@ def _of_world(facts: Facts, ranks: int) -> Facts:
     return known
 
 
-def _asked(config: Config, changes: Changes, ranks: int) -> Expectation:
+def _expectation(config: Config, changes: Changes, ranks: int) -> Expectation:
     """What the config asks of a run with these changes."""
     changed, written_as = with_meant_names(config)
     for edit in changes.edits:
@@ -344,7 +344,11 @@ def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> Train
     return TrainingArguments(joined, given.origin if given is not None else "the smoke run")
 
 
-def _sizes(asked: Expectation) -> Sizes:
+def _sizes(expectation: Expectation) -> Sizes:
     """The sizes of the model: larger where tensors go to NVMe."""
-    places = [promise.value for promise in (asked.optimizer_offload, asked.parameter_offload) if promise is not None]
+    places = [
+        requested.value
+        for requested in (expectation.optimizer_offload, expectation.parameter_offload)
+        if requested is not None
+    ]
     return SWAPPED if "nvme" in places else TINY

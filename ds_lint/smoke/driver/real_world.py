@@ -1,4 +1,4 @@
-"""The user's real number of ranks, judged by two of them that are simulated: batch sizes, groups, and shares."""
+"""The user's real number of ranks, verified by two of them that are simulated: batch sizes, groups, and shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ds_lint.output.smoke import by_kind, in_units
 from ds_lint.smoke.driver.expectation import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
 from ds_lint.smoke.job import FAKE_GROUP, WORLD
 from ds_lint.smoke.verify.check import skipped
-from ds_lint.smoke.verify.shares import has_plain_states, partition, persistent, promised_shares, states_of
+from ds_lint.smoke.verify.shares import expected_shares, has_plain_states, partition, persistent, states_of
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class World:
     """A simulated world: ``job`` is that of its two ranks, ``trained`` is what the run of a few ranks showed."""
 
     job: Job
-    asked: Expectation
+    expectation: Expectation
     changes: Changes
     trained: Evidence
 
@@ -52,13 +52,13 @@ class World:
     @property
     def sharing(self) -> int:
         """Among how many of them something is shared."""
-        return int(self.asked.number(*_MICS) or 0) or self.ranks
+        return int(self.expectation.number(*_MICS) or 0) or self.ranks
 
     @property
     def adaptations(self) -> list[Adaptation]:
         """What the simulated ranks have otherwise than the config says."""
         found = [one for one in self.changes.adaptations if one.key and not one.key.startswith("--")]
-        if self.job.decays_apart and (scheduler := self.asked.config.written.get("scheduler")) is not None:
+        if self.job.decays_apart and (scheduler := self.expectation.config.written.get("scheduler")) is not None:
             found.append(Adaptation("scheduler", plain(scheduler), None, "no step is made, and it shares nothing"))
         return found
 
@@ -69,42 +69,46 @@ def not_simulated(world: World) -> Check:
     return skipped("world", None, why)
 
 
-def world_of(job: Job, asked: Expectation, changes: Changes, trained: Evidence, ranks: int) -> World:
+def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evidence, ranks: int) -> World:
     """The simulation of so many ranks, after a run of ``job`` on a few has shown that the config works at all."""
     engine = trained.engine
     assert engine is not None  # noqa: S101 - a run that came to its end was looked at
     is_trainer = job.stack != "deepspeed"
-    is_as_asked = asked.stage is not None and asked.stage.value == engine.stage and ranks_of_a_copy(asked.final) == 1
+    is_as_asked = (
+        expectation.stage is not None
+        and expectation.stage.value == engine.stage
+        and ranks_of_a_copy(expectation.final) == 1
+    )
     dtypes = trained.dtypes.get("parameters", [])
-    nodes = asked.config.facts.nodes
+    nodes = expectation.config.facts.nodes
     simulated = replace(
         job,
-        text=_final_text(asked) if is_trainer else job.text,
+        text=_final_text(expectation) if is_trainer else job.text,
         world_size=ranks,
         mode=FAKE,
         part=WORLD,
         edits=changes.edits if not is_trainer else [],
-        optimizer=asked.optimizer_of_script,
+        optimizer=expectation.optimizer_of_script,
         decays_apart=is_trainer,
         stage=engine.stage,
         dtype=dtypes[0] if len(dtypes) == 1 else "float32",
         accumulates_apart=trained.dtypes.get("gradients", dtypes) != dtypes,
-        makes_states=is_as_asked and engine.stage > 0 and _makes_states(asked),
+        makes_states=is_as_asked and engine.stage > 0 and _makes_states(expectation),
         memory=_memory() if is_as_asked and len(dtypes) == 1 else None,
         ranks_of_node=max(1, ranks // nodes) if nodes else min(ranks, _RANKS_OF_NODE),
     )
-    return World(simulated, asked, changes, trained)
+    return World(simulated, expectation, changes, trained)
 
 
-def _final_text(asked: Expectation) -> str:
+def _final_text(expectation: Expectation) -> str:
     """The config as the Trainer gives it to DeepSpeed, without a schedule, for which somebody has to know the steps."""
-    return json.dumps({name: value for name, value in as_dict(asked.final).items() if name != "scheduler"})
+    return json.dumps({name: value for name, value in as_dict(expectation.final).items() if name != "scheduler"})
 
 
-def _makes_states(asked: Expectation) -> bool:
+def _makes_states(expectation: Expectation) -> bool:
     """Whether the optimizer makes its states of its own share, in memory."""
-    is_on_nvme = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme"
-    return has_plain_states(asked) and not is_on_nvme
+    is_on_nvme = expectation.optimizer_offload is not None and expectation.optimizer_offload.value == "nvme"
+    return has_plain_states(expectation) and not is_on_nvme
 
 
 def _memory() -> int:
@@ -112,7 +116,7 @@ def _memory() -> int:
     return min(_MOST_MEMORY, int(free * _PORTION)) if free is not None else 0
 
 
-# -------------------------------------------------------------------------------------------------------------- judging
+# ----------------------------------------------------------------------------------------------------------- verifying
 
 
 def refused(world: World, failed: Failure) -> Check | None:
@@ -121,7 +125,7 @@ def refused(world: World, failed: Failure) -> Check | None:
         return None
     for said, paths in _OF_WORLD:
         if said.search(failed.message):
-            key = next((key for path in paths if (key := world.asked.key(*path)) is not None), None)
+            key = next((key for path in paths if (key := world.expectation.key(*path)) is not None), None)
             return Check(
                 "world",
                 "fail",
@@ -141,14 +145,14 @@ def verify(world: World, seen: list[Evidence]) -> list[Check]:
 
 
 def _batch(world: World, seen: Evidence) -> Check:
-    engine, promised = seen.engine, world.asked.batch(world.ranks)
+    engine, requested_batch = seen.engine, world.expectation.batch(world.ranks)
     assert engine is not None  # noqa: S101 - a rank that came to its end was looked at
-    copies = ranks_of_a_copy(world.asked.final)
+    copies = ranks_of_a_copy(world.expectation.final)
     if world.ranks % copies:
         return Check(
             "world",
             "fail",
-            world.asked.key("sequence_parallel_size") or world.asked.key("tensor_parallel"),
+            world.expectation.key("sequence_parallel_size") or world.expectation.key("tensor_parallel"),
             f"groups of {copies} ranks",
             engine.train_batch_size,
             "samples a step",
@@ -158,16 +162,16 @@ def _batch(world: World, seen: Evidence) -> Check:
         )
     # With sequence parallelism the engine has them as floats.
     observed = Batch(*map(int, (engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)))
-    keys = (world.asked.key(name) for name in (*BATCH, "elasticity"))
-    is_kept = promised is None or observed == promised
+    keys = (world.expectation.key(name) for name in (*BATCH, "elasticity"))
+    is_kept = requested_batch is None or observed == requested_batch
     message = f"on your {world.ranks:,} ranks a step takes {observed.in_words(world.ranks)} samples"
-    if promised is not None and not is_kept:
-        message += f", and the config asks for {promised.in_words(world.ranks)}"
+    if requested_batch is not None and not is_kept:
+        message += f", and the config asks for {requested_batch.in_words(world.ranks)}"
     return Check(
         "world",
         "pass" if is_kept else "fail",
         next((key for key in keys if key is not None), None),
-        promised.train if promised is not None else None,
+        requested_batch.train if requested_batch is not None else None,
         observed.train,
         "samples a step",
         message,
@@ -176,16 +180,15 @@ def _batch(world: World, seen: Evidence) -> Check:
 
 def _shares(world: World, seen: list[Evidence]) -> list[Check]:
     """What the ranks hold, to the element, and what that is in bytes for the user's own model."""
-    asked, stage = world.asked, world.job.stage
-    if asked.stage is None:
+    expectation, stage = world.expectation, world.job.stage
+    if expectation.stage is None:
         return []
-    if asked.stage.value != stage:
-        message = (
-            f"`{asked.stage.key}` asks for ZeRO stage {asked.stage.value}, and the engine runs stage {stage} here too"
-        )
-        return [Check("stage", "fail", asked.stage.key, asked.stage.value, stage, None, message)]
-    key, full = asked.stage.key, seen[0].full_size
-    if (copies := ranks_of_a_copy(asked.final)) > 1:
+    if expectation.stage.value != stage:
+        asks = f"`{expectation.stage.key}` asks for ZeRO stage {expectation.stage.value}"
+        message = f"{asks}, and the engine runs stage {stage} here too"
+        return [Check("stage", "fail", expectation.stage.key, expectation.stage.value, stage, None, message)]
+    key, full = expectation.stage.key, seen[0].full_size
+    if (copies := ranks_of_a_copy(expectation.final)) > 1:
         why = f"{copies} ranks share each copy of the model: shares were not counted"
         return [skipped("world-shares", key, why)]
     if stage == 0:
@@ -212,7 +215,7 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
 def _expected(world: World, seen: Evidence) -> dict[str, int]:
     """Elements of what was built, which the engine is to have done."""
     states = states_of(seen) if world.job.makes_states else []
-    expected = promised_shares(world.asked, seen.parameters, states, world.sharing)
+    expected = expected_shares(world.expectation, seen.parameters, states, world.sharing)
     whole = _kept_whole(world, seen.parameters)
     return expected | ({_WHOLE: whole} if whole is not None else {})
 
@@ -224,10 +227,10 @@ def _observed(seen: Evidence, expected: dict[str, int]) -> dict[str, int]:
 
 def _kept_whole(world: World, parameters: list[TrainedParameter]) -> int | None:
     """Elements under the threshold, of which every rank keeps all; None where there is no such thing."""
-    threshold = world.asked.threshold.value
+    threshold = world.expectation.threshold.value
     if world.job.stage != 3 or threshold is None:
         return None
-    return persistent([parameter.elements for parameter in parameters], threshold, world.asked.model_threshold)
+    return persistent([parameter.elements for parameter in parameters], threshold, world.expectation.model_threshold)
 
 
 # ------------------------------------------------------------------------------------------------------------- in bytes
@@ -246,8 +249,8 @@ def _told(world: World, full: FullSize | None) -> str:
     parts = [f"{in_units(amount.bytes)} of {kind}" for kind, amount in by_kind(held).items()]
     total = in_units(sum(amount.bytes for amount in held.values()))
     told = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
-    if not has_plain_states(world.asked):
-        told += f", beside what {world.asked.optimizer} keeps"
+    if not has_plain_states(world.expectation):
+        told += f", beside what {world.expectation.optimizer} keeps"
     extra = [
         f"{elements:,} elements {words}"
         for elements, words in (
@@ -277,11 +280,11 @@ def by_formula(world: World, full: FullSize) -> dict[str, Held]:
     """
     stage = world.job.stage
     whole = sum(parameter.elements for parameter in full.parameters)
-    states = states_of(world.trained) if has_plain_states(world.asked) else []
+    states = states_of(world.trained) if has_plain_states(world.expectation) else []
     if stage == 0:
         elements = dict.fromkeys(["parameters", "gradients", "master weights", *states], whole)
     else:
-        elements = promised_shares(world.asked, full.parameters, states, world.sharing)
+        elements = expected_shares(world.expectation, full.parameters, states, world.sharing)
         trainable = [parameter for parameter in full.parameters if parameter.is_trainable]
         # Stage 1 has all of them until a step is made.
         elements["gradients"] = whole if stage == 1 else partition(trainable, stage, world.sharing)
@@ -297,7 +300,7 @@ def _second_copies(world: World, parameters: list[TrainedParameter]) -> int:
 
     Source: ``_partition_param_sec`` in deepspeed/runtime/zero/partition_parameters.py.
     """
-    group = min(int(world.asked.number(*_HPZ) or 1), world.ranks)
+    group = min(int(world.expectation.number(*_HPZ) or 1), world.ranks)
     if world.job.stage != 3 or group < 2:
         return 0
     return sum(-(-parameter.elements // world.ranks) * world.ranks // group for parameter in parameters)

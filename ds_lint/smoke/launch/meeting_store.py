@@ -41,24 +41,24 @@ class Meeting:
                 else f"nobody answers at {where}, where rank 0 should be: {why}"
             ) from None
 
-    def tell(self, subject: str, said: Any) -> None:
+    def announce(self, subject: str, said: Any) -> None:
         """Say something, once."""
-        self._asked(self._store.set, subject, pickle.dumps(said))
+        self._call(self._store.set, subject, pickle.dumps(said))
 
-    def is_told(self, subject: str) -> bool:
+    def is_announced(self, subject: str) -> bool:
         """Whether somebody has said something."""
-        return bool(self._asked(self._store.check, [subject]))
+        return bool(self._call(self._store.check, [subject]))
 
-    def hear(self, subject: str, seconds: float | None) -> Any:
+    def wait_for(self, subject: str, seconds: float | None) -> Any:
         """What somebody says, once he does; raises TimeoutError where he takes longer. None waits for ever."""
         deadline = time.monotonic() + seconds if seconds is not None else None
-        while not self.is_told(subject):
+        while not self.is_announced(subject):
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(subject)
             time.sleep(_TICK)
-        return pickle.loads(self._asked(self._store.get, subject))  # noqa: S301 - by ranks of the same job
+        return pickle.loads(self._call(self._store.get, subject))  # noqa: S301 - by ranks of the same job
 
-    def _asked(self, ask: Any, *arguments: Any) -> Any:
+    def _call(self, ask: Any, *arguments: Any) -> Any:
         try:
             return ask(*arguments)
         except RuntimeError:

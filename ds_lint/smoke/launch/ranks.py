@@ -75,7 +75,7 @@ class LaunchedRanks:
             self._pool.close()
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
-        self._meeting.tell("folder", self.folder)
+        self._meeting.announce("folder", self.folder)
 
     def __enter__(self) -> LaunchedRanks:  # noqa: PYI034 - typing.Self is Python 3.11's
         return self
@@ -121,13 +121,12 @@ class LaunchedRanks:
         _ = self.versions
         self._parts += 1
         shared = [job for job in jobs if job.part in SHARED]
-        self._meeting.tell(_jobs(self._parts), shared)
+        self._meeting.announce(_jobs(self._parts), shared)
         own = _run_here(self._pool, self._meeting, self._parts, jobs, on_phase)
         others = [self._ended(rank, shared) for rank in range(1, self.world_size)]
         joined = iter(zip(*others, strict=True)) if others else iter([()] * len(shared))
         return [
-            _together([mine, *next(joined)]) if job.part in SHARED else mine
-            for job, mine in zip(jobs, own, strict=True)
+            _merged([mine, *next(joined)]) if job.part in SHARED else mine for job, mine in zip(jobs, own, strict=True)
         ]
 
     def keep_log(self, folder: str | None = None) -> str | None:
@@ -138,10 +137,10 @@ class LaunchedRanks:
         """Send all ranks home."""
         self._pool.close(is_over=is_over)
         with contextlib.suppress(CouldNotRun, TimeoutError):
-            self._meeting.tell(_jobs(self._parts + 1), None)
+            self._meeting.announce(_jobs(self._parts + 1), None)
             deadline = time.monotonic() + _FAREWELL
             for rank in range(1, self.world_size):
-                self._meeting.hear(f"left/{rank}", max(0.0, deadline - time.monotonic()))
+                self._meeting.wait_for(f"left/{rank}", max(0.0, deadline - time.monotonic()))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _own_arrival(self) -> Arrival:
@@ -154,7 +153,7 @@ class LaunchedRanks:
         missing: list[int] = []
         for rank in range(1, self.world_size):
             try:
-                came.append(self._meeting.hear(f"arrived/{rank}", max(0.0, deadline - time.monotonic())))
+                came.append(self._meeting.wait_for(f"arrived/{rank}", max(0.0, deadline - time.monotonic())))
             except TimeoutError:  # noqa: PERF203 - each waits for a rank
                 missing.append(rank)
         if missing:
@@ -168,7 +167,7 @@ class LaunchedRanks:
         """What a rank tells of its part of each job."""
         seconds = max((job.seconds for job in shared), default=0.0) + GRACE + _LATE
         try:
-            found: list[Ended] = self._meeting.hear(_ended(self._parts, rank), seconds)
+            found: list[Ended] = self._meeting.wait_for(_ended(self._parts, rank), seconds)
         except TimeoutError:
             return [Ended([RankEnd(rank, "timeout", _UNKNOWN)], [None]) for _ in shared]
         return found
@@ -187,19 +186,19 @@ def serve(place: Rendezvous) -> int:
 
 def _serve(place: Rendezvous, pool: Pool) -> None:
     meeting = Meeting(place)
-    folder = meeting.hear("folder", None)
+    folder = meeting.wait_for("folder", None)
     error = None
     try:
         _ = pool.versions
     except CouldNotRun as found:
         error = str(found)
     seen = _is_seen(os.path.join(folder, _SIGN))
-    meeting.tell(f"arrived/{place.rank}", Arrival(place.rank, socket.gethostname(), seen, devices.visible(), error))
+    meeting.announce(f"arrived/{place.rank}", Arrival(place.rank, socket.gethostname(), seen, devices.visible(), error))
     part = 1
-    while (jobs := meeting.hear(_jobs(part), None)) is not None:
-        meeting.tell(_ended(part, place.rank), _run_here(pool, meeting, part, jobs))
+    while (jobs := meeting.wait_for(_jobs(part), None)) is not None:
+        meeting.announce(_ended(part, place.rank), _run_here(pool, meeting, part, jobs))
         part += 1
-    meeting.tell(f"left/{place.rank}", True)
+    meeting.announce(f"left/{place.rank}", True)
 
 
 def _is_seen(path: str) -> bool:
@@ -225,14 +224,14 @@ def _run_here(
         with _ended_with_the_others(pool, meeting, part) as was_ended:
             ended = pool.run(seated, on_phase)
     except CouldNotRun as error:
-        meeting.tell(_failed(part), meeting.place.rank)
+        meeting.announce(_failed(part), meeting.place.rank)
         if meeting.place.rank == 0:
             raise
         return [Ended([RankEnd(meeting.place.rank, "exception", "start", str(error))], [None]) for _ in jobs]
     if was_ended():
         return [Ended([end if end.exit == "ok" else _by_us(end) for end in one.ends], one.evidence) for one in ended]
     if any(end.exit != "ok" for one in ended for end in one.ends):
-        meeting.tell(_failed(part), meeting.place.rank)
+        meeting.announce(_failed(part), meeting.place.rank)
     return ended
 
 
@@ -248,7 +247,7 @@ def _ended_with_the_others(pool: Pool, meeting: Meeting, part: int) -> Iterator[
     def watch() -> None:
         with contextlib.suppress(CouldNotRun):
             while not is_over.wait(1.0):
-                if meeting.is_told(_failed(part)):
+                if meeting.is_announced(_failed(part)):
                     break
         if not is_over.wait(GRACE):  # they fail of themselves where they can
             was_ended.set()
@@ -263,7 +262,7 @@ def _ended_with_the_others(pool: Pool, meeting: Meeting, part: int) -> Iterator[
         watcher.join()
 
 
-def _together(ended: list[Ended]) -> Ended:
+def _merged(ended: list[Ended]) -> Ended:
     return Ended([end for one in ended for end in one.ends], [seen for one in ended for seen in one.evidence])
 
 

@@ -245,10 +245,10 @@ def _demand_sense(found: Rendezvous, variables: Variables) -> None:
         )
     if not 0 < found.port < 65536:
         raise NoRendezvous(f"The port of rank 0 is {found.port} {by}; it must be from 1 to 65535.")
-    promised = _first_number(variables, "WORLD_SIZE", default=found.world_size)
-    if promised != found.world_size:
+    expected = _first_number(variables, "WORLD_SIZE", default=found.world_size)
+    if expected != found.world_size:
         raise NoRendezvous(
-            f"WORLD_SIZE is {promised}, but {found.found_by} started {found.world_size} ranks: "
+            f"WORLD_SIZE is {expected}, but {found.found_by} started {found.world_size} ranks: "
             "start one per GPU, or do not set WORLD_SIZE."
         )
 

@@ -10,7 +10,7 @@ from ds_lint.smoke.job import ConfigEdit, Job, Removed
 from ds_lint.smoke.rank import recorder
 
 
-def read(job: Job) -> Any:
+def load(job: Job) -> Any:
     """What the loader of the stack makes of the text; raises what it raises.
 
     Sources: ``DeepSpeedConfig.__init__`` in deepspeed/runtime/config.py, ``HfDeepSpeedConfig.__init__`` in
@@ -24,9 +24,9 @@ def read(job: Job) -> Any:
     return hjson.loads(job.text, object_pairs_hook=dict_raise_error_on_duplicate_keys)
 
 
-def prepared(job: Job) -> tuple[Any, recorder.ReadLog]:
+def load_recorded(job: Job) -> tuple[Any, recorder.ReadLog]:
     """The config to give to the stack, and the log of what is read of it."""
-    config = read(job)
+    config = load(job)
     # Transformers and Accelerate walk through the whole config.
     log = recorder.start("" if job.stack == "deepspeed" else "deepspeed.")
     if not isinstance(config, dict):
@@ -54,7 +54,7 @@ def apply(config: dict[str, Any], edit: ConfigEdit) -> None:
 
 def unread(job: Job, log: recorder.ReadLog) -> list[str]:
     """The topmost keys of the user's text that nothing has read, as dotted paths."""
-    config = read(job)
+    config = load(job)
     if not isinstance(config, dict):
         return []
     changed = {edit.path for edit in job.edits}

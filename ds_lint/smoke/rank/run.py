@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.job import EXPORT, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.rank import deepspeed_run, environment, export, loaded_config, recorder, simulation, trainer_run
+from ds_lint.smoke.rank.cause import cause_of
 from ds_lint.smoke.rank.observation import Watch
 from ds_lint.smoke.standins import aio, kernels, ops, pybind
 
@@ -34,7 +35,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             evidence.lacks_fake_group = True
         else:
             clock.enter("load")
-            config, log = loaded_config.prepared(job)
+            config, log = loaded_config.load_recorded(job)
             clock.enter("meet")
             environment.set_up(job, number)
             recorder.watch()
@@ -44,7 +45,7 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a library raises is what is asked
         with contextlib.suppress(OSError):  # the log may lie on a full disk, of which the evidence has to tell
             traceback.print_exc()
-        evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error))
+        evidence.raised = Raised(type(error).__name__, str(error), evidence.phase, _where(error), cause_of(error))
     if log is not None:
         evidence.unread = loaded_config.unread(job, log) if evidence.phase == "done" else []
         evidence.stand_ins = ops.used()

@@ -31,6 +31,6 @@ PROPERTIES: tuple[Verify, ...] = (
 )
 
 
-def verify(asked: Expectation, runs: Runs) -> list[Check]:
+def verify(expectation: Expectation, runs: Runs) -> list[Check]:
     """Every property that the text promises."""
-    return [check for property_ in PROPERTIES for check in property_(asked, runs)]
+    return [check for property_ in PROPERTIES for check in property_(expectation, runs)]

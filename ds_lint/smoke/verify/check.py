@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import Check, Held
-from ds_lint.smoke.driver.expectation import Batch, Expectation, Promise
+from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Engine, Evidence, Exported, Job
@@ -55,7 +55,7 @@ Verify = Callable[[Expectation, Runs], Iterator[Check]]
 
 def checked(
     id: str,
-    promise: Promise,
+    requested: Requested,
     observed: Any,
     is_kept: bool,
     *,
@@ -68,14 +68,14 @@ def checked(
 ) -> Check:
     """A check of one promise, with one sentence for either outcome."""
     status, message = ("pass", kept) if is_kept else (bad, broken)
-    return Check(id, status, promise.key, promise.value, observed, unit, message, "" if is_kept else help, adapted)
+    return Check(id, status, requested.key, requested.value, observed, unit, message, "" if is_kept else help, adapted)
 
 
-def spelling(asked: Expectation, promise: Promise) -> str:
+def spelling(expectation: Expectation, requested: Requested) -> str:
     """How to write a mistyped key that made a promise."""
-    for meant, written in asked.written_as.items():
-        if promise.key is not None and (promise.key == written or promise.key.startswith(f"{written}.")):
-            return f"Write it as `{meant}{promise.key[len(written) :]}`."
+    for meant, written in expectation.written_as.items():
+        if requested.key is not None and (requested.key == written or requested.key.startswith(f"{written}.")):
+            return f"Write it as `{meant}{requested.key[len(written) :]}`."
     return ""
 
 

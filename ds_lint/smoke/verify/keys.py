@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ds_lint.smoke.verify.check import Runs
 
 
-def keys(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def keys(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Keys that nothing has read in any part; those that ds-lint knows are read by what this run does not use."""
     unread = set(runs.train[0].unread)
     if runs.resumed is not None:
         unread &= set(runs.resumed[0].unread)
-    unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in asked.config.unknown}
+    unknown = {dotted(visit.path): is_comment(visit.member.key) for visit in expectation.config.unknown}
     strange = sorted(key for key in unread if unknown.get(key) is False)
     rest = sorted(unread - unknown.keys())
     for key in strange:

@@ -14,57 +14,62 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def offload(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def offload(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Where the engine puts what is to be offloaded."""
     engine = runs.engine
-    for what, promise, observed in (
-        ("optimizer", asked.optimizer_offload, engine.offloads_optimizer),
-        ("parameters", asked.parameter_offload, engine.offloads_parameters),
+    for what, requested, observed in (
+        ("optimizer", expectation.optimizer_offload, engine.offloads_optimizer),
+        ("parameters", expectation.parameter_offload, engine.offloads_parameters),
     ):
-        if promise is None:
+        if requested is None:
             continue
-        least = _swapped_bytes(asked, runs) if observed == "nvme" else 0
+        least = _swapped_bytes(expectation, runs) if observed == "nvme" else 0
         swapped = runs.train[0].swapped_bytes
         place = {"cpu": "host memory", "nvme": "NVMe files", None: "the device"}
         yield checked(
             "offload",
-            promise,
+            requested,
             observed,
-            observed == promise.value and swapped >= least,
-            kept=f"the parameters go to {place[promise.value]}"
+            observed == requested.value and swapped >= least,
+            kept=f"the parameters go to {place[requested.value]}"
             if what == "parameters"
-            else f"the optimizer works in {place[promise.value]}"
+            else f"the optimizer works in {place[requested.value]}"
             + (f" ({swapped:,} bytes)" if observed == "nvme" else ""),
-            broken=f"`{promise.key}` asks for {place[promise.value]}, and at stage {engine.stage} the "
+            broken=f"`{requested.key}` asks for {place[requested.value]}, and at stage {engine.stage} the "
             f"{what} {_goes(what, observed)} {place[observed]}"
-            if observed != promise.value
+            if observed != requested.value
             else f"the NVMe files hold {swapped:,} bytes, and what belongs there takes {least:,}",
-            help=spelling(asked, promise) or _offloading_stage(what, promise.value, engine.stage),
+            help=spelling(expectation, requested) or _offloading_stage(what, requested.value, engine.stage),
             # On a CPU there is one memory only: where the code puts them shows, and not that it is another place.
             adapted=runs.job.mode == CPU,
         )
 
 
-def placement(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Where the tensors of an offloaded optimizer are, which only a GPU shows: a CPU has no other place."""
-    promise = asked.optimizer_offload
-    if runs.job.mode != CUDA or promise is None or promise.value != "cpu" or runs.engine.offloads_optimizer != "cpu":
+    requested = expectation.optimizer_offload
+    if (
+        runs.job.mode != CUDA
+        or requested is None
+        or requested.value != "cpu"
+        or runs.engine.offloads_optimizer != "cpu"
+    ):
         return
     devices = runs.train[0].devices
     observed = {kind: devices[kind] for kind in ("master weights", *states_of(runs.train[0])) if devices.get(kind)}
     elsewhere = sorted(kind for kind, found in observed.items() if found != ["cpu"])
     yield checked(
         "offload",
-        promise,
+        requested,
         observed,
         not elsewhere,
         kept=f"the {' and '.join(observed)} of the optimizer are tensors in host memory",
         broken=f"the {' and '.join(elsewhere)} of the optimizer are tensors on the GPU",
     )
-    if asked.final.value(ZERO, "offload_optimizer", "pin_memory") is True:
+    if expectation.final.value(ZERO, "offload_optimizer", "pin_memory") is True:
         yield checked(
             "offload",
-            asked.promise(True, ZERO, "offload_optimizer", "pin_memory"),
+            expectation.requested(True, ZERO, "offload_optimizer", "pin_memory"),
             runs.engine.is_pinned,
             bool(runs.engine.is_pinned),
             bad="warn",
@@ -80,17 +85,17 @@ def _offloading_stage(what: str, place: str, stage: int) -> str:
     return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
 
 
-def _swapped_bytes(asked: Expectation, runs: Runs) -> int:
+def _swapped_bytes(expectation: Expectation, runs: Runs) -> int:
     """The bytes of weights and states that all ranks together have on NVMe, at the least."""
     everything, ranks = runs.train[0].parameters, runs.world_size
     parameters = [parameter for parameter in everything if parameter.is_trainable]
-    optimizer, weights = asked.optimizer_offload, asked.parameter_offload
+    optimizer, weights = expectation.optimizer_offload, expectation.parameter_offload
     swapped = 0
     if optimizer is not None and optimizer.value == "nvme":
-        shares = partition(parameters, 3, ranks) - not_swapped(asked, parameters, ranks)
-        swapped += shares * FP32 * (1 + len(asked.states or ()))
+        shares = partition(parameters, 3, ranks) - not_swapped(expectation, parameters, ranks)
+        swapped += shares * FP32 * (1 + len(expectation.states or ()))
     if weights is not None and weights.value == "nvme":
-        size = FP32 if asked.dtype.value == "float32" else FP32 // 2
+        size = FP32 if expectation.dtype.value == "float32" else FP32 // 2
         shares_of_each = (math.ceil(parameter.elements / ranks) * size for parameter in everything)
         swapped += sum(share for share in shares_of_each if share >= SWAPPABLE)
     return ranks * swapped

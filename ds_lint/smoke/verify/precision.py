@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Expectation, Promise
+from ds_lint.smoke.driver.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked, spelling
 
 if TYPE_CHECKING:
@@ -16,38 +16,40 @@ if TYPE_CHECKING:
 ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rounded
 
 
-def dtypes(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def dtypes(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The dtypes of what is held, and in which gradients are reduced."""
     evidence = runs.train[0]
-    for kind, promise in (
-        ("parameters", asked.dtype),
-        ("master weights", asked.master_dtype),
-        ("gradients", asked.accumulation_dtype),
+    for kind, requested in (
+        ("parameters", expectation.dtype),
+        ("master weights", expectation.master_dtype),
+        ("gradients", expectation.accumulation_dtype),
     ):
         observed = evidence.dtypes.get(kind)
-        if promise is None or not observed:
+        if requested is None or not observed:
             continue
-        yield _dtype(asked, kind, promise, observed, "fp16.enabled" in runs.adapted and promise.value == "float16")
-    promise = asked.communication_dtype
-    if promise is not None:
-        yield _dtype(asked, "communication", promise, [runs.engine.communication_dtype], adapted=False)
+        yield _dtype(
+            expectation, kind, requested, observed, "fp16.enabled" in runs.adapted and requested.value == "float16"
+        )
+    requested = expectation.communication_dtype
+    if requested is not None:
+        yield _dtype(expectation, "communication", requested, [runs.engine.communication_dtype], adapted=False)
 
 
-def _dtype(asked: Expectation, kind: str, promise: Promise, observed: list[str], adapted: bool) -> Check:
+def _dtype(expectation: Expectation, kind: str, requested: Requested, observed: list[str], adapted: bool) -> Check:
     what = "gradients are reduced in" if kind == "communication" else f"{kind} are"
     return checked(
         "dtypes",
-        promise,
+        requested,
         observed,
-        observed == [promise.value],
-        kept=f"{what} {promise.value}",
-        broken=f"{what} {' and '.join(observed)}, and the config asks for {promise.value}",
-        help=spelling(asked, promise),
+        observed == [requested.value],
+        kept=f"{what} {requested.value}",
+        broken=f"{what} {' and '.join(observed)}, and the config asks for {requested.value}",
+        help=spelling(expectation, requested),
         adapted=adapted,
     )
 
 
-def loss(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether the loss is a number."""
     steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
     bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
@@ -55,7 +57,7 @@ def loss(asked: Expectation, runs: Runs) -> Iterator[Check]:
     kind = "not a number" if any(map(math.isnan, bad)) else "infinite"
     yield checked(
         "loss",
-        Promise("finite", asked.dtype.key),
+        Requested("finite", expectation.dtype.key),
         [step[0] for step in steps],
         not bad,
         kept=f"the loss of all {len(steps)} steps is finite",
@@ -65,19 +67,23 @@ def loss(asked: Expectation, runs: Runs) -> Iterator[Check]:
     )
 
 
-def overflow(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """A loss scale under which no step is made; a dynamic one comes down by itself."""
-    if asked.dtype.value != "float16":
+    if expectation.dtype.value != "float16":
         return
     steps = runs.train[0].steps
     skipped = sum(step.is_skipped for step in steps)
     scales = [step.loss_scale for step in steps]
-    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else asked.key("fp16", "initial_scale_power")
-    is_static = asked.is_loss_scale_static
+    key = (
+        expectation.key("fp16", "loss_scale")
+        if expectation.is_loss_scale_static
+        else expectation.key("fp16", "initial_scale_power")
+    )
+    is_static = expectation.is_loss_scale_static
     is_broken = skipped > 0 if is_static else skipped == len(steps)
     yield checked(
         "overflow",
-        Promise("steps that are made", key or asked.dtype.key),
+        Requested("steps that are made", key or expectation.dtype.key),
         f"{skipped} of {len(steps)} skipped",
         not is_broken,
         unit="steps",
@@ -104,16 +110,16 @@ def _scale(scale: float | None) -> str:
     return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
-def loss_scale(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
     found = _scalings(runs)
-    if asked.dtype.value != "float16" or not found:
+    if expectation.dtype.value != "float16" or not found:
         return
     applied, divisor = next((pair for pair in found if not _is_scaled(*pair)), found[0])
-    key = asked.key("fp16", "loss_scale") if asked.is_loss_scale_static else None
+    key = expectation.key("fp16", "loss_scale") if expectation.is_loss_scale_static else None
     yield checked(
         "loss-scale",
-        Promise(divisor, key or asked.dtype.key),
+        Requested(divisor, key or expectation.dtype.key),
         applied,
         is_scaled(runs),
         kept=f"the loss is scaled by {divisor:g}, and the gradients by as much",

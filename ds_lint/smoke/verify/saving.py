@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import GATHER, ZERO, Expectation, Promise, ranks_of_a_tensor
+from ds_lint.smoke.driver.expectation import GATHER, ZERO, Expectation, Requested, ranks_of_a_tensor
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.steps import listed
 
@@ -26,15 +26,15 @@ _WITHOUT_NVME = (
 )
 
 
-def resume(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether a fresh process goes on where the checkpoint was written."""
-    offload = asked.optimizer_offload
-    key = offload.key if offload and offload.value == "nvme" else (asked.stage.key if asked.stage else None)
-    promise = Promise("every tensor and the next losses, bitwise", key)
+    offload = expectation.optimizer_offload
+    key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
+    requested = Requested("every tensor and the next losses, bitwise", key)
     if runs.resumed is None:
         status, what = ("error", "was not seen to") if runs.is_resume_cut_off else ("fail", "cannot")
         yield Check(
-            "resume", status, key, promise.value, None, None, f"a fresh process {what} resume: {runs.resume_error}"
+            "resume", status, key, requested.value, None, None, f"a fresh process {what} resume: {runs.resume_error}"
         )
         return
     lost = [
@@ -51,7 +51,7 @@ def resume(asked: Expectation, runs: Runs) -> Iterator[Check]:
     resumed_rates = [step.learning_rates for step in runs.resumed[0].steps]
     yield checked(
         "resume",
-        promise,
+        requested,
         f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
         not lost and are_equal and rates == resumed_rates,
         unit="tensors",
@@ -81,19 +81,25 @@ def _firsts(rates: list[list[float]]) -> str:
     return listed([of_groups[0] for of_groups in rates])
 
 
-def export(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether the saved model is the one that was trained."""
-    stage = asked.stage.value if asked.stage else 0
-    of_stage = asked.stage.key if asked.stage else None
-    key = of_stage if asked.gathers else asked.key(*GATHER) if asked.is_written(*GATHER) else of_stage
-    promise = Promise("from_pretrained loads the live weights", key)
+    stage = expectation.stage.value if expectation.stage else 0
+    of_stage = expectation.stage.key if expectation.stage else None
+    key = of_stage if expectation.gathers else expectation.key(*GATHER) if expectation.is_written(*GATHER) else of_stage
+    requested = Requested("from_pretrained loads the live weights", key)
     exported = runs.exported
     if exported is None:
         yield Check(
-            "export", "error", key, promise.value, None, None, f"what was saved was not looked at: {runs.export_error}"
+            "export",
+            "error",
+            key,
+            requested.value,
+            None,
+            None,
+            f"what was saved was not looked at: {runs.export_error}",
         )
         return
-    if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(asked.final) > 1:
+    if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(expectation.final) > 1:
         yield skipped("export", key, "the saved model loads; each rank has a part of every tensor to compare it with")
         return
     live = runs.train[0].live
@@ -102,24 +108,24 @@ def export(asked: Expectation, runs: Runs) -> Iterator[Check]:
     is_kept = exported.loaded is not None and not wrong and not exported.empty
     yield checked(
         "export",
-        promise,
+        requested,
         _seen(exported, wrong, len(live)),
         is_kept,
         kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
         broken=_nothing_to_load(exported, wrong, stage, len(live)),
-        help=_to_save(asked, exported, stage),
+        help=_to_save(expectation, exported, stage),
     )
 
 
-def _to_save(asked: Expectation, exported: Exported, stage: int) -> str:
+def _to_save(expectation: Expectation, exported: Exported, stage: int) -> str:
     """How to get the weights that were not saved."""
-    node = asked.config.written.at((ZERO, "stage"))
+    node = expectation.config.written.at((ZERO, "stage"))
     if exported.empty and node is not None and node.kind == "string":
         return f"Write the stage without quotes: Accelerate takes {node.value!r} for no stage 3. {_RECIPE}"
-    if asked.gathers:
+    if expectation.gathers:
         return ""
     # The Trainer gathers what tensor parallelism cuts; save_16bit_model of DeepSpeed gathers at stage 3 alone.
-    is_gathered = ranks_of_a_tensor(asked.final) > 1 and asked.config.stack != "deepspeed"
+    is_gathered = ranks_of_a_tensor(expectation.final) > 1 and expectation.config.stack != "deepspeed"
     return _RECIPE if stage == 3 else _GATHER if is_gathered else ""
 
 
@@ -149,20 +155,20 @@ def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: in
     return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
 
 
-def recovery(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether zero_to_fp32 gives the weights that the ranks held."""
-    if asked.stage is None or asked.stage.value == 0 or runs.exported is None:
+    if expectation.stage is None or expectation.stage.value == 0 or runs.exported is None:
         return
     if runs.engine.stage == 0:
-        yield skipped("recovery", asked.stage.key, "without ZeRO there are no partitions to recover weights from")
+        yield skipped("recovery", expectation.stage.key, "without ZeRO there are no partitions to recover weights from")
         return
     trained, recovered = runs.train[0].trained, runs.exported.recovered
     wrong = [name for name, digest in trained.items() if digest not in (recovered or {}).get(name, ())]
-    offload = asked.optimizer_offload
+    offload = expectation.optimizer_offload
     is_swapped = offload is not None and offload.value == "nvme" and recovered is None
     yield checked(
         "recovery",
-        Promise("zero_to_fp32 gives the weights", offload.key if offload and is_swapped else asked.stage.key),
+        Requested("zero_to_fp32 gives the weights", offload.key if offload and is_swapped else expectation.stage.key),
         f"{len(trained) - len(wrong)} of {len(trained)} tensors",
         recovered is not None and not wrong,
         unit="tensors",

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Promise, ranks_of_a_copy
+from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 
 if TYPE_CHECKING:
@@ -24,56 +24,56 @@ SWAPPABLE = 2**20  # bytes, MINSWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/
 FP32 = 4  # bytes of an element
 
 
-def stage(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def stage(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The ZeRO stage of the engine."""
-    promise = asked.stage
-    if promise is None:
-        yield skipped("stage", asked.key(ZERO, "stage"), "which stage the text asks for cannot be told")
+    requested = expectation.stage
+    if requested is None:
+        yield skipped("stage", expectation.key(ZERO, "stage"), "which stage the text asks for cannot be told")
         return
     stage = runs.engine.stage
     yield checked(
         "stage",
-        promise,
+        requested,
         stage,
-        stage == promise.value,
+        stage == requested.value,
         kept=f"the engine runs ZeRO stage {stage}",
-        broken=f"`{promise.key}` asks for ZeRO stage {promise.value}, and the engine runs stage {stage}"
+        broken=f"`{requested.key}` asks for ZeRO stage {requested.value}, and the engine runs stage {stage}"
         + (": every rank holds everything" if stage == 0 else ""),
-        help=spelling(asked, promise),
+        help=spelling(expectation, requested),
     )
 
 
-def sharding(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """What each rank holds of parameters, master weights, states and gradients, to the element."""
-    promise = asked.stage
-    if promise is None or promise.value == 0:
+    requested = expectation.stage
+    if requested is None or requested.value == 0:
         return
     if runs.world_size == 1:
         verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding was not verified"
-        yield skipped("parameters", promise.key, f"one rank has nobody to share with: {verified}")
+        yield skipped("parameters", requested.key, f"one rank has nobody to share with: {verified}")
         return
-    if (copies := ranks_of_a_copy(asked.final)) > 1:
+    if (copies := ranks_of_a_copy(expectation.final)) > 1:
         yield skipped(
-            "parameters", promise.key, f"{copies} ranks share each copy of the model: shares were not counted"
+            "parameters", requested.key, f"{copies} ranks share each copy of the model: shares were not counted"
         )
         return
-    stage, ranks = promise.value, runs.world_size
+    stage, ranks = requested.value, runs.world_size
     parameters = [parameter for parameter in runs.train[0].parameters if parameter.is_trainable]
     whole = sum(parameter.elements for parameter in runs.train[0].parameters)
     part = partition(parameters, stage, ranks)
     adapted = bool(runs.adapted & {f"{ZERO}.stage3_param_persistence_threshold", f"{ZERO}.param_persistence_threshold"})
-    states = asked.states or states_of(runs.train[0]) if runs.steps_made else ()
-    expected = promised_shares(asked, runs.train[0].parameters, states, ranks)
+    states = expectation.states or states_of(runs.train[0]) if runs.steps_made else ()
+    expected = expected_shares(expectation, runs.train[0].parameters, states, ranks)
     if not runs.steps_made:
-        yield skipped("optimizer-states", promise.key, "no step was made, so there are no states to count")
-    if "parameters" not in expected and asked.parameter_offload is not None:
-        key = asked.parameter_offload.key
+        yield skipped("optimizer-states", requested.key, "no step was made, so there are no states to count")
+    if "parameters" not in expected and expectation.parameter_offload is not None:
+        key = expectation.parameter_offload.key
         yield skipped("parameters", key, "parameters come into memory from NVMe while they are used")
     for kind, elements in expected.items():
         observed = runs.held(kind)
         yield checked(
             _ID.get(kind, "optimizer-states"),
-            Promise([elements] * ranks, promise.key),
+            Requested([elements] * ranks, requested.key),
             observed,
             all(held == elements for held in observed),
             unit="elements",
@@ -84,31 +84,33 @@ def sharding(asked: Expectation, runs: Runs) -> Iterator[Check]:
             help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
-    yield from _gradients(asked, runs, whole, part, expected["master weights"])
+    yield from _gradients(expectation, runs, whole, part, expected["master weights"])
 
 
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 
-def promised_shares(
-    asked: Expectation, parameters: list[TrainedParameter], states: Iterable[str], ranks: int
+def expected_shares(
+    expectation: Expectation, parameters: list[TrainedParameter], states: Iterable[str], ranks: int
 ) -> dict[str, int]:
     """Elements of each kind that a rank is to hold in memory at the stage that is asked for, 1 to 3."""
-    assert asked.stage is not None  # noqa: S101 - somebody has asked for one
-    stage = asked.stage.value
+    assert expectation.stage is not None  # noqa: S101 - somebody has asked for one
+    stage = expectation.stage.value
     trainable = [parameter for parameter in parameters if parameter.is_trainable]
-    is_swapped = asked.optimizer_offload is not None and asked.optimizer_offload.value == "nvme" and stage == 3
-    in_memory = not_swapped(asked, trainable, ranks) if is_swapped else partition(trainable, stage, ranks)
+    is_swapped = (
+        expectation.optimizer_offload is not None and expectation.optimizer_offload.value == "nvme" and stage == 3
+    )
+    in_memory = not_swapped(expectation, trainable, ranks) if is_swapped else partition(trainable, stage, ranks)
     whole = sum(parameter.elements for parameter in parameters)
     expected = {"parameters": partition(parameters, stage, ranks) if stage == 3 else whole, "master weights": in_memory}
-    if stage == 3 and asked.parameter_offload is not None and asked.parameter_offload.value == "nvme":
+    if stage == 3 and expectation.parameter_offload is not None and expectation.parameter_offload.value == "nvme":
         del expected["parameters"]
-    return expected | (dict.fromkeys(states, in_memory) if has_plain_states(asked) else {})
+    return expected | (dict.fromkeys(states, in_memory) if has_plain_states(expectation) else {})
 
 
-def has_plain_states(asked: Expectation) -> bool:
+def has_plain_states(expectation: Expectation) -> bool:
     """Whether each state of the optimizer is as large as what it updates; some keep more than that."""
-    return not (asked.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
+    return not (expectation.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
 
 
 def states_of(evidence: Evidence) -> list[str]:
@@ -116,14 +118,14 @@ def states_of(evidence: Evidence) -> list[str]:
     return [kind for kind in evidence.held if kind not in ("parameters", "master weights", "gradients")]
 
 
-def not_swapped(asked: Expectation, parameters: list[TrainedParameter], ranks: int) -> int:
+def not_swapped(expectation: Expectation, parameters: list[TrainedParameter], ranks: int) -> int:
     """Elements of the shares that stay in memory where the optimizer is on NVMe: those of small groups.
 
     Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
     deepspeed/runtime/swap_tensor/optimizer_utils.py.
     """
-    most = asked.setting("sub_group_size") or math.inf
-    least = max(SWAPPABLE, asked.number("aio", "block_size") or 0) / FP32
+    most = expectation.setting("sub_group_size") or math.inf
+    least = max(SWAPPABLE, expectation.number("aio", "block_size") or 0) / FP32
     by_group: dict[int, list[int]] = {}
     for parameter in parameters:
         by_group.setdefault(parameter.group, []).append(math.ceil(parameter.elements / ranks))
@@ -142,35 +144,37 @@ def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
         yield size
 
 
-def _gradients(asked: Expectation, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
+def _gradients(expectation: Expectation, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
     """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
 
     A parameter that the border between two ranks goes through is kept whole by both of them in stage 2; the first rank
     and the last have one border in each group of parameters, those between them two.
     """
-    assert asked.stage is not None  # noqa: S101 - asked before
-    stage = asked.stage.value
+    assert expectation.stage is not None  # noqa: S101 - asked before
+    stage = expectation.stage.value
     in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
     observed = in_window or runs.held("gradients")
     if stage == 1 and not in_window:
-        yield skipped("gradients", asked.stage.key, "a step of one micro step does not show what stage 1 keeps between")
+        yield skipped(
+            "gradients", expectation.stage.key, "a step of one micro step does not show what stage 1 keeps between"
+        )
         return
     most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
     if stage == 2 and in_window:
         most += _at_borders(runs.train[0].parameters, borders=min(2, runs.world_size - 1))
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
     when = "between two micro steps " if in_window else ""
-    promised = f"{'at most ' if stage == 2 and in_window else ''}{most:,}"
+    wanted = f"{'at most ' if stage == 2 and in_window else ''}{most:,}"
     yield checked(
         "gradients",
-        Promise([most] * runs.world_size, asked.stage.key),
+        Requested([most] * runs.world_size, expectation.stage.key),
         observed,
         is_kept,
         unit="elements",
         kept=f"{when}each rank holds {_range(observed)} elements of gradients"
         + (", all of them, as stage 1 does" if stage == 1 else f", of {whole:,}"),
         broken=f"{when}a rank holds {max(observed, default=0):,} elements of gradients, and stage {stage} promises "
-        f"{promised}",
+        f"{wanted}",
         adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
     )
 
@@ -202,12 +206,12 @@ def partition(parameters: list[TrainedParameter], stage: int, ranks: int) -> int
     return sum(2 * math.ceil(elements / (2 * ranks)) for elements in groups.values())
 
 
-def persistence(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def persistence(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """How much of the user's own model stays whole under the threshold."""
-    if asked.stage is None or asked.stage.value != 3:
+    if expectation.stage is None or expectation.stage.value != 3:
         return
-    threshold = asked.threshold
-    key = threshold.key or asked.stage.key
+    threshold = expectation.threshold
+    key = threshold.key or expectation.stage.key
     if runs.real_shapes is None:
         yield skipped(
             "persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model"
@@ -217,12 +221,12 @@ def persistence(asked: Expectation, runs: Runs) -> Iterator[Check]:
         yield skipped("persistence", key, "the threshold is not known before the run")
         return
     whole = sum(runs.real_shapes)
-    kept = persistent(runs.real_shapes, threshold.value, asked.model_threshold)
+    kept = persistent(runs.real_shapes, threshold.value, expectation.model_threshold)
     share = kept / whole
     bad = "fail" if share > NEARLY_ALL else "warn"
     yield checked(
         "persistence",
-        Promise(f"at most {MOST_PERSISTENT:.0%} of {whole:,}", key),
+        Requested(f"at most {MOST_PERSISTENT:.0%} of {whole:,}", key),
         kept,
         share <= MOST_PERSISTENT,
         unit="elements",

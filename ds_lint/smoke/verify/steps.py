@@ -11,7 +11,7 @@ from ds_lint.smoke.driver.expectation import (
     ZERO,
     Batch,
     Expectation,
-    Promise,
+    Requested,
     ranks_of_a_copy,
     ranks_of_a_tensor,
 )
@@ -26,62 +26,62 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-6  # relative, of learning rates
 
 
-def batch(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The samples of a step."""
-    promised = asked.batch(runs.world_size)
-    if promised is None:
+    requested_batch = expectation.batch(runs.world_size)
+    if requested_batch is None:
         return
-    observed = _batch_of_a_step(asked, runs)
-    keys = [key for name in BATCH if (key := asked.key(name)) is not None]
-    key = next((key for key in keys if key in asked.written_as.values()), keys[0] if keys else None)
-    ranks = asked.config.world_size
+    observed = _batch_of_a_step(expectation, runs)
+    keys = [key for name in BATCH if (key := expectation.key(name)) is not None]
+    key = next((key for key in keys if key in expectation.written_as.values()), keys[0] if keys else None)
+    ranks = expectation.config.world_size
     real = f"; on your {ranks:,} ranks {runs.real_batch.in_words(ranks)}" if runs.real_batch and ranks else ""
     yield checked(
         "batch",
-        Promise(promised.train, key),
+        Requested(requested_batch.train, key),
         observed.train,
-        observed == promised,
+        observed == requested_batch,
         unit="samples a step",
         kept=f"a step takes {observed.in_words(runs.world_size)} samples{real}",
         broken=f"a step takes {observed.in_words(runs.world_size)} samples, and the config asks for "
-        f"{promised.in_words(runs.world_size)}",
-        help=next(filter(None, (spelling(asked, Promise(None, asked.key(name))) for name in BATCH)), ""),
+        f"{requested_batch.in_words(runs.world_size)}",
+        help=next(filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH)), ""),
         adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
     )
 
 
-def _batch_of_a_step(asked: Expectation, runs: Runs) -> Batch:
+def _batch_of_a_step(expectation: Expectation, runs: Runs) -> Batch:
     """What the model was given for the first step, counted in its forward passes."""
     passes = [one.samples[0] if one.samples else [] for one in runs.train]
-    whole = sum(map(sum, passes)) // ranks_of_a_copy(asked.final)
+    whole = sum(map(sum, passes)) // ranks_of_a_copy(expectation.final)
     return Batch(whole, max(passes[0], default=0), len(passes[0]))
 
 
-def learning_rates(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The learning rates of the steps against those that the config, or the training arguments, ask for."""
     steps = runs.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
     if any(step.is_skipped for step in steps):
-        key = asked.key("scheduler") or asked.key("optimizer", "params", "lr")
+        key = expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
         yield skipped("learning-rate", key, "the schedule waits while steps are skipped")
         return
-    if asked.config.stack == "trainer" and (asked.schedule is None or asked.asks_for_schedule):
-        yield from _trainers_rates(asked, observed, runs.adapted)
+    if expectation.config.stack == "trainer" and (expectation.schedule is None or expectation.asks_for_schedule):
+        yield from _trainers_rates(expectation, observed, runs.adapted)
         return
-    if asked.optimizer is None or asked.optimizer.lower() == "muon":
+    if expectation.optimizer is None or expectation.optimizer.lower() == "muon":
         return  # the script's own, or one with a rate for each kind of parameter
-    default = schedules.default_rate(asked.optimizer, asked.config.knowledge)
-    rate = asked.rate.value if asked.rate is not None else default
-    schedule = asked.schedule
-    if schedule is None and asked.rate is None:
+    default = schedules.default_rate(expectation.optimizer, expectation.config.knowledge)
+    rate = expectation.rate.value if expectation.rate is not None else default
+    schedule = expectation.schedule
+    if schedule is None and expectation.rate is None:
         yield Check(
             "learning-rate",
             "warn",
-            asked.key("optimizer", "params") or asked.key("optimizer"),
+            expectation.key("optimizer", "params") or expectation.key("optimizer"),
             "a learning rate",
             observed,
             None,
-            f"the config names no learning rate for {asked.optimizer}, and the run uses {listed(observed[:1])}",
+            f"the config names no learning rate for {expectation.optimizer}, and the run uses {listed(observed[:1])}",
             "Set `optimizer.params.lr`.",
         )
         return
@@ -89,41 +89,45 @@ def learning_rates(asked: Expectation, runs: Runs) -> Iterator[Check]:
         return
     expected: list[schedules.Rate] | None = [rate] * len(observed)
     if schedule is not None:
-        expected = schedules.rates(*schedule, rate, len(observed), asked.config.knowledge)
+        expected = schedules.rates(*schedule, rate, len(observed), expectation.config.knowledge)
     if expected is None:
         return
-    promise = Promise(
+    requested = Requested(
         [one[0] if isinstance(one, list) else one for one in expected],
-        asked.key("scheduler") or asked.key("optimizer", "params", "lr"),
+        expectation.key("scheduler") or expectation.key("optimizer", "params", "lr"),
     )
     yield checked(
         "learning-rate",
-        promise,
+        requested,
         observed,
-        _are_close(observed, promise.value),
+        _are_close(observed, requested.value),
         kept=f"the learning rates are those that the config asks for: {listed(observed)}",
-        broken=f"the config asks for the learning rates {listed(promise.value)}, and the run has {listed(observed)}",
+        broken=f"the config asks for the learning rates {listed(requested.value)}, and the run has {listed(observed)}",
     )
 
 
-def _trainers_rates(asked: Expectation, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
+def _trainers_rates(expectation: Expectation, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
     """The same where the training arguments ask for a schedule."""
-    wanted = asked.trainers_schedule
+    wanted = expectation.trainers_schedule
     expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
     if expected is None:
         return
-    section = asked.key("scheduler", "type") or asked.key("optimizer", "params", "lr") or asked.key("optimizer")
+    section = (
+        expectation.key("scheduler", "type")
+        or expectation.key("optimizer", "params", "lr")
+        or expectation.key("optimizer")
+    )
     help_ = (
         "Remove `scheduler`, so that the Trainer makes its own, or take the schedule out of the training arguments."
-        if asked.schedule is not None
+        if expectation.schedule is not None
         else 'Set `optimizer.params.lr` to "auto".'
     )
     yield checked(
         "learning-rate",
-        Promise(expected, section),
+        Requested(expected, section),
         observed,
         _are_close(observed, expected),
-        bad="fail" if asked.asks_for_schedule or asked.argument("learning_rate") is not None else "warn",
+        bad="fail" if expectation.asks_for_schedule or expectation.argument("learning_rate") is not None else "warn",
         kept=f"the learning rates are those that the training arguments ask for: {listed(observed)}",
         broken=f"the training arguments ask for the learning rates {listed(expected)}, and the run has "
         f"{listed(observed)}",
@@ -144,33 +148,33 @@ def listed(rates: list[float]) -> str:
     return ", ".join(f"{rate:.4g}" for rate in rates)
 
 
-def clipping(asked: Expectation, runs: Runs) -> Iterator[Check]:
+def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The norm to which gradients are clipped, as it is set and as the steps show it."""
-    promise, observed = asked.clipping, runs.engine.clipping
-    wrong = _wrongly_clipped(asked, runs, observed if promise is None else promise.value)
-    if promise is None and not wrong:
+    requested, observed = expectation.clipping, runs.engine.clipping
+    wrong = _wrongly_clipped(expectation, runs, observed if requested is None else requested.value)
+    if requested is None and not wrong:
         if observed:
             yield Check(
                 "clipping",
                 "pass",
-                asked.key("gradient_clipping"),
+                expectation.key("gradient_clipping"),
                 None,
                 observed,
                 None,
                 f"nobody asks for clipping, and the engine clips gradients to a norm of {observed:g} by default",
             )
         return
-    promise = promise or Promise(observed, asked.key("gradient_clipping"))
+    requested = requested or Requested(observed, expectation.key("gradient_clipping"))
     yield checked(
         "clipping",
-        promise,
-        wrong[0] if wrong and math.isclose(observed, promise.value) else observed,
-        math.isclose(observed, promise.value) and not wrong,
+        requested,
+        wrong[0] if wrong and math.isclose(observed, requested.value) else observed,
+        math.isclose(observed, requested.value) and not wrong,
         kept=_clipped(observed, [step.gradient_norm for step in runs.train[0].steps if step.gradient_norm is not None]),
-        broken=_misclipped(asked, promise, observed, wrong),
+        broken=_misclipped(expectation, requested, observed, wrong),
         help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
-        if asked.argument("max_grad_norm") is not None and promise.key is None
-        else spelling(asked, promise),
+        if expectation.argument("max_grad_norm") is not None and requested.key is None
+        else spelling(expectation, requested),
     )
 
 
@@ -183,23 +187,29 @@ def _clipped(norm: float, before: list[float]) -> str:
     )
 
 
-def _misclipped(asked: Expectation, promise: Promise, norm: float, wrong: list[float]) -> str:
-    by = "max_grad_norm" if asked.argument("max_grad_norm") is not None else f"`{promise.key or 'gradient_clipping'}`"
-    if wrong and math.isclose(norm, promise.value):
-        asks = f"at most {promise.value:g}" if promise.value else "gradients that are not clipped"
+def _misclipped(expectation: Expectation, requested: Requested, norm: float, wrong: list[float]) -> str:
+    by = (
+        "max_grad_norm"
+        if expectation.argument("max_grad_norm") is not None
+        else f"`{requested.key or 'gradient_clipping'}`"
+    )
+    if wrong and math.isclose(norm, requested.value):
+        asks = f"at most {requested.value:g}" if requested.value else "gradients that are not clipped"
         return f"a step was made with a gradient of norm {wrong[0]:.3g}, and {by} asks for {asks}"
     got = f"clipped to a norm of {norm:g}" if norm else "not clipped"
-    return f"gradients are {got}, and {by} asks for {promise.value:g}"
+    return f"gradients are {got}, and {by} asks for {requested.value:g}"
 
 
-def _wrongly_clipped(asked: Expectation, runs: Runs, norm: float) -> list[float]:
+def _wrongly_clipped(expectation: Expectation, runs: Runs, norm: float) -> list[float]:
     """The norms of gradients that steps were made with and that are not what this clipping makes of them.
 
     Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism share them
     otherwise.
     """
     is_shared_otherwise = (
-        not has_plain_states(asked) or asked.number(ZERO, "mics_shard_size") or ranks_of_a_tensor(asked.final) > 1
+        not has_plain_states(expectation)
+        or expectation.number(ZERO, "mics_shard_size")
+        or ranks_of_a_tensor(expectation.final) > 1
     )
     if is_shared_otherwise or not is_scaled(runs):  # in the second case all norms are wrong
         return []

@@ -19,7 +19,7 @@ NAMES = {  # of a field, the places of its value; the first that has a number
 }
 
 
-def agreeing_arguments(config: dict[str, Any]) -> dict[str, Any]:
+def matching_arguments(config: dict[str, Any]) -> dict[str, Any]:
     """Fields of TrainingArguments for a run on one rank."""
     fields = {
         name: value

@@ -1,4 +1,4 @@
-"""When texts are judged, how often, and in which thread the outcome is heard."""
+"""When texts are linted, how often, and in which thread the outcome is heard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from ds_lint.lsp import schedule
 from ds_lint.lsp.documents import LARGE, OpenDocuments
-from ds_lint.lsp.lint import judged
+from ds_lint.lsp.lint import lint_text
 from ds_lint.lsp.project import Projects
 from ds_lint.lsp.schedule import Schedule
 
@@ -20,19 +20,19 @@ BROKEN = '{"gradient_cliping": 1.0, "train_micro_batch_size_per_gpu": 1}'
 NO_BASELINE = 'baseline = "missing.json"\n'
 
 
-class Hearer:
+class RecordingListener:
     """Keeps what it hears, and in which thread."""
 
     def __init__(self):
         self.published = []  # version and codes
         self.complaints = []
         self.threads = set()
-        self.has_heard = asyncio.Event()
+        self.is_published = asyncio.Event()
 
-    def publish(self, _uri, judgement, version):
-        self.published.append((version, [finding.code for finding in judgement.report.findings] if judgement else []))
+    def publish(self, _uri, result, version):
+        self.published.append((version, [finding.code for finding in result.report.findings] if result else []))
         self.threads.add(threading.current_thread())
-        self.has_heard.set()
+        self.is_published.set()
 
     def complain(self, message):
         self.complaints.append(message)
@@ -43,24 +43,24 @@ class Hearer:
 
 
 class Desk:
-    """One open text, and who judges it."""
+    """One open text, and who lints it."""
 
     def __init__(self, folder, text=BROKEN):
-        self.hearer = Hearer()
+        self.listener = RecordingListener()
         self.documents = OpenDocuments()
-        self.turns = Schedule(self.documents, Projects(self.hearer.complain), self.hearer)
+        self.schedule = Schedule(self.documents, Projects(self.listener.complain), self.listener)
         self.uri = Path(folder / "ds_config.json").as_uri()
-        self.turns.opened(types.TextDocumentItem(self.uri, "json", 1, text))
+        self.schedule.opened(types.TextDocumentItem(self.uri, "json", 1, text))
 
     def type(self, version, text=BROKEN):
         document = types.VersionedTextDocumentIdentifier(version, self.uri)
         whole = types.TextDocumentContentChangeWholeDocument(text)
-        self.turns.changed(types.DidChangeTextDocumentParams(document, [whole]))
+        self.schedule.changed(types.DidChangeTextDocumentParams(document, [whole]))
 
-    async def judged(self):
-        """Wait until a judgement is heard."""
-        await asyncio.wait_for(self.hearer.has_heard.wait(), 20)
-        self.hearer.has_heard.clear()
+    async def linted(self):
+        """Wait until a result is heard."""
+        await asyncio.wait_for(self.listener.is_published.wait(), 20)
+        self.listener.is_published.clear()
 
 
 @pytest.fixture
@@ -69,69 +69,69 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_fast_typing_is_judged_together(folder):
+def test_fast_typing_is_linted_together(folder):
     async def typing():
         desk = Desk(folder)
-        await desk.judged()
+        await desk.linted()
         for version in range(2, 400):
             desk.type(version)
-        await desk.judged()
-        return desk.hearer.published
+        await desk.linted()
+        return desk.listener.published
 
     assert asyncio.run(typing()) == [(1, ["DS101"]), (399, ["DS101"])]
 
 
 @pytest.mark.parametrize(("took", "rest"), [(0.25, 0.25), (8.0, 1.0)])
-def test_a_text_rests_for_as_long_as_its_judgement_took_but_a_second_at_most(folder, monkeypatch, took, rest):
+def test_a_text_rests_for_as_long_as_linting_it_took_but_a_second_at_most(folder, monkeypatch, took, rest):
     now = 100.0
 
     def slowly(*arguments):
         nonlocal now
         now += took
-        return judged(*arguments)
+        return lint_text(*arguments)
 
     monkeypatch.setattr(schedule, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(schedule, "judged", slowly)
+    monkeypatch.setattr(schedule, "lint_text", slowly)
 
-    async def judging():
+    async def linting():
         desk = Desk(folder)
-        desk.turns.current(opened := desk.documents.get(desk.uri))
+        desk.schedule.current(opened := desk.documents.get(desk.uri))
         return opened.next_time - now
 
-    assert asyncio.run(judging()) == rest
+    assert asyncio.run(linting()) == rest
 
 
-def test_a_text_is_judged_while_a_large_one_is(folder, monkeypatch):
+def test_a_text_is_linted_while_a_large_one_is(folder, monkeypatch):
     may_end = threading.Event()
 
     def held_back(document, lines, context):
         if len(lines.text) > LARGE:
             may_end.wait(20)
-        return judged(document, lines, context)
+        return lint_text(document, lines, context)
 
-    monkeypatch.setattr(schedule, "judged", held_back)
+    monkeypatch.setattr(schedule, "lint_text", held_back)
 
-    async def judging():
+    async def linting():
         large, small = Desk(folder, BROKEN + " " * LARGE), Desk(folder)
-        await small.judged()
-        assert large.hearer.published == []
+        await small.linted()
+        assert large.listener.published == []
         may_end.set()
-        await large.judged()
-        return large.hearer.published
+        await large.linted()
+        return large.listener.published
 
-    assert asyncio.run(judging()) == [(1, ["DS101"])]
+    assert asyncio.run(linting()) == [(1, ["DS101"])]
 
 
 @pytest.mark.parametrize("text", [BROKEN, BROKEN + " " * LARGE], ids=["on the loop", "aside"])
 def test_what_is_found_and_what_cannot_be_read_are_heard_on_the_loop(folder, text):
     (folder / "ds-lint.toml").write_text(NO_BASELINE)
 
-    async def judging():
+    async def linting():
         desk = Desk(folder, text)
-        await desk.judged()
-        return desk.hearer
+        await desk.linted()
+        return desk.listener
 
-    hearer = asyncio.run(judging())
-    assert hearer.published == [(1, ["DS101"])]
-    assert ["missing.json" in complaint for complaint in hearer.complaints] == [True]
-    assert hearer.threads == {threading.main_thread()}
+    listener = asyncio.run(linting())
+    assert listener.published == [(1, ["DS101"])]
+    assert ["missing.json" in complaint for complaint in listener.complaints] == [True]
+    assert listener.threads == {threading.main_thread()}
