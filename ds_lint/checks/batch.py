@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
+from ds_lint.semantics.batch import MICRO, STEPS, TRAIN, completed, data_parallel_size, sequence_parallel_ranks
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Fix, Stack
     from ds_lint.semantics.config import Config
-
-TRAIN, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
 
 @rule("DS511", "batch-size-missing", severity="error", effects=("rejected",))
@@ -117,9 +116,10 @@ def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     written = tuple(given)
     if stack != "deepspeed" and steps is None:
         steps = 1  # Accelerate inserts it
-    ranks = _sequence_parallel_ranks(config)
+    from_file = config.from_file and stack == "deepspeed"
+    ranks = sequence_parallel_ranks(config, from_file=from_file)
     world = config.world_size or _world_to_try(train, micro, steps, ranks or 1)
-    complaint = multiply(train, micro, steps, world / ranks if ranks else world)
+    complaint = multiply(train, micro, steps, data_parallel_size(config, world, from_file=from_file))
     if complaint and config.world_size is None and all(_usable(size) or size == 0 for size in written):
         complaint = _for_any_number_of_ranks(*written)
     return f"{complaint}: {ranks} ranks share a sequence and count as one" if complaint and ranks else complaint
@@ -143,14 +143,6 @@ def _is_template(config: Config, name: str) -> bool:
     return node is not None and node.kind == "template"
 
 
-def _sequence_parallel_ranks(config: Config) -> float | None:
-    """The ranks that share a sequence, by which DeepSpeed divides the world size."""
-    if not config.knowledge.does("sequence-parallel-divides-the-world-size"):
-        return None
-    size = config.value("sequence_parallel_size")
-    return size if isinstance(size, (int, float)) and size else None
-
-
 def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> int:
     """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
@@ -163,23 +155,11 @@ def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> 
 def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
     """DeepSpeed's arithmetic on whatever stands there: a complaint, or None.
 
-    Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``. Python's own
-    operators decide what is a number (``true`` and ``1.5`` are), so they decide here too.
+    Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``.
     """
     given = (train, micro, steps)
     try:
-        if train is not None and micro is not None and steps is not None:
-            pass
-        elif train is not None and micro is not None:
-            steps = train // micro // world
-        elif train is not None and steps is not None:
-            micro = train // world // steps
-        elif micro is not None and steps is not None:
-            train = micro * steps * world
-        elif train is not None:
-            micro, steps = train // world, 1
-        else:
-            train, steps = micro * world, 1
+        train, micro, steps = completed(train, micro, steps, world)
         for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
             if not size > 0:
                 return f"`{name}` comes out as {size}, and DeepSpeed needs more than 0"

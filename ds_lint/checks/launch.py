@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
+from ds_lint.semantics.batch import DATA, SEQUENCE
 from ds_lint.semantics.features import is_truthy, number, number_of, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 TENSOR_PARALLEL = ("tensor_parallel", "autotp_size")
-SEQUENCE, DATA = "sequence_parallel_size", "data_parallel_size"
 
 
 @rule(

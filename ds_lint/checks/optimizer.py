@@ -17,6 +17,7 @@ from ds_lint.semantics.constructors import (
     with_passed_optimizer,
 )
 from ds_lint.semantics.features import is_on, is_truthy, model_dtype, number, number_of, zero_stage
+from ds_lint.semantics.schedules import sets_the_rate
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -439,20 +440,11 @@ def _cycles_momentum(config: Config) -> bool:
     return optimizer is not None and optimizer.knows("betas") and optimizer.name != "MuonWithAuxAdam"
 
 
-_SETS_LR_ITSELF = ("WarmupDecayLR", "OneCycle", "LRRangeTest")
-
-
 def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: dict[str, Any]) -> bool:
     """Whether the scheduler of the config replaces a bad learning rate before the first step looks at it."""
     if path[0] != "optimizer" or path[-1] != "lr" or _stage(config, "optimizer", facts) != "train":
         return False
-    scheduler = scheduler_constructor(config)
-    if scheduler is None:
-        return False
-    maximum = config.node("scheduler", "params", "warmup_max_lr")
-    return scheduler.name in _SETS_LR_ITSELF or (
-        scheduler.name == "WarmupLR" and maximum is not None and maximum.kind != "null"
-    )
+    return sets_the_rate(config)
 
 
 def _constructors(config: Config) -> Iterator[tuple[str, Constructor]]:

@@ -8,6 +8,7 @@ from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import offloads_optimizer, optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.features import is_truthy, model_dtype, number, zero_stage
 from ds_lint.semantics.places import said_at
+from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.problem import Outcome
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
-
-# What the Trainer's own schedules are called that DeepSpeed's go like.
-LIKE = {
-    "WarmupLR": ("constant_with_warmup", "constant"),
-    "WarmupDecayLR": ("linear",),
-    "WarmupCosineLR": ("cosine",),
-}
 
 
 @rule("DS517", "lr-scheduler-type-overridden", severity="error", effects=("overridden",), keys=("scheduler",))
@@ -37,7 +31,7 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     if scheduler is None or member is None or argument is None or "trainer" not in config.stacks:
         return
     asked = str(argument.value).lower()
-    if asked in LIKE.get(scheduler.name, ()):
+    if asked in TRAINERS_NAMES.get(scheduler.name, ()):
         return
     is_asked_for = _is_asked_for(config, "lr_scheduler_type")
     if not is_asked_for and scheduler.name != "WarmupLR":
@@ -275,7 +269,7 @@ def _are_alike(kind: str, name: str) -> bool:
 
 def _deepspeeds(schedule: str) -> str | None:
     """DeepSpeed's scheduler that goes like one of the Trainer's."""
-    return next((kind for kind, names in LIKE.items() if schedule in names), None)
+    return next((kind for kind, names in TRAINERS_NAMES.items() if schedule in names), None)
 
 
 def _refuses_adafactor(config: Config) -> bool:

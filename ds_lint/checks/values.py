@@ -7,6 +7,7 @@ from ds_lint.diagnostics.problem import NO_EFFECT, WRONG_RESULT, Outcome, Proble
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.knowledge.coercion import refusal, refused_at_parsing
+from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.features import bf16_section, is_truthy, model_dtype, tensor_parallel_size
 from ds_lint.source.spelling import AUTO, as_json, holds_auto, is_comment
 from ds_lint.source.tree import dotted, plain
@@ -262,15 +263,12 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
         return NO_EFFECT, "and nothing reads it"
     if not is_used(config, key):
         return NO_EFFECT, "and nothing reads it while its feature is off"
-    if visit.path[0] in _BATCH_KEYS or refusal(key.facts, False, visit.value, "string", AUTO):
+    if visit.path[0] in BATCH_SIZES or refusal(key.facts, False, visit.value, "string", AUTO):
         stage = key.facts.get("stage", "parse")
         return rejected(stage), "DeepSpeed computes with the word itself and stops"
     if "no_effect" in key.facts or AUTO in key.facts.get("takes", "").split():
         return NO_EFFECT, "and nothing reads it"
     return WRONG_RESULT, "DeepSpeed takes the word itself, which counts as true"
-
-
-_BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
 def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[Stack, ...]:

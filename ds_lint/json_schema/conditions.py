@@ -11,7 +11,9 @@ from ds_lint.json_schema.values import AUTO, asserted, in_any_case, reference, s
 from ds_lint.knowledge.descriptions import documentation
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
+from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, optimizer_types, scheduler_constructor
+from ds_lint.semantics.schedules import MAY_SET_THE_RATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.constructors import Constructor
 
-_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _OFFLOAD = {"offload_optimizer": {"device": "cpu"}}
 # Everything in a config that leads to another constructor of the same type.
 _SWITCHES: tuple[dict[str, Any], ...] = (
@@ -33,7 +34,6 @@ _SWITCHES: tuple[dict[str, Any], ...] = (
     {"params": {"torch_adam": True, "adam_w_mode": False}},
 )
 _ZENFLOW = {"zero_optimization": {**_OFFLOAD, "zenflow": {}}}
-_SCHEDULERS_THAT_SET_LR = ["LRRangeTest", "OneCycle", "WarmupDecayLR", "WarmupLR"]
 _LOOKED_AT = reference("schedulerIsLookedAt")
 _NO_NAME = "?"  # no constructor has a parameter of this name
 
@@ -43,7 +43,7 @@ def conditions(target: SchemaTarget) -> list[Schema]:
     return [
         *_optimizers(target),
         *_schedulers(target),
-        _when(_has_no_filled_batch(), {"properties": {name: _batch_size() for name in _BATCH}}),
+        _when(_has_no_filled_batch(), {"properties": {name: _batch_size() for name in BATCH_SIZES}}),
     ]
 
 
@@ -54,7 +54,7 @@ def _when(condition: Schema, consequence: Schema) -> Schema:
 def _has_no_filled_batch() -> Schema:
     """Where one batch size is filled, nothing can be said of the others."""
     filled = {"anyOf": [AUTO, reference("template")]}
-    return {"properties": {name: {"not": filled} for name in _BATCH}}
+    return {"properties": {name: {"not": filled} for name in BATCH_SIZES}}
 
 
 def _batch_size() -> Schema:
@@ -157,7 +157,7 @@ def _type_in(section: str, type_is: Schema) -> Schema:
     }
 
 
-_SETS_LR = _type_in("scheduler", {"enum": _SCHEDULERS_THAT_SET_LR})
+_SETS_LR = _type_in("scheduler", {"enum": list(MAY_SET_THE_RATE)})
 
 
 def _in_params(section: str, params: Schema) -> Schema:

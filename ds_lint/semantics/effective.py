@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.preparation.words import source_of
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ds_lint.semantics.preparation.prepared import StackValue
     from ds_lint.source.tree import KeyPath
 
-# DeepSpeed computes the one that is missing from the other two and the world size.
-_BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _PARAMETERS = {("optimizer", "params"): optimizer_constructor, ("scheduler", "params"): scheduler_constructor}
 
 
@@ -87,7 +86,7 @@ def _defaults(config: Config, section: Key, given: set[KeyPath], *, everything: 
         if key.is_section:
             if everything or key.path in given:
                 yield from _defaults(config, key, given, everything=everything)
-        elif "default" in key.facts and name not in _BATCH_SIZES and given.isdisjoint(_spellings(key)):
+        elif "default" in key.facts and name not in BATCH_SIZES and given.isdisjoint(_spellings(key)):
             yield Value(key.path, key.facts["default"], "default", f"default of DeepSpeed {config.knowledge.deepspeed}")
 
 

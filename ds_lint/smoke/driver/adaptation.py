@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.diagnostics.verdict import CPU, FAKE, Adaptation
 from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.batch import BATCH_SIZES, MICRO, STEPS, TRAIN, data_parallel_size
 from ds_lint.semantics.features import is_on, number_of, zero_stage
-from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, ZERO, completed, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.driver.expectation import ASSUMED, ZERO, fitting, with_meant_names
 from ds_lint.smoke.job import ConfigEdit, Removed
 from ds_lint.source.tree import dotted, plain
 
@@ -83,7 +84,7 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
         if not (is_real_world and fits(config, ranks)):
-            _batch(config, changes, _copies(config, ranks), f"the run has {ranks} rank{'s' * (ranks != 1)}")
+            _batch(config, changes, ranks, f"the run has {ranks} rank{'s' * (ranks != 1)}")
         _small_model(config, changes)
         _groups(config, changes, ranks)
     _paths(config, changes, folder)
@@ -138,11 +139,11 @@ def _number(changes: Changes, name: str) -> None:
 
 
 def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
-    """Batch sizes that fit so many copies of the model, keep a window of accumulation, and are quick."""
+    """Batch sizes that fit so many ranks, keep a window of accumulation, and are quick."""
     if is_on(config, "elasticity", "enabled"):
         changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and {why}")
     written = _written(config)
-    train, micro, steps = (_given(config, written[name]) for name in BATCH)
+    train, micro, steps = (_given(config, written[name]) for name in BATCH_SIZES)
     if config.stack != "deepspeed":
         _trainers_batch(config, changes, ranks, why)
         return
@@ -150,7 +151,7 @@ def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
     if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in nodes):
         return  # an "auto" that nobody fills, say; what comes of it shows
     real = config.world_size
-    fits = completed(train, micro, steps, real) if real else None
+    fits = fitting(config, train, micro, steps, real) if real else None
     if fits is None and not _may_fit(train, micro, steps):
         return  # it fits no number of ranks, and so shows what happens
     micro = micro or (fits.micro if fits else None)
@@ -158,45 +159,45 @@ def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
     if micro is not None and steps is None and train is not None:
         steps = 1 if train // micro < 2 else 2  # nobody knows how many ranks share the rest
     if micro is None and train is not None:
-        micro = max(1, train // (steps or 1) // ranks) if real is None else max(1, train // (steps or 1) // real)
+        micro = max(1, train // (steps or 1) // _counted(config, real or ranks))
     if micro is None:
         return  # DeepSpeed refuses it, here as there
     small = min(micro, MOST_SAMPLES)
     are_mistyped = _are_mistyped(written)
     window = min(steps or 1, MOST_MICRO_STEPS) if are_mistyped else _window(config, steps or 1)
-    wanted = dict(zip(BATCH, (small * window * ranks, small, window), strict=True))
+    wanted = dict(zip(BATCH_SIZES, (small * window * _counted(config, ranks), small, window), strict=True))
     if _stays(config, wanted, ranks):
         return
-    for name in BATCH:
-        is_added = name == BATCH[2] and window > 1 and not are_mistyped
+    for name in BATCH_SIZES:
+        is_added = name == STEPS and window > 1 and not are_mistyped
         if config.written.get(written[name]) is not None or is_added:
-            changes.set(config, (written[name],), wanted[name], why if name == BATCH[0] else _why(name, wanted[name]))
-    if all(config.written.get(written[name]) is None for name in BATCH[:2]):
-        changes.set(config, (BATCH[1],), small, why)  # elasticity would have picked it
+            changes.set(config, (written[name],), wanted[name], why if name == TRAIN else _why(name, wanted[name]))
+    if all(config.written.get(written[name]) is None for name in (TRAIN, MICRO)):
+        changes.set(config, (MICRO,), small, why)  # elasticity would have picked it
 
 
-def _copies(config: Config, ranks: int) -> int:
-    """How many copies of the model so many ranks train, each with samples of its own."""
-    return max(1, ranks // ranks_of_a_copy(config))
+def _counted(config: Config, ranks: int) -> int:
+    """How many of the ranks DeepSpeed counts; a run hands it a dict."""
+    return max(1, int(data_parallel_size(config, ranks, from_file=False)))
 
 
 def fits(config: Config, ranks: int) -> bool:
     """Whether the batch sizes as they are go with so many ranks."""
     if is_on(config, "elasticity", "enabled"):
         return False
-    train, micro, steps = (_given(config, name) for name in BATCH)
+    train, micro, steps = (_given(config, name) for name in BATCH_SIZES)
     if config.stack != "deepspeed":
         own_micro, own_steps = (_argument(config, name, default) for name, default in _TRAINERS_BATCH)
         if micro not in (None, own_micro) or steps not in (None, own_steps):
             return False
         micro, steps = own_micro, own_steps
-    return completed(train, micro, steps, _copies(config, ranks)) is not None
+    return fitting(config, train, micro, steps, ranks) is not None
 
 
 def _written(config: Config) -> dict[str, str]:
     """How each batch size is written: a mistyped one is changed where it stands, so that the run shows what it does."""
     _, written_as = with_meant_names(config)
-    return {name: written_as.get(name, name) for name in BATCH}
+    return {name: written_as.get(name, name) for name in BATCH_SIZES}
 
 
 def _are_mistyped(written: dict[str, str]) -> bool:
@@ -205,7 +206,7 @@ def _are_mistyped(written: dict[str, str]) -> bool:
 
 
 def _why(name: str, value: int) -> str:
-    if name == BATCH[1]:
+    if name == MICRO:
         return "a smaller batch shows the same"
     return f"{value} micro steps show what a window does" if value > 1 else "the run is short"
 
@@ -217,8 +218,8 @@ def _window(config: Config, steps: int) -> int:
 
 def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
     """Whether the config as it is gives these batch sizes."""
-    train, micro, steps = (_given(config, name) for name in BATCH)
-    found = completed(train, micro, steps, ranks)
+    train, micro, steps = (_given(config, name) for name in BATCH_SIZES)
+    found = fitting(config, train, micro, steps, ranks)
     return found is not None and tuple(found) == tuple(wanted.values())
 
 
@@ -231,10 +232,10 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> N
     """The same where the training arguments say the sizes too: both are changed, if they agree."""
     (micro_name, most), (steps_name, fewest) = _TRAINERS_BATCH
     micro, steps = _argument(config, micro_name, most), _argument(config, steps_name, fewest)
-    train, written_micro, written_steps = (_given(config, name) for name in BATCH)
+    train, written_micro, written_steps = (_given(config, name) for name in BATCH_SIZES)
     if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
         return  # the Trainer compares them, and says so
-    is_left_out = config.written.get(BATCH[2]) is None
+    is_left_out = config.written.get(STEPS) is None
     if is_left_out:
         steps = 1  # Accelerate puts that where the config says nothing
     real = config.world_size
@@ -244,14 +245,14 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> N
     window = min(steps, MOST_MICRO_STEPS) if _are_mistyped(_written(config)) else _window(config, steps)
     changes.training |= {micro_name: small, steps_name: window}
     if small != micro:
-        _change(config, changes, BATCH[1], micro_name, micro, small)
+        _change(config, changes, MICRO, micro_name, micro, small)
     if window != steps:
         if is_left_out:
-            changes.set(config, (BATCH[2],), window, _why(BATCH[2], window))
+            changes.set(config, (STEPS,), window, _why(STEPS, window))
         else:
-            _change(config, changes, BATCH[2], steps_name, steps, window)
+            _change(config, changes, STEPS, steps_name, steps, window)
     if train is not None:
-        changes.set(config, (BATCH[0],), small * window * ranks, why)
+        changes.set(config, (TRAIN,), small * window * _counted(config, ranks), why)
 
 
 def _change(config: Config, changes: Changes, key: str, name: str, before: int, after: int) -> None:

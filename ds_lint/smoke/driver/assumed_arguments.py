@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.semantics import configs
+from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.semantics.features import number_of
 from ds_lint.semantics.preparation import prepare
-from ds_lint.smoke.driver.expectation import ASSUMED, BATCH
+from ds_lint.smoke.driver.expectation import ASSUMED
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
@@ -41,10 +42,10 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
 
 def _batch(config: Config) -> dict[str, Any]:
     """Micro batch and accumulation steps as the config has them."""
-    nodes = (config.written.get(name) for name in BATCH)
+    nodes = (config.written.get(name) for name in BATCH_SIZES)
     train, micro, steps = (number_of(node) if node is not None else None for node in nodes)
     ranks = config.world_size or 1
-    if config.written.get(BATCH[2]) is None:
+    if config.written.get(STEPS) is None:
         steps = 1  # Accelerate puts that where the config says nothing
     if micro is None and train is not None:
         micro = max(1, train // (steps or 1) // ranks)
@@ -58,7 +59,7 @@ def _agreement(mismatch: Mismatch) -> list[tuple[str, Any]]:
     """The arguments that agree with what is written, where each is one value."""
     names = [name for name in mismatch.names if name != "world_size"]
     is_text = isinstance(mismatch.written, str) and not isinstance(mismatch.wanted, str)  # which equals no number
-    if mismatch.path[0] in BATCH or not names or is_text:
+    if mismatch.path[0] in BATCH_SIZES or not names or is_text:
         return []
     if isinstance(mismatch.written, list):
         return list(zip(names, mismatch.written, strict=False))

@@ -6,14 +6,15 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ds_lint.checks.overridden import LIKE
 from ds_lint.knowledge.suggestions import is_typo, sibling
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics import configs
 from ds_lint.semantics.arguments import is_asked_for
 from ds_lint.semantics.basis import Basis
+from ds_lint.semantics.batch import BATCH_SIZES, completed, data_parallel_size, multiplies_up, sequence_parallel_ranks
 from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.semantics.preparation import prepare
+from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.smoke.job import ADAMW, CPU_ADAM
 from ds_lint.source.tree import dotted, plain
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
-BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 ASSUMED = "the config, which it is to agree with"  # the origin of training arguments that are not given
 # Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
@@ -207,9 +207,13 @@ class Expectation:
         return is_on(self.final, *GATHER)
 
     def batch(self, world_size: int) -> Batch | None:
-        """The batch sizes for so many ranks; None where they do not fit together, or are not given."""
-        train, micro, steps = (_whole(self.number(name)) for name in BATCH)
-        return completed(train, micro, steps, world_size // ranks_of_a_copy(self.final))
+        """What a step takes on so many ranks; None where the sizes do not fit together, or are not given.
+
+        DeepSpeed counts a sample once for each of the ranks that share a tensor, in ``train_batch_size`` too.
+        """
+        train, micro, steps = (_whole(self.number(name)) for name in BATCH_SIZES)
+        found = fitting(self.final, train, micro, steps, world_size)
+        return found._replace(train=found.train // ranks_of_a_tensor(self.final)) if found is not None else None
 
     def setting(self, name: str) -> float | None:
         """A number of ``zero_optimization`` under either of its names; left out, the release's default."""
@@ -272,8 +276,8 @@ class Expectation:
     def asks_for_schedule(self) -> bool:
         """Whether somebody asked the Trainer for a schedule that does not go like the one of the config."""
         kind, wanted = self.schedule[0] if self.schedule else "", self.argument("lr_scheduler_type")
-        if kind in LIKE:  # which warm up as the arguments say
-            return wanted is not None and wanted not in LIKE[kind]
+        if kind in TRAINERS_NAMES:  # which warm up as the arguments say
+            return wanted is not None and wanted not in TRAINERS_NAMES[kind]
         return any(self.argument(name) is not None for name in ("lr_scheduler_type", "warmup_steps", "warmup_ratio"))
 
     @property
@@ -304,36 +308,28 @@ class Expectation:
 
 def ranks_of_a_copy(config: Config) -> int:
     """Ranks that share the samples of one copy of the model, by cutting its sequences or its tensors."""
-    return _ranks(config, "sequence_parallel_size") * ranks_of_a_tensor(config)
+    return int(sequence_parallel_ranks(config, from_file=False) or 1) * ranks_of_a_tensor(config)
 
 
 def ranks_of_a_tensor(config: Config) -> int:
     """Ranks among which each tensor of a layer is cut."""
-    return _ranks(config, "tensor_parallel", "autotp_size")
-
-
-def _ranks(config: Config, *path: str) -> int:
-    size = config.root.at(path)
+    size = config.root.at(("tensor_parallel", "autotp_size"))
     return int(number_of(size) or 1) if size is not None else 1
 
 
-def completed(train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:
-    """The three batch sizes from those that are given, as DeepSpeed works them out; None where they do not fit.
+def fitting(config: Config, train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:
+    """The batch sizes on so many ranks, from those that are given; None where DeepSpeed refuses them.
 
-    Source: ``_set_batch_related_parameters`` in deepspeed/runtime/config.py.
+    A run hands DeepSpeed a dict.
     """
-    if ranks < 1 or (micro is None and train is None):
+    if train is None and micro is None:
         return None
-    if train is None:
-        assert micro is not None  # noqa: S101 - one of the two is there
-        steps = steps or 1
-        train = micro * steps * ranks
-    elif micro is None:
-        steps = steps or 1
-        micro = train // ranks // steps
-    elif steps is None:
-        steps = train // micro // ranks
-    return Batch(train, micro, steps) if train == micro * steps * ranks and min(micro, steps) > 0 else None
+    world = data_parallel_size(config, ranks, from_file=False)
+    try:
+        sizes = completed(train, micro, steps, world)
+    except ZeroDivisionError:
+        return None
+    return Batch(*map(int, sizes)) if multiplies_up(*sizes, world) else None
 
 
 def _whole(value: float | None) -> int | None:

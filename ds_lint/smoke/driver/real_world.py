@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import FAKE, Adaptation, Check, Held
 from ds_lint.facts.host import free_memory
 from ds_lint.output.smoke import by_kind, in_units
-from ds_lint.smoke.driver.expectation import BATCH, ZERO, Batch, as_dict, ranks_of_a_copy
+from ds_lint.semantics.batch import BATCH_SIZES
+from ds_lint.smoke.driver.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor
 from ds_lint.smoke.job import FAKE_GROUP, WORLD
 from ds_lint.smoke.verify.check import skipped
 from ds_lint.smoke.verify.shares import expected_shares, has_plain_states, partition, persistent, states_of
@@ -29,7 +30,7 @@ _RANKS_OF_NODE = 8  # where nobody says how many nodes there are
 _HPZ, _MICS = (ZERO, "zero_hpz_partition_size"), (ZERO, "mics_shard_size")
 # What DeepSpeed says where a config does not fit the number of ranks, and the keys of which that is told.
 _OF_WORLD = (
-    (re.compile(r"batch", re.IGNORECASE), tuple((name,) for name in BATCH)),
+    (re.compile(r"batch", re.IGNORECASE), tuple((name,) for name in BATCH_SIZES)),
     (re.compile(r"elastic", re.IGNORECASE), (("elasticity",),)),
     (re.compile(r"divisible|group|world.?size|shard", re.IGNORECASE), (_HPZ, _MICS, (ZERO, "stage"))),
 )
@@ -160,9 +161,10 @@ def _batch(world: World, seen: Evidence) -> Check:
             f"the engine takes steps of {engine.train_batch_size:g} samples",
             f"Start a multiple of {copies} ranks.",
         )
-    # With sequence parallelism the engine has them as floats.
-    observed = Batch(*map(int, (engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)))
-    keys = (world.expectation.key(name) for name in (*BATCH, "elasticity"))
+    # With sequence parallelism the engine has them as floats; it counts a sample for each rank that shares its tensors.
+    samples = engine.train_batch_size // ranks_of_a_tensor(world.expectation.final)
+    observed = Batch(*map(int, (samples, engine.micro_batch_size, engine.accumulation_steps)))
+    keys = (world.expectation.key(name) for name in (*BATCH_SIZES, "elasticity"))
     is_kept = requested_batch is None or observed == requested_batch
     message = f"on your {world.ranks:,} ranks a step takes {observed.in_words(world.ranks)} samples"
     if requested_batch is not None and not is_kept:

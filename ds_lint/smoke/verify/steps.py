@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
+from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.driver.expectation import (
-    BATCH,
     ZERO,
     Batch,
     Expectation,
@@ -32,7 +32,7 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     if requested_batch is None:
         return
     observed = _batch_of_a_step(expectation, runs)
-    keys = [key for name in BATCH if (key := expectation.key(name)) is not None]
+    keys = [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
     key = next((key for key in keys if key in expectation.written_as.values()), keys[0] if keys else None)
     ranks = expectation.config.world_size
     real = f"; on your {ranks:,} ranks {runs.real_batch.in_words(ranks)}" if runs.real_batch and ranks else ""
@@ -45,7 +45,9 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         kept=f"a step takes {observed.in_words(runs.world_size)} samples{real}",
         broken=f"a step takes {observed.in_words(runs.world_size)} samples, and the config asks for "
         f"{requested_batch.in_words(runs.world_size)}",
-        help=next(filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH)), ""),
+        help=next(
+            filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
+        ),
         adapted=any("batch_size" in key or "accumulation" in key for key in runs.adapted),
     )
 
