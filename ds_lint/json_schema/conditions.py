@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
+    from ds_lint.knowledge.records import Defaults
     from ds_lint.semantics.constructors import Constructor
 
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -209,16 +210,14 @@ def _default(value: object) -> Schema:
     return {"default": value} if is_plain else {}
 
 
-def _defaults(section: str, kind: str, constructor: Constructor, target: SchemaTarget) -> dict[str, Any]:
+def _defaults(section: str, kind: str, constructor: Constructor, target: SchemaTarget) -> Defaults:
     """Defaults by parameter: of the constructor that a plain config leads to, where they are known."""
     known = target.knowledge.constructors(f"{section}.params", kind)
     own = [one for one in known if one["callee"].endswith(f".{constructor.name}")]
     for one in [*own, *known]:
         if "parameters" in one:
-            found: dict[str, Any] = one["parameters"]
-            return found
-    torch: dict[str, Any] = target.knowledge.torch[f"{section}s"].get(kind, {})
-    return torch
+            return one["parameters"]
+    return target.knowledge.torch["optimizers" if section == "optimizer" else "schedulers"].get(kind, {})
 
 
 def _parameter(section: str, name: str, constructors: list[Constructor], target: SchemaTarget) -> Schema:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.knowledge.keys import Target
     from ds_lint.linter.choice import Choice
+    from ds_lint.targets.pin import Library
 
     Judge = Callable[..., FileReport]  # of a target, and of an older one to compare it with
     Problem = tuple[str, str | None, int, str]
@@ -64,7 +65,9 @@ def judged(choice: Choice, judge: Judge) -> FileReport:
     return report
 
 
-def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> Iterator[tuple[list[str], list[Finding]]]:
+def _along(
+    library: Library, choice: Choice, newest: FileReport, judge: Judge
+) -> Iterator[tuple[list[str], list[Finding]]]:
     """The possible releases of one library, newest first, in stretches that are judged alike."""
     target, rest = choice.newest, list(choice.releases[library])
     findings = newest.findings
@@ -76,7 +79,7 @@ def _along(library: str, choice: Choice, newest: FileReport, judge: Judge) -> It
     yield rest, findings
 
 
-def _alike(library: str, target: Target, rest: list[str]) -> list[str]:
+def _alike(library: Library, target: Target, rest: list[str]) -> list[str]:
     """The newest of these releases, and those before it for which nothing that was asked is different."""
     knowledge = lint.knowledge(target)
     if len(rest) == 1:

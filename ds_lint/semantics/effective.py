@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import StackValue
+    from ds_lint.semantics.preparation.prepared import ConfigObject, StackValue
     from ds_lint.source.tree import KeyPath
 
 # DeepSpeed computes the one that is missing from the other two and the world size.
@@ -52,7 +52,7 @@ def effective(config: Config, *, everything: bool = False) -> list[Value]:
     return [*found, *defaults, *_parameters(config, given)]
 
 
-def _values(config: Config, section: dict[str, Any], path: KeyPath, around: StackValue | None) -> Iterator[Value]:
+def _values(config: Config, section: ConfigObject, path: KeyPath, around: StackValue | None) -> Iterator[Value]:
     """The values below a section, which the stack may have added as a whole."""
     settings = prepare(config).settings
     for name, value in section.items():

@@ -68,7 +68,9 @@ class Settings:
         self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
         versions = {library: values.get(f"{library}-version") for library in LIBRARIES}
-        self.versions = {library: version for library, version in versions.items() if version is not None}
+        self.versions: dict[str, str] = {
+            library: version for library, version in versions.items() if version is not None
+        }
         self.policy: list[str] = values.get("policy", [])
         self.baseline: str | None = values.get("baseline")
         self.configs = [ConfigEntry(path, entry) for entry in values.get("configs", ())]
