@@ -18,8 +18,7 @@ from ds_lint.source.tree import Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterator, Mapping
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _OFFLOAD = {"offload_optimizer": {"device": "cpu"}}
 # Everything in a config that leads to another constructor of the same type.
-_SWITCHES: tuple[dict[str, Any], ...] = (
+_SWITCHES: tuple[Mapping[str, object], ...] = (
     {},
     {"zero_optimization": _OFFLOAD},
     {"params": {"torch_adam": True}},
@@ -172,14 +171,14 @@ def _refused_clipping() -> Schema:
     return {"description": message, "doNotSuggest": True, "errorMessage": message, "not": {}}
 
 
-def _built(kind: str, switch: dict[str, Any], target: SchemaTarget) -> Constructor | None:
-    written = {"optimizer": {"type": kind, "params": switch.get("params", {})}}
+def _built(kind: str, switch: Mapping[str, object], target: SchemaTarget) -> Constructor | None:
+    written: dict[str, object] = {"optimizer": {"type": kind, "params": switch.get("params", {})}}
     if "zero_optimization" in switch:
         written["zero_optimization"] = switch["zero_optimization"]
     return optimizer_constructor(_config(written, target))
 
 
-def _config(written: dict[str, Any], target: SchemaTarget) -> Config:
+def _config(written: dict[str, object], target: SchemaTarget) -> Config:
     document = json_source.read(dumps(written), "")
     return Config(document, document.root or Node("missing", Span(0, 0)), target.knowledge)
 

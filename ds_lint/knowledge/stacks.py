@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ds_lint.knowledge.records import (
+        Fill,
         ModelFacts,
         StackBehaviour,
         StackFacts,
@@ -50,11 +51,10 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
         _overwrites(records(plugin, "overwrites", accelerate), words["overwrites"]),
         prepares,
     )
-    filled: dict[str, Any] = {**{path: _as_fill(overwrite) for path, overwrite in overwrites.items()}, **fills}
     return {
         "transformers": transformers,
         "accelerate": accelerate,
-        "fills": filled,
+        "fills": {**{path: _as_fill(overwrite) for path, overwrite in overwrites.items()}, **fills},
         "overwrites": {path: {"with": facts["with"], "by": facts["by"]} for path, facts in overwrites.items()},
     }
 
@@ -152,9 +152,9 @@ def _joined(trainer: dict[str, Told], accelerate: dict[str, Told], prepares: boo
     return joined
 
 
-def _as_fill(overwrite: Told) -> Told:
+def _as_fill(overwrite: Told) -> Fill:
     """An overwritten key in the words of a filled one: any value is replaced, and so is ``"auto"``."""
     text = f"{overwrite['with']}, whatever it says" if overwrite["always"] else overwrite["with"]
     stacks = overwrite["by"]
-    nothing = {"floored": dict.fromkeys(stacks, False), "number": dict.fromkeys(stacks)}
-    return {"with": text, "by": stacks, "matched": False, **nothing}
+    floored, number = dict.fromkeys(stacks, False), dict.fromkeys(stacks)
+    return {"with": text, "by": stacks, "matched": False, "floored": floored, "number": number}

@@ -99,7 +99,7 @@ class Config:
         self.before = before
         self.is_upgrade = is_upgrade
         self.policies = policies
-        self.derived: dict[str, Any] = {}  # what ``once`` remembers
+        self.derived: dict[str, Any] = {}  # what ``once`` remembers: of each function its answer
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is judged, and what fills it
         self.stacks: tuple[Stack, ...] = (stack,) if stack else self._possible_stacks()
         self._look(root)

@@ -12,6 +12,7 @@ from ds_lint.semantics.preparation import prepare
 from ds_lint.smoke.driver.expectation import ASSUMED, BATCH, target_of
 
 if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.preparation.prepared import Mismatch
 
@@ -30,7 +31,7 @@ def agreeing(config: Config) -> Config:
     return config
 
 
-def _with(config: Config, values: dict[str, Any]) -> Config:
+def _with(config: Config, values: JsonObject) -> Config:
     facts = Facts(
         world_size=config.facts.world_size,
         training=TrainingArguments({name: Argument(value, ASSUMED) for name, value in values.items()}, ASSUMED),
@@ -39,7 +40,7 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
     return lint.config_of(config.document, target=target_of(config), stack=config.stack, facts=facts)
 
 
-def _batch(config: Config) -> dict[str, Any]:
+def _batch(config: Config) -> JsonObject:
     """Micro batch and accumulation steps as the config has them."""
     nodes = (config.written.get(name) for name in BATCH)
     train, micro, steps = (number_of(node) if node is not None else None for node in nodes)
