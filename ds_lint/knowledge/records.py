@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ds_lint.targets.pin import Library
 
 # A value of a JSON file: what ``json.load`` returns. Whoever uses one as more than that looks first (``isinstance``).
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-JsonObject = dict[str, Json]
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+JsonObject = dict[str, JsonValue]
 
 # The defaults of parameters, each of its parameter's own type; "$required" where there is none.
 Defaults = dict[str, Any]
