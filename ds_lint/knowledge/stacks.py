@@ -135,9 +135,7 @@ def _overwrites(extracted: dict[str, StackFacts], words: dict[str, dict[str, str
     return found
 
 
-def _joined(
-    trainer: dict[str, Told], accelerate: dict[str, Told], prepares: bool
-) -> dict[str, Any]:
+def _joined(trainer: dict[str, Told], accelerate: dict[str, Told], prepares: bool) -> dict[str, Any]:
     """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine.
 
     Where the two do not do the same, ``by`` names both and the facts are the Trainer's, but ``floored`` and ``number``
