@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.knowledge.records import JsonObject
 
 
 class ConfigError(ValueError):
@@ -93,7 +94,7 @@ class TrainerCallback(transformers.TrainerCallback):
             first = serious[0]
             raise ConfigError(f"{report.path}: {first.code} {first.message} (ds-lint explain {first.code})", serious)
 
-    def _report(self, config: dict[str, Any] | str, arguments: transformers.TrainingArguments) -> FileReport:
+    def _report(self, config: JsonObject | str, arguments: transformers.TrainingArguments) -> FileReport:
         ranks = _number("WORLD_SIZE", 1)
         on_this_node = _number("LOCAL_WORLD_SIZE", ranks)
         sources = Sources(
@@ -117,7 +118,7 @@ class TrainerCallback(transformers.TrainerCallback):
         return lint_for(choice, document, Basis(knowledge(choice.newest), "trainer", facts), self.rules)
 
 
-def _config(arguments: transformers.TrainingArguments) -> dict[str, Any] | str | None:
+def _config(arguments: transformers.TrainingArguments) -> JsonObject | str | None:
     """The config of the run: the argument, else the file that ``accelerate launch`` was given."""
     if arguments.deepspeed:
         given = arguments.deepspeed

@@ -23,9 +23,9 @@ from ds_lint.source.spelling import AUTO
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.diagnostics.finding import Fix, Stack, Stage
+    from ds_lint.knowledge.records import ParameterFacts
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member
 
@@ -405,14 +405,13 @@ def _age(last_release: str | None, arrival: str | None) -> str:
     return "removed" if last_release else f"since {arrival}" if arrival else "unknown"
 
 
-def _stage(config: Config, section: str, facts: dict[str, Any]) -> Stage:
+def _stage(config: Config, section: str, facts: ParameterFacts) -> Stage:
     """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
     dtype = model_dtype(config)
     is_wrapped = dtype == "fp16" or (dtype == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"))
     if section == "optimizer" and is_wrapped and zero_stage(config) == 0:
         return "initialize"
-    stage: Stage = facts["stage"]
-    return stage
+    return facts["stage"]
 
 
 def _meets_schedule(config: Config, path: KeyPath, kind: str) -> bool:
@@ -440,7 +439,7 @@ def _cycles_momentum(config: Config) -> bool:
     return optimizer is not None and optimizer.knows("betas") and optimizer.name != "MuonWithAuxAdam"
 
 
-def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: dict[str, Any]) -> bool:
+def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: ParameterFacts) -> bool:
     """Whether the scheduler of the config replaces a bad learning rate before the first step looks at it."""
     if path[0] != "optimizer" or path[-1] != "lr" or _stage(config, "optimizer", facts) != "train":
         return False

@@ -15,9 +15,9 @@ from ds_lint.source.tree import dotted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.diagnostics.finding import Fix, Stack
+    from ds_lint.knowledge.records import Fill, StackLibrary
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Node
 
@@ -224,13 +224,12 @@ def _as_number(config: Config, path: KeyPath, node: Node) -> Fix | None:
     return edits.replacement(config, path, bare, "safe") if bare else edits.set_to_auto(config, path, "unsafe")
 
 
-def _filled(config: Config, path: KeyPath) -> dict[str, Any] | None:
+def _filled(config: Config, path: KeyPath) -> Fill | None:
     """What is known of the filling of a key, or None if nobody fills it."""
-    filled: dict[str, Any] | None = config.knowledge.trainer["fills"].get(".".join(path))
-    return filled
+    return config.knowledge.trainer["fills"].get(".".join(path))
 
 
-_LIBRARIES = {"trainer": "transformers", "accelerate": "accelerate"}
+_LIBRARIES: dict[Stack, StackLibrary] = {"trainer": "transformers", "accelerate": "accelerate"}
 
 
 def _who(config: Config, concerned: list[Stack]) -> str:

@@ -67,10 +67,10 @@ def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
         return any(name.startswith(inside) and "trainer" in fills[name]["by"] for name in fills)
     if stack == "deepspeed":
         return False
-    fills = config.knowledge.table("accelerate", "fills")
+    known = config.knowledge.table("accelerate", "fills")
     return any(
-        name.startswith(inside) and any(source["at"] != "prepare" for source in fills[name]["sources"])
-        for name in fills
+        name.startswith(inside) and any(source["at"] != "prepare" for source in known[name]["sources"])
+        for name in known
     )
 
 

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from ds_lint.targets.pin import Library
+
 
 def run_check(options: Namespace) -> int:
     """Lint, or do what ``check`` can do instead."""
@@ -48,7 +50,7 @@ def run_upgrade(options: Namespace) -> int:
     """Say what changes with other releases."""
     from ds_lint.commands.upgrade import upgrade
 
-    ends = {}
+    ends: dict[Library, tuple[str, str | None]] = {}
     for library in LIBRARIES:
         first, last = getattr(options, f"{library}_from"), getattr(options, f"{library}_to")
         if first is not None:

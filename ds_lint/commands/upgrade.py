@@ -10,9 +10,10 @@ from ds_lint.session.session import Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.session.options import Options
+    from ds_lint.targets.pin import Library
 
 
-def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
+def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> int:
     """Print what is new with the newer releases, and return the exit status; ``ends`` are from and to by library."""
     unreadable: list[str] = []
     try:

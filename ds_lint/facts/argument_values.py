@@ -10,12 +10,9 @@ from ds_lint.knowledge.unknown import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ds_lint.facts.training import TrainingArguments
     from ds_lint.knowledge.keys import Knowledge
-
-    Facts = dict[str, Any]
+    from ds_lint.knowledge.records import StackFacts
 
 WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
 _TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")  # string_to_bool of hf_argparser.py
@@ -38,12 +35,12 @@ def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Ar
     return Argument(field["default"], f"default of transformers {knowledge.target['transformers']}")
 
 
-def fields(knowledge: Knowledge) -> Facts:
+def fields(knowledge: Knowledge) -> dict[str, StackFacts]:
     """The fields of TrainingArguments in the target's release of transformers."""
     return knowledge.table("transformers", "training_arguments")
 
 
-def typed(given: Argument, field: Facts) -> Argument | None:
+def typed(given: Argument, field: StackFacts) -> Argument | None:
     """An argument with the value that its field gets; None where nobody knows it before the run, or it is refused."""
     if given.value is UNKNOWN or not given.is_flag:
         return None if given.value is UNKNOWN else given
@@ -55,7 +52,7 @@ def typed(given: Argument, field: Facts) -> Argument | None:
     return Argument(value, given.origin)
 
 
-def _from_text(text: str | None, field: Facts) -> str | float | bool:
+def _from_text(text: str | None, field: StackFacts) -> str | float | bool:
     """What HfArgumentParser makes of the text behind a flag; raises ValueError where it refuses it."""
     kind = kind_of(field)
     if kind == "bool":
@@ -71,7 +68,7 @@ def _from_text(text: str | None, field: Facts) -> str | float | bool:
     return int(text) if kind == "int" else float(text)
 
 
-def kind_of(field: Facts) -> str:
+def kind_of(field: StackFacts) -> str:
     """What a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else."""
-    declared: str = field["type"].removesuffix(" | None").removeprefix("Optional[").removesuffix("]")
+    declared = field["type"].removesuffix(" | None").removeprefix("Optional[").removesuffix("]")
     return declared if declared in WANTED else "text"

@@ -13,7 +13,7 @@ from ds_lint.knowledge import tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 GIB = 2**30
 _MIB = 2**20
@@ -118,7 +118,7 @@ def _capability(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _suggestion(name: str, known: dict[str, object]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     spelled = {kind.lower(): kind for kind in known}

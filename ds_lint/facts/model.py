@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.facts.safetensors import Parameter
+    from ds_lint.knowledge.records import JsonObject
 
 CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
@@ -42,7 +43,7 @@ class Model:
     def __init__(
         self,
         path: str,
-        config: dict[str, Any],
+        config: JsonObject,
         *,
         parameters: list[Parameter] | None = None,
         parameter_count: int | None = None,
@@ -127,7 +128,7 @@ class Model:
                 return max(known)
         return None
 
-    def _parts(self) -> list[dict[str, Any]]:
+    def _parts(self) -> list[JsonObject]:
         """The config, and what a model of several modalities says about its text."""
         text = self.config.get("text_config")
         return [self.config, text] if isinstance(text, dict) else [self.config]
@@ -190,10 +191,11 @@ def _no_config(folder: str) -> str:
     return f"{folder} holds no {CONFIG}"
 
 
-def _weights(folder: str, config: dict[str, Any]) -> tuple[list[Parameter] | None, int | None]:
+def _weights(folder: str, config: JsonObject) -> tuple[list[Parameter] | None, int | None]:
     """The tensors of the checkpoint and how many numbers they hold; None for what the files do not tell."""
     index = os.path.join(folder, _INDEX)
     one_file = os.path.join(folder, _ONE_FILE)
+    names: Any
     metadata: Any = None
     if os.path.isfile(one_file):
         files = [one_file]
@@ -212,7 +214,7 @@ def _weights(folder: str, config: dict[str, Any]) -> tuple[list[Parameter] | Non
     return parameters, sum(parameter.count for parameter in parameters)
 
 
-def _counted(metadata: dict[str, Any], config: dict[str, Any]) -> int | None:
+def _counted(metadata: JsonObject, config: JsonObject) -> int | None:
     """The number of parameters by an index whose files are not here."""
     total, size = _count(metadata.get("total_parameters")), _count(metadata.get("total_size"))
     width = _BYTES.get(Model("", config).dtype or "")
@@ -221,7 +223,7 @@ def _counted(metadata: dict[str, Any], config: dict[str, Any]) -> int | None:
     return total
 
 
-def _object(path: str) -> dict[str, Any]:
+def _object(path: str) -> JsonObject:
     """The JSON object in a file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -235,7 +237,7 @@ def _object(path: str) -> dict[str, Any]:
     return content
 
 
-def _bitsandbytes(found: dict[str, Any]) -> str | None:
+def _bitsandbytes(found: JsonObject) -> str | None:
     """The method of a config that was saved before methods had names."""
     return "bitsandbytes" if found.get("load_in_8bit") or found.get("load_in_4bit") else None
 

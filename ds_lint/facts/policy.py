@@ -39,7 +39,7 @@ class Violation:
         self.path = path
         self.keyword = keyword
         self.wanted = wanted  # the value of the keyword
-        self.schema = schema  # that the keyword stands in
+        self.schema = schema  # that the keyword stands in; what a keyword holds is the validator's business
         self.instance = instance  # the part of the config
 
 

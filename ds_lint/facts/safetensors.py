@@ -71,4 +71,4 @@ def _header(path: str) -> dict[str, Any]:
         raise UnreadableFact(f"{path} is no safetensors file, or only a part of one")
     if not isinstance(header, dict):
         raise UnreadableFact(f"{path} is no safetensors file: its header is no JSON object")
-    return header
+    return header  # of a file that may be broken: whoever takes a tensor from it looks first

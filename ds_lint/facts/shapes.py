@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Facts = dict[str, Any]
+    from ds_lint.knowledge.records import JsonObject, ModelShapes, Substitute
+    from ds_lint.knowledge.unknown import Unknown
 
 _TIED = "tie_word_embeddings"
 
@@ -37,7 +38,7 @@ class Kind:
         return prod(self.shape)
 
 
-def kinds(config: Facts) -> list[Kind] | None:
+def kinds(config: JsonObject) -> list[Kind] | None:
     """The parameters of the model of a ``config.json``; None where they are not known.
 
     Of a model of several modalities those of its text part, and of a class with another head those that all classes of
@@ -53,7 +54,7 @@ def kinds(config: Facts) -> list[Kind] | None:
     return _evaluated(described, named | {"architectures": None})
 
 
-def count(config: Facts) -> int | None:
+def count(config: JsonObject) -> int | None:
     """How many numbers the parameters of the model of a ``config.json`` have; None where that is not known."""
     found = kinds(config)
     return sum(kind.size * kind.times for kind in found) if found else None
@@ -75,16 +76,15 @@ def in_order(found: list[Kind]) -> list[Kind]:
     return ordered
 
 
-def _described(config: Facts) -> Facts | None:
+def _described(config: JsonObject) -> ModelShapes | None:
     model_type = config.get("model_type")
     store = tables.load("shapes")
     if not isinstance(model_type, str):
         return None
-    described: Facts | None = store["models"].get(model_type) or store["remote_code"].get(model_type)
-    return described
+    return store["models"].get(model_type) or store["remote_code"].get(model_type)
 
 
-def _evaluated(described: Facts, config: Facts) -> list[Kind] | None:
+def _evaluated(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
     if any(key in config and config[key] != value for key, value in described["fixed"].items()):
         return None
     values = _values(described["keys"], config)
@@ -103,10 +103,10 @@ def _evaluated(described: Facts, config: Facts) -> list[Kind] | None:
     return found
 
 
-def _values(keys: Facts, config: Facts) -> Facts | None:
+def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool | int | Unknown] | None:
     """What each key is, also where the config leaves it out; None where one is not known."""
-    values: Facts = {}
-    left: dict[str, Any] = {}
+    values: dict[str, bool | int | Unknown] = {}
+    left: dict[str, bool | int | str] = {}
     for key, stands_in in keys.items():
         given = config.get(key)
         if isinstance(given, int):
@@ -115,9 +115,7 @@ def _values(keys: Facts, config: Facts) -> Facts | None:
             return None
         else:
             left[key] = stands_in[case]
-    for key, value in left.items():
-        if not isinstance(value, str):
-            values[key] = value
+    values |= {key: value for key, value in left.items() if not isinstance(value, str)}
     for key, value in left.items():
         if isinstance(value, str):
             values[key] = _number(value, lambda name: values.get(name, UNKNOWN))
@@ -132,7 +130,7 @@ def _number(expression: str | int, lookup: Callable[[str], Any]) -> Any:
     return evaluate(expression, lookup)
 
 
-def _is_in_every_class(name: str, described: Facts, config: Facts) -> bool:
+def _is_in_every_class(name: str, described: ModelShapes, config: JsonObject) -> bool:
     """Whether the class that the config names has a parameter; of a class that is not described, its trunk is known."""
     classes = config.get("architectures")
     is_another = isinstance(classes, list) and bool(classes) and described["class"] not in classes

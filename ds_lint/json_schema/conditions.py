@@ -17,17 +17,17 @@ from ds_lint.semantics.schedules import MAY_SET_THE_RATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterator, Mapping
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.json_schema.values import Alternatives, Schema
+    from ds_lint.knowledge.records import Defaults
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.constructors import Constructor
 
 _OFFLOAD = {"offload_optimizer": {"device": "cpu"}}
 # Everything in a config that leads to another constructor of the same type.
-_SWITCHES: tuple[dict[str, Any], ...] = (
+_SWITCHES: tuple[Mapping[str, object], ...] = (
     {},
     {"zero_optimization": _OFFLOAD},
     {"params": {"torch_adam": True}},
@@ -169,14 +169,14 @@ def _refused_clipping() -> Schema:
     return {"description": message, "doNotSuggest": True, "errorMessage": message, "not": {}}
 
 
-def _built(kind: str, switch: dict[str, Any], target: SchemaTarget) -> Constructor | None:
-    written = {"optimizer": {"type": kind, "params": switch.get("params", {})}}
+def _built(kind: str, switch: Mapping[str, object], target: SchemaTarget) -> Constructor | None:
+    written: dict[str, object] = {"optimizer": {"type": kind, "params": switch.get("params", {})}}
     if "zero_optimization" in switch:
         written["zero_optimization"] = switch["zero_optimization"]
     return optimizer_constructor(_config(written, target))
 
 
-def _config(written: dict[str, Any], target: SchemaTarget) -> Config:
+def _config(written: dict[str, object], target: SchemaTarget) -> Config:
     return configs.from_dict(written, Basis(target.knowledge))
 
 
@@ -206,16 +206,14 @@ def _default(value: object) -> Schema:
     return {"default": value} if is_plain else {}
 
 
-def _defaults(section: str, kind: str, constructor: Constructor, target: SchemaTarget) -> dict[str, Any]:
+def _defaults(section: str, kind: str, constructor: Constructor, target: SchemaTarget) -> Defaults:
     """Defaults by parameter: of the constructor that a plain config leads to, where they are known."""
     known = target.knowledge.constructors(f"{section}.params", kind)
     own = [one for one in known if one["callee"].endswith(f".{constructor.name}")]
     for one in [*own, *known]:
         if "parameters" in one:
-            found: dict[str, Any] = one["parameters"]
-            return found
-    torch: dict[str, Any] = target.knowledge.torch[f"{section}s"].get(kind, {})
-    return torch
+            return one["parameters"]
+    return target.knowledge.torch["optimizers" if section == "optimizer" else "schedulers"].get(kind, {})
 
 
 def _parameter(section: str, name: str, constructors: list[Constructor], target: SchemaTarget) -> Schema:

@@ -18,8 +18,9 @@ from ds_lint.source.tree import dotted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.json_schema.target import SchemaTarget
-    from ds_lint.json_schema.values import Alternatives, Facts, Schema
+    from ds_lint.json_schema.values import Alternatives, Schema
     from ds_lint.knowledge.keys import Key
+    from ds_lint.knowledge.records import KeyFacts
     from ds_lint.source.tree import KeyPath
 
 _ANY_NAME = "*"  # how documentation.json writes a name of the user's own
@@ -182,7 +183,7 @@ def _taken(key: Key, target: SchemaTarget, *, strict: bool) -> Alternatives | No
     return taken_by_pydantic(facts, is_lax=False) if strict else None
 
 
-def _taken_then(facts: Facts, extracted: Facts, *, is_lax: bool) -> Alternatives | None:
+def _taken_then(facts: KeyFacts, extracted: KeyFacts, *, is_lax: bool) -> Alternatives | None:
     """What a strict section of an older release takes: what its model says, and what is measured of the newest."""
     by_model = taken_by_pydantic(extracted, is_lax=is_lax)
     if by_model is None:

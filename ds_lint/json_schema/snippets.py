@@ -7,8 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ds_lint.json_schema.target import SchemaTarget
     from ds_lint.knowledge.keys import Key
@@ -19,7 +18,7 @@ class Snippet:
 
     __slots__ = ("body", "description", "label", "path")
 
-    def __init__(self, path: str, label: str, description: str, body: dict[str, Any]) -> None:
+    def __init__(self, path: str, label: str, description: str, body: Mapping[str, object]) -> None:
         self.path = path
         self.label = label
         self.description = description
@@ -125,7 +124,7 @@ WHOLE_CONFIGS = (
 )
 
 
-def known_snippets(snippets: Iterable[Snippet], target: SchemaTarget) -> list[dict[str, Any]]:
+def known_snippets(snippets: Iterable[Snippet], target: SchemaTarget) -> list[dict[str, object]]:
     """The snippets whose every key the target knows."""
     return [
         {"label": snippet.label, "description": snippet.description, "body": snippet.body}
@@ -142,7 +141,7 @@ def _is_known(path: tuple[str, ...], target: SchemaTarget) -> bool:
 def _paths(snippet: Snippet) -> Iterator[tuple[str, ...]]:
     """Every key of the body but the parameters of constructors, which never changed for these."""
     start = tuple(snippet.path.split(".")) if snippet.path else ()
-    pending = [(start, snippet.body)]
+    pending: list[tuple[tuple[str, ...], Mapping[str, object]]] = [(start, snippet.body)]
     while pending:
         path, body = pending.pop()
         for name, value in body.items():

@@ -6,12 +6,8 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ds_lint.knowledge.keys import Key, Knowledge
     from ds_lint.source.tree import KeyPath
-
-    Facts = dict[str, Any]
 
 
 class SchemaTarget:

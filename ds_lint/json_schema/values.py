@@ -11,8 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Facts = dict[str, Any]
-    Schema = dict[str, Any]
+    from ds_lint.knowledge.records import Bound
+    from ds_lint.knowledge.records import ValueFacts as Facts
+
+    Schema = dict[str, Any]  # a part of a JSON Schema: as deep as it gets, and a keyword decides what it holds
     Alternatives = list[Schema]
 
 COMMENTS = r"^(_|//|#|\$)|^[cC][oO][mM][mM][eE][nN][tT][sS]?$"  # ds_lint.source.spelling.is_comment
@@ -114,7 +116,7 @@ _SHAPES_OF_WORDS: dict[str, Alternatives] = {
     "triple": [{"type": "array", "items": _NUMBERS, "minItems": 3, "maxItems": 3}],
     "array-of-str": [{"type": "array", "items": {"type": "string"}}],
 }
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BOUNDS: tuple[Bound, ...] = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 def taken_by_code(facts: Facts) -> Alternatives | None:
@@ -176,7 +178,7 @@ def _enum(choices: list[Any]) -> Alternatives:
 
 
 def _of_type(kind: str, facts: Facts, *, is_lax: bool) -> Alternatives:
-    limits = {bound: facts[bound] for bound in _BOUNDS if bound in facts}
+    limits: Schema = {bound: facts[bound] for bound in _BOUNDS if bound in facts}
     if kind in ("integer", "number"):
         is_whole = kind == "integer" and not is_lax
         number = _WHOLE if is_whole else _NUMBER

@@ -12,11 +12,10 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from ds_lint.knowledge.records import Bound, JsonType
+    from ds_lint.knowledge.records import ValueFacts as Facts
     from ds_lint.source.tree import Node, Scalar
-
-    Facts = dict[str, Any]
 
 _BOOLEAN_TEXTS = frozenset(("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"))
 _INTEGER_TEXT = r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?"
@@ -205,7 +204,7 @@ def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> 
     return refusals[0] if len(refusals) == 1 else _pydantic_words(types, facts)
 
 
-def _pydantic_words(types: list[str], facts: Facts) -> str:
+def _pydantic_words(types: list[JsonType], facts: Facts) -> str:
     words = {
         "boolean": "true or false",
         "integer": "a whole number",
@@ -375,8 +374,9 @@ def takes_counts(facts: Facts, strict: bool) -> bool:
     """Whether a number of things (elements, bytes, steps) is taken, however large: whole and above 0."""
     if not strict or "takes" in facts or facts.get("type") != "integer":
         return False
+    least: tuple[Bound, ...] = ("minimum", "exclusiveMinimum")
     return not any(limit in facts for limit in ("maximum", "exclusiveMaximum", "enum")) and all(
-        facts.get(bound, 0) <= 0 for bound in ("minimum", "exclusiveMinimum")
+        facts.get(bound, 0) <= 0 for bound in least
     )
 
 

@@ -14,9 +14,9 @@ from ds_lint.source.tree import dotted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.knowledge.keys import Key, Knowledge
+    from ds_lint.knowledge.records import Bound, KeyDocumentation, KeyFacts
 
 
 class EntryLine(NamedTuple):
@@ -67,8 +67,8 @@ def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
         yield EntryLine("effect", key.facts["no_effect"])
     yield EntryLine("releases", _releases(knowledge.runs(key.path), knowledge))
     yield from _filling(dotted(key.path), knowledge)
-    if words.get("url"):
-        yield EntryLine("see", words["url"])
+    if url := words.get("url"):
+        yield EntryLine("see", url)
 
 
 def removal(key: Key, knowledge: Knowledge) -> Removal | None:
@@ -104,17 +104,17 @@ def _history(knowledge: Knowledge, path: tuple[str, ...]) -> list[EntryLine]:
     ]
 
 
-def _type(facts: dict[str, Any]) -> str:
+def _type(facts: KeyFacts) -> str:
     choices = facts.get("enum") or facts.get("one_of")
     if choices:
         return "one of " + ", ".join(dumps(choice) for choice in choices)
     kinds = facts["type"]
     text = kinds if isinstance(kinds, str) else " or ".join(kinds)
-    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    bounds: dict[Bound, str] = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     return text + "".join(f", {sign} {facts[name]}" for name, sign in bounds.items() if name in facts)
 
 
-def _releases(runs: list[dict[str, Any]], knowledge: Knowledge) -> str:
+def _releases(runs: list[KeyFacts], knowledge: Knowledge) -> str:
     """Since when the key is read, and when its facts changed."""
     first = runs[0].get("since", knowledge.releases[0])
     text = f"since {first}" if first != knowledge.releases[0] else f"in every release since {first}"
@@ -125,7 +125,7 @@ def _releases(runs: list[dict[str, Any]], knowledge: Knowledge) -> str:
     return text + "".join(f"; {change}" for change in changes if not change.startswith("nothing"))
 
 
-def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
+def _change(before: KeyFacts, after: KeyFacts) -> str:
     if "removed" in after:
         return "removed"
     if before.get("unknown") != after.get("unknown"):
@@ -149,14 +149,14 @@ def _filling(path: str, knowledge: Knowledge) -> Iterator[EntryLine]:
         yield EntryLine("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
 
 
-def documentation(path: tuple[str, ...]) -> dict[str, str]:
+def documentation(path: tuple[str, ...]) -> KeyDocumentation:
     """What is written of a key: its meaning as ``text``, and as ``url`` where DeepSpeed documents it."""
     return documented().get(path, {})
 
 
 @cache
-def documented() -> dict[tuple[str, ...], dict[str, str]]:
+def documented() -> dict[tuple[str, ...], KeyDocumentation]:
     """The same of every key that something is written of."""
     with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
-        keys: dict[str, dict[str, str]] = load(file)["keys"]
+        keys: dict[str, KeyDocumentation] = load(file)["keys"]
     return {tuple(path.split(".")): words for path, words in keys.items()}

@@ -14,12 +14,28 @@ from ds_lint.knowledge.stacks import TRAINER_TABLES, record_at, records, trainer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Literal, TypeVar
 
+    from ds_lint.knowledge.records import (
+        ConstructorCall,
+        Dated,
+        KeyFacts,
+        ModelFacts,
+        ModelTable,
+        NewName,
+        ParameterFacts,
+        StackFacts,
+        StackLibrary,
+        StackTable,
+        Torch,
+        TrainerFacts,
+        TraitName,
+    )
     from ds_lint.knowledge.trace import Trace
     from ds_lint.source.tree import KeyPath, Scalar
 
-    Facts = dict[str, Any]
+    Run = TypeVar("Run", bound=Dated)
+    Measured = TypeVar("Measured", KeyFacts, ParameterFacts)
 
 
 _SCALARS = {"boolean", "integer", "number", "string"}
@@ -48,7 +64,9 @@ class Key:
         "strict",
     )
 
-    def __init__(self, knowledge: Knowledge, path: KeyPath, store: Facts, overlay: Facts, facts: Facts) -> None:
+    def __init__(
+        self, knowledge: Knowledge, path: KeyPath, store: KeyFacts, overlay: KeyFacts, facts: KeyFacts
+    ) -> None:
         self._knowledge = knowledge
         self._store = store
         self._overlay = overlay
@@ -118,7 +136,7 @@ class Key:
             return self._resolve_from("any_key", name)
         return self._knowledge.resolve((*self.path, name), store or {}, overlay or {})
 
-    def _resolve_from(self, part: str, name: str) -> Key | None:
+    def _resolve_from(self, part: Literal["items_are", "any_key"], name: str) -> Key | None:
         store, overlay = self._store.get(part), self._overlay.get(part)
         if store is None and overlay is None:
             return None
@@ -156,11 +174,11 @@ class Knowledge:
         self._target = target
         self._store = tables.load("deepspeed")
         self._overlay = tables.load("overlay")
-        self._trainer: Facts | None = None
-        self._tables: dict[tuple[str, str], Facts] = {}
-        self._torch: Facts | None = None
-        self._constructors: dict[tuple[str, str], list[Facts]] = {}
-        self._parameters: dict[str, Facts] = {}
+        self._trainer: TrainerFacts | None = None
+        self._tables: dict[tuple[StackLibrary, StackTable], dict[str, StackFacts]] = {}
+        self._torch: Torch | None = None
+        self._constructors: dict[tuple[str, str], list[ConstructorCall]] = {}
+        self._parameters: dict[str, dict[str, ParameterFacts]] = {}
         self._everywhere: list[Key] = []
         self._by_name: dict[str, list[Key]] = {}
         self._knows: dict[KeyPath, bool] = {}
@@ -185,8 +203,7 @@ class Knowledge:
     @property
     def releases(self) -> list[str]:
         """Every known release, oldest first."""
-        releases: list[str] = self._store["releases"]
-        return releases
+        return self._store["releases"]
 
     @property
     def is_newest(self) -> bool:
@@ -194,7 +211,7 @@ class Knowledge:
         return self._place == len(self._order) - 1
 
     @property
-    def trainer(self) -> Facts:
+    def trainer(self) -> TrainerFacts:
         """What the Trainer and Accelerate fill, match and overwrite."""
         if self._trainer is None:
             if self._trace is not None:
@@ -204,9 +221,9 @@ class Knowledge:
             self._trainer = trainer_facts(self._target.transformers, self._target.accelerate)
         return self._trainer
 
-    def table(self, library: str, name: str) -> Facts:
+    def table(self, library: StackLibrary, name: StackTable) -> dict[str, StackFacts]:
         """One table of what is known of transformers or accelerate, as the target has it: facts by their names."""
-        place = (library, name)
+        place: tuple[StackLibrary, StackTable] = (library, name)
         if place not in self._tables:
             if self._trace is not None:
                 self._trace.add_table(library, name)
@@ -214,7 +231,7 @@ class Knowledge:
             self._tables[place] = records(store, name, self.target[library]) if name in store else {}
         return self._tables[place]
 
-    def of_model(self, table: str, model_type: str) -> Facts | None:
+    def of_model(self, table: ModelTable, model_type: str) -> ModelFacts | None:
         """What transformers makes of a model type (``schemas/models.json``); None where the table does not have it."""
         store = tables.load("models")
         record = store[table].get(model_type)
@@ -225,23 +242,21 @@ class Knowledge:
         return record_at(store, record, self.trainer["transformers"])
 
     @property
-    def torch(self) -> Facts:
+    def torch(self) -> Torch:
         """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
         if self._torch is None:
             self._torch = tables.load("torch")
         return self._torch
 
     @property
-    def confusions(self) -> Facts:
+    def confusions(self) -> dict[str, list[str]]:
         """Names of other tools that people write for a DeepSpeed key."""
-        confusions: Facts = self._overlay["confusions"]
-        return confusions
+        return self._overlay["confusions"]
 
     @property
     def common_names(self) -> list[str]:
         """Names that other tools use as well, so that one of them at the top level does not tell what was meant."""
-        names: list[str] = self._overlay["common_names"]
-        return names
+        return self._overlay["common_names"]
 
     def does(self, behaviour: str) -> bool:
         """Whether the target behaves in this way, which only some releases do; see ``behaviours`` in the overlay."""
@@ -259,14 +274,14 @@ class Knowledge:
         """The release with which a behaviour of older ones was gone."""
         return self.releases[self._order[self._overlay["behaviours"][behaviour]["until"]] + 1]
 
-    def parameters(self, callable_name: str) -> Facts:
+    def parameters(self, callable_name: str) -> dict[str, ParameterFacts]:
         """What a constructor does with each of its parameters (``takes``, ``stage``, bounds)."""
         if callable_name not in self._parameters:
-            stored: Facts = self._overlay["constructors"].get(callable_name, {})
+            stored = self._overlay["constructors"].get(callable_name, {})
             self._parameters[callable_name] = {name: self._measured(facts) for name, facts in stored.items()}
         return self._parameters[callable_name]
 
-    def constructors(self, section: str, kind: str) -> list[Facts]:
+    def constructors(self, section: str, kind: str) -> list[ConstructorCall]:
         """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
         place = (section, kind)
         if place not in self._constructors:
@@ -356,40 +371,39 @@ class Knowledge:
             ],
         )
 
-    def _since(self, runs: list[Facts], value: Callable[[Facts], object]) -> str | None:
+    def _since(self, runs: list[Run], value: Callable[[Run], object]) -> str | None:
         """The release with which what runs say began to be what it is at the target."""
         place = next((place for place, run in enumerate(runs) if self._holds(run)), 0)
         while place and value(runs[place - 1]) == value(runs[place]):
             place -= 1
-        since: str | None = runs[place].get("since")
-        return since
+        run: Dated = runs[place]
+        return run.get("since")
 
-    def new_name(self, path: KeyPath) -> Facts | None:
+    def new_name(self, path: KeyPath) -> NewName | None:
         """What a key is called since DeepSpeed renamed it: ``to``, and ``value`` where the value changes too."""
-        side: Facts = self._overlay["root"]
+        side = self._overlay["root"]
         for name in path:
             side = _below(side, name)
-        renamed: Facts | None = side.get("renamed")
-        return renamed
+        return side.get("renamed")
 
     def old_name(self, path: KeyPath) -> str | None:
         """What a key that is newer than the target is called there, or None."""
-        side: Facts = self._overlay["root"]
+        side = self._overlay["root"]
         for name in path[:-1]:
             side = _below(side, name)
         renamed = (old for old, own in side.get("keys", {}).items() if own.get("renamed", {}).get("to") == path[-1])
         return next((old for old in renamed if self.find((*path[:-1], old))), None)
 
-    def facts_of(self, store: Facts) -> Facts | None:
+    def facts_of(self, store: KeyFacts) -> KeyFacts | None:
         """The facts of one stored key at the target, or None where the key does not exist there."""
-        return self._run_of(store) if "runs" in store else store
+        return self._run_of(store["runs"]) if "runs" in store else store
 
-    def resolve(self, path: KeyPath, store: Facts, overlay: Facts) -> Key | None:
+    def resolve(self, path: KeyPath, store: KeyFacts, overlay: KeyFacts) -> Key | None:
         """The key of these two sides at the target: what was extracted, with the overlay on top."""
         if "since" in overlay:  # a gap of the extraction: the overlay alone says that the key exists
             if not self._holds(overlay):
                 return None
-            own: Facts | None = {}
+            own: KeyFacts | None = {}
         else:
             own = {} if store.get("group") or not store else self.facts_of(store)
         if own is None:
@@ -397,17 +411,17 @@ class Knowledge:
         facts = {**own, **self._measured(overlay)} if overlay else own
         return Key(self, path, store, overlay, {**facts, "lax": True} if self.is_lax else facts)
 
-    def extracted(self, path: KeyPath) -> Facts:
+    def extracted(self, path: KeyPath) -> KeyFacts:
         """What was extracted from the target about a key, without the overlay."""
-        return self._run_of({"runs": self.runs(path)}) or {}
+        return self._run_of(self.runs(path)) or {}
 
-    def runs(self, path: KeyPath) -> list[Facts]:
+    def runs(self, path: KeyPath) -> list[KeyFacts]:
         """The history of a key: facts with ``since`` and ``until``; one open run if it never changed."""
         return self._runs_of(path) or [{}]
 
-    def _runs_of(self, path: KeyPath) -> list[Facts]:
+    def _runs_of(self, path: KeyPath) -> list[KeyFacts]:
         """The runs of a key in every release; none if no release has it."""
-        sides: list[Facts] = [self._store["root"], self._overlay["root"]]
+        sides = [self._store["root"], self._overlay["root"]]
         for name in path:
             sides = [_below(side, name) for side in sides]
         extracted, measured = sides
@@ -418,23 +432,22 @@ class Knowledge:
     def _ordered(self, releases: Iterable[str]) -> list[str]:
         return sorted(releases, key=self._order.__getitem__)
 
-    def _measured(self, overlay: Facts) -> Facts:
+    def _measured(self, overlay: Measured) -> Measured:
         """The facts of the overlay at the target: those of every release, and those of its run."""
-        return {**overlay, **(self._run_of(overlay) or {})} if "runs" in overlay else overlay
+        return {**overlay, **(self._run_of(overlay["runs"]) or {})} if "runs" in overlay else overlay
 
-    def _trait(self, name: str) -> str | int | None:
+    def _trait(self, name: TraitName) -> str | int | None:
         """A fact about the release as a whole; None where it has none."""
-        run = self._run_of({"runs": self._store[name]})
+        run = self._run_of(self._store[name])
         return run["is"] if run else None
 
-    def _run_of(self, facts: Facts) -> Facts | None:
-        for run in facts["runs"]:
+    def _run_of(self, runs: Iterable[Run]) -> Run | None:
+        for run in runs:
             if self._holds(run):
-                held: Facts = run
-                return held
+                return run
         return None
 
-    def _holds(self, run: Facts) -> bool:
+    def _holds(self, run: Dated) -> bool:
         """Whether the target is one of the releases from ``since`` to ``until``."""
         since = self._order[run["since"]] if "since" in run else 0
         until = self._order[run["until"]] if "until" in run else len(self._order) - 1
@@ -462,6 +475,7 @@ def knowledge(target: Target | None = None) -> Knowledge:
 _known: dict[tuple[str | None, ...], Knowledge] = {}
 
 
-def _below(side: Facts, name: str) -> Facts:
-    own: Facts | None = side.get("keys", {}).get(name)
-    return own if own is not None else side.get("items_are" if name.isdigit() else "any_key", {})
+def _below(side: KeyFacts, name: str) -> KeyFacts:
+    own = side.get("keys", {}).get(name)
+    part: Literal["items_are", "any_key"] = "items_are" if name.isdigit() else "any_key"
+    return own if own is not None else side.get(part, {})

@@ -11,14 +11,28 @@ from ds_lint.knowledge import tables
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, TypeVar
 
-    Facts = dict[str, Any]
+    from ds_lint.knowledge.records import (
+        Fill,
+        ModelFacts,
+        StackBehaviour,
+        StackFacts,
+        StackLibrary,
+        StackRecord,
+        StackStore,
+        StackTable,
+        Store,
+        TrainerFacts,
+    )
 
-TRAINER_TABLES = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
+    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour)
+    Told = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
+
+TRAINER_TABLES: tuple[StackTable, ...] = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
 
 
-def trainer_facts(transformers: str | None = None, accelerate: str | None = None) -> Facts:
+def trainer_facts(transformers: str | None = None, accelerate: str | None = None) -> TrainerFacts:
     """Which keys these two releases fill, match and overwrite; the newest known ones where none is named.
 
     ``with`` says what the Trainer does, and for keys that it leaves to Accelerate, what Accelerate does.
@@ -45,9 +59,9 @@ def trainer_facts(transformers: str | None = None, accelerate: str | None = None
     }
 
 
-def alike(library: str, release: str, records: Iterable[Facts]) -> list[str]:
+def alike(library: StackLibrary, release: str, records: Iterable[StackRecord]) -> list[str]:
     """The releases up to this one, oldest first, of which these records say the same as of it."""
-    releases: list[str] = tables.load(library)["releases"]
+    releases = tables.load(library)["releases"]
     until = releases.index(release)
     runs = [run for record in records for run in record.get("runs", ())]
     begins = {run["since"] for run in runs}
@@ -58,7 +72,7 @@ def alike(library: str, release: str, records: Iterable[Facts]) -> list[str]:
     return releases[first : until + 1]
 
 
-def next_change(library: str, path: str, release: str) -> str | None:
+def next_change(library: StackLibrary, path: str, release: str) -> str | None:
     """The first release after this one that fills a key in another way, or None."""
     store = tables.load(library)
     order = {one: place for place, one in enumerate(store["releases"])}
@@ -66,30 +80,33 @@ def next_change(library: str, path: str, release: str) -> str | None:
     return next((since for since in later if order[since] > order[release]), None)
 
 
-def records(store: Facts, table: str, release: str) -> Facts:
+def records(store: StackStore, table: StackTable, release: str) -> dict[str, StackFacts]:
     """One table of a store as one release has it: the facts by their names."""
     order = {one: place for place, one in enumerate(store["releases"])}
     runs = ((name, _run(record, order, order[release])) for name, record in store[table].items())
     return {name: run for name, run in runs if run is not None}
 
 
-def record_at(store: Facts, record: Facts, release: str) -> Facts | None:
+def record_at(store: Store, record: Record, release: str) -> Record | None:
     """The facts of one record as a release of the store has it, or None where it has no such record."""
     order = {one: place for place, one in enumerate(store["releases"])}
     return _run(record, order, order[release])
 
 
-def _run(record: Facts, order: dict[str, int], place: int) -> Facts | None:
+def _run(record: Record, order: dict[str, int], place: int) -> Record | None:
     """The facts of one record at this place in the order of releases, or None where they have no such record."""
     if "runs" not in record:
         return record
     for run in record["runs"]:
         if order[run["since"]] <= place and ("until" not in run or place <= order[run["until"]]):
-            return {name: fact for name, fact in run.items() if name not in ("since", "until")}
+            facts = run.copy()
+            facts.pop("since", None)
+            facts.pop("until", None)
+            return facts
     return None
 
 
-def _fills(extracted: Facts, words: Facts) -> Facts:
+def _fills(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Told]:
     """What an ``"auto"`` is replaced by: the first source, which the later ones only stand in for."""
     first = {path: facts["sources"][0] for path, facts in extracted.items()}
     return {
@@ -103,7 +120,7 @@ def _fills(extracted: Facts, words: Facts) -> Facts:
     }
 
 
-def _overwrites(extracted: Facts, words: Facts) -> Facts:
+def _overwrites(extracted: dict[str, StackFacts], words: dict[str, dict[str, str]]) -> dict[str, Told]:
     """What is written over any value.
 
     Where it is written on a condition, only words can say whether a config alone tells that it holds: no words, no
@@ -118,7 +135,7 @@ def _overwrites(extracted: Facts, words: Facts) -> Facts:
     return found
 
 
-def _joined(trainer: Facts, accelerate: Facts, prepares: bool) -> Facts:
+def _joined(trainer: dict[str, Told], accelerate: dict[str, Told], prepares: bool) -> dict[str, Any]:
     """The facts of both, and by whom; on the stack of the Trainer, Accelerate acts too where it prepares the engine.
 
     Where the two do not do the same, ``by`` names both and the facts are the Trainer's, but ``floored`` and ``number``
@@ -135,9 +152,9 @@ def _joined(trainer: Facts, accelerate: Facts, prepares: bool) -> Facts:
     return joined
 
 
-def _as_fill(overwrite: Facts) -> Facts:
+def _as_fill(overwrite: Told) -> Fill:
     """An overwritten key in the words of a filled one: any value is replaced, and so is ``"auto"``."""
     text = f"{overwrite['with']}, whatever it says" if overwrite["always"] else overwrite["with"]
     stacks = overwrite["by"]
-    nothing = {"floored": dict.fromkeys(stacks, False), "number": dict.fromkeys(stacks)}
-    return {"with": text, "by": stacks, "matched": False, **nothing}
+    floored, number = dict.fromkeys(stacks, False), dict.fromkeys(stacks)
+    return {"with": text, "by": stacks, "matched": False, "floored": floored, "number": number}

@@ -11,16 +11,19 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    Facts = dict[str, Any]
+    from ds_lint.knowledge.records import Loader
 
-_known: dict[str, Facts] = {}
+_known: dict[str, Any] = {}  # each file has a type of its own, which ``Loader`` knows
 
 
-def load(name: str) -> Facts:
+def _load(name: str) -> Any:
     """The content of ``schemas/<name>.json``."""
     if name not in _known:
         _known[name] = getattr(_built(), name.upper(), None) or _from_json(name)
     return _known[name]
+
+
+load: Loader = _load
 
 
 def _built() -> ModuleType | None:
@@ -31,11 +34,10 @@ def _built() -> ModuleType | None:
         return None
 
 
-def _from_json(name: str) -> Facts:
+def _from_json(name: str) -> Any:
     import json  # an installed ds-lint does without these on the clean path
 
     from ds_lint.knowledge import resources
 
     with open(resources.path("schemas", f"{name}.json"), encoding="utf-8") as file:
-        data: Facts = json.load(file)
-    return data
+        return json.load(file)

@@ -6,9 +6,7 @@ from ds_lint.knowledge import tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    Facts = dict[str, Any]
+    from ds_lint.knowledge.records import StackLibrary, StackRecord, StackTable
 
 
 class Trace:
@@ -21,24 +19,24 @@ class Trace:
 
     def __init__(self) -> None:
         self.first = 0
-        self._tables: set[tuple[str, str]] = set()  # library and table
-        self._records: list[tuple[str, Facts]] = []  # library and record
+        self._tables: set[tuple[StackLibrary, StackTable]] = set()  # library and table
+        self._records: list[tuple[StackLibrary, StackRecord]] = []  # library and record
 
     def starts_at(self, place: int) -> None:
         """Note that an answer is another one before this place in the list of DeepSpeed's releases."""
         self.first = max(self.first, place)
 
-    def add_table(self, library: str, name: str) -> None:
+    def add_table(self, library: StackLibrary, name: StackTable) -> None:
         """Note that a table about transformers or Accelerate was asked."""
         self._tables.add((library, name))
 
-    def add_record(self, library: str, record: Facts) -> None:
+    def add_record(self, library: StackLibrary, record: StackRecord) -> None:
         """Note that one record about transformers or Accelerate was asked."""
         self._records.append((library, record))
 
-    def records(self, library: str) -> list[Facts]:
+    def records(self, library: StackLibrary) -> list[StackRecord]:
         """Every record about transformers or Accelerate that the answers may depend on."""
         store = tables.load(library)
         names = sorted(name for of, name in self._tables if of == library)
-        asked = [record for name in names for record in store.get(name, {}).values()]
+        asked: list[StackRecord] = [record for name in names for record in store.get(name, {}).values()]
         return asked + [record for of, record in self._records if of == library]

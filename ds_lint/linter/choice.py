@@ -11,7 +11,7 @@ from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.targets.pin import Pin
+    from ds_lint.targets.pin import Library, Pin
 
 NEWEST_KNOWN = "newest known"
 # Where a pin names no oldest release of DeepSpeed, this one is taken: what came before is hardly used any more, and
@@ -106,7 +106,7 @@ def choose(
 
 def between(
     directory: str,
-    ends: dict[str, tuple[str, str | None]],
+    ends: dict[Library, tuple[str, str | None]],
     stated: dict[str, str] | None = None,
     *,
     said_by: dict[str, str] | None = None,

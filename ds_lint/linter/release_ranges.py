@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.knowledge.trace import Trace
     from ds_lint.linter.choice import Choice
+    from ds_lint.targets.pin import Library
 
     Lint = Callable[..., tuple[FileReport, Trace]]  # for a target, with an older one to compare it with
     Problem = tuple[str, str | None, int, str]
@@ -64,7 +65,7 @@ def linted(choice: Choice, lint_at: Lint) -> FileReport:
 
 
 def _along(
-    library: str, choice: Choice, findings: list[Finding], trace: Trace, lint_at: Lint
+    library: Library, choice: Choice, findings: list[Finding], trace: Trace, lint_at: Lint
 ) -> Iterator[tuple[list[str], list[Finding]]]:
     """The possible releases of one library, newest first, in stretches with the same findings.
 
@@ -80,7 +81,7 @@ def _along(
     yield rest, findings
 
 
-def _alike(library: str, rest: list[str], trace: Trace) -> list[str]:
+def _alike(library: Library, rest: list[str], trace: Trace) -> list[str]:
     """The newest of these releases, and those before it for which nothing that was asked is different."""
     if len(rest) == 1:
         return rest

@@ -21,10 +21,11 @@ from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ds_lint.knowledge.keys import Key, Knowledge
+    from ds_lint.knowledge.records import KeyFacts
     from ds_lint.lsp.cursor import Typed
     from ds_lint.lsp.documents import OpenDocument
     from ds_lint.semantics.config import Config
@@ -71,7 +72,7 @@ def resolved(item: types.CompletionItem, context: LintContext) -> types.Completi
 class _Offer:
     """A key that may be written; ``facts`` are empty for a parameter of which nothing is known."""
 
-    def __init__(self, path: KeyPath, facts: dict[str, Any]) -> None:
+    def __init__(self, path: KeyPath, facts: KeyFacts) -> None:
         self.path = path
         self.facts = facts
 
@@ -83,7 +84,7 @@ def _keys(config: Config, typed: Typed, text: str) -> Iterator[_Offer]:
     written = _written(config.written, typed)
     for name in _names(config, section, path):
         key = section.child(name) if section is not None else None
-        facts = key.facts if key is not None else {}
+        facts: KeyFacts = key.facts if key is not None else {}
         if name in written or facts.get("alias") in written or "removed" in facts or name == "*":
             continue
         yield _Offer((*path, name), facts)
@@ -120,7 +121,7 @@ def _key_item(offer: _Offer, typed: Typed, place: types.Range, uri: str) -> type
     )
 
 
-def _type(facts: dict[str, Any]) -> str | None:
+def _type(facts: KeyFacts) -> str | None:
     """The type of a key in a word or two, with its default."""
     choices = facts.get("enum") or facts.get("one_of")
     kinds = facts.get("type")
@@ -140,9 +141,10 @@ def _values(config: Config, typed: Typed) -> Iterator[_Choice]:
         yield from _types(config.knowledge, typed.section[0])
         return
     key = config.knowledge.find(path)
-    facts = key.facts if key is not None and "removed" not in key.facts else {}
+    facts: KeyFacts = key.facts if key is not None and "removed" not in key.facts else {}
     kinds = facts.get("type", ())
-    for value in facts.get("enum") or facts.get("one_of") or ():
+    choices: Sequence[Any] = facts.get("enum") or facts.get("one_of") or ()
+    for value in choices:
         yield _Choice(value, STAGES[value] if path == ("zero_optimization", "stage") else "")
     if "boolean" in ([kinds] if isinstance(kinds, str) else kinds) and not (key is not None and key.is_section):
         yield _Choice(True)
@@ -158,7 +160,7 @@ def _values(config: Config, typed: Typed) -> Iterator[_Choice]:
 def _types(knowledge: Knowledge, section: str) -> Iterator[_Choice]:
     """The types of optimizers or schedulers: DeepSpeed's own, then torch's."""
     own = optimizer_types(knowledge) if section == "optimizer" else knowledge.types("scheduler.params")
-    torch = knowledge.torch[f"{section}s"]
+    torch = knowledge.torch["optimizers" if section == "optimizer" else "schedulers"]
     for kind in own:
         yield _Choice(kind, "DeepSpeed")
     for kind in torch:

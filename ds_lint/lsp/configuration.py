@@ -24,7 +24,7 @@ _IN_FILES = ("trainerArgs", "model")  # relative to the workspace
 def options_of(values: Mapping[str, Any], directory: str) -> Options:
     """The options that a client's settings come to; what is empty, unknown or of another type says nothing."""
     texts = {name: value.strip() for name, value in values.items() if isinstance(value, str) and value.strip()}
-    sources: dict[str, Any] = {field: texts[name] for name, field in _TEXTS.items() if name in texts}
+    sources: dict[str, str] = {field: texts[name] for name, field in _TEXTS.items() if name in texts}
     numbers = {
         field: values[name] for name, field in _NUMBERS.items() if type(values.get(name)) is int and values[name] > 0
     }

@@ -267,7 +267,7 @@ def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentL
 
 
 @server.feature(TARGET)
-def _target(ls: Server, params: Any) -> dict[str, Any]:
+def _target(ls: Server, params: Any) -> dict[str, object]:
     uri = _uri_of(params)
     opened = ls.documents.get(uri)
     if opened is None:

@@ -10,16 +10,14 @@ from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.targets.pin import LIBRARIES
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ds_lint.lsp.documents import LintResult, OpenDocument
     from ds_lint.session.context import LintContext
 
 
-def target_of(opened: OpenDocument, context: LintContext, result: LintResult | None) -> dict[str, Any]:
+def target_of(opened: OpenDocument, context: LintContext, result: LintResult | None) -> dict[str, object]:
     """The answer to ``ds-lint/target``; without a result it says only what the text would be linted with."""
     choice = context.choice
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "uri": opened.uri,
         "config": opened.is_config,
         "target": {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.output.terminal import Terminal
 
     Json = dict[str, object]
+    RunRecord = dict[str, Any]  # a run in a report, or a part of it: what ``as_object`` makes
 
 STYLES = {"error": SEVERITY["error"], "fail": SEVERITY["error"], "warn": SEVERITY["warning"], "skip": QUIET}
 
@@ -408,7 +409,7 @@ def as_object(verdict: Verdict) -> Json:
     }
 
 
-def verdict_of(run: dict[str, Any]) -> Verdict:
+def verdict_of(run: RunRecord) -> Verdict:
     """The run that ``as_object`` made this of."""
     held = [{kind: Held(**amount) for kind, amount in one.items()} for one in run["held"]]
     adaptations = [Adaptation(one["key"], one["from"], one["to"], one["why"]) for one in run["adaptations"]]
@@ -424,7 +425,7 @@ def verdict_of(run: dict[str, Any]) -> Verdict:
     )
 
 
-def _step(step: dict[str, Any]) -> Step:
+def _step(step: RunRecord) -> Step:
     """A step whose numbers may be words that ``float`` knows."""
     numbers = {name: None if step[name] is None else float(step[name]) for name in ("loss_scale", "gradient_norm")}
     rates = [float(rate) for rate in step["learning_rates"]]

@@ -6,12 +6,11 @@ the guides write besides (``contiguous_gradients``, ``sub_group_size``, the loss
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
-
-Section = dict[str, Any]
+    from ds_lint.knowledge.records import JsonObject as Section
 
 STAGES = (0, 1, 2, 3)
 OFFLOADS = ("none", "cpu", "nvme")
@@ -121,7 +120,7 @@ def _communication(wish: Purpose) -> Section:
 def _stage_3(wish: Purpose) -> Section:
     if wish.stage != 3:
         return {}
-    leaf_module = {"leaf_module": {"classes": list(wish.leaf_modules)}} if wish.leaf_modules else {}
+    leaf_module: Section = {"leaf_module": {"classes": list(wish.leaf_modules)}} if wish.leaf_modules else {}
     return {**_buckets(wish), "stage3_gather_16bit_weights_on_model_save": True, **leaf_module}
 
 

@@ -7,10 +7,10 @@ from ds_lint.knowledge import tables
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.knowledge.records import ModelFacts, ModelTable
 
 TEXT = "text_config."  # where a model of several modalities says what its text model is
 _PARTS = ("", TEXT)
@@ -19,8 +19,7 @@ _PARTS = ("", TEXT)
 def experts_that_are_chosen(model: Model, knowledge: Knowledge) -> list[str]:
     """The classes that run only the experts that the tokens of a rank choose, by their full names."""
     found = (_model_facts("chosen_experts", model, part, knowledge) for part in _PARTS)
-    blocks: list[str] = next((facts["blocks"] for facts in found if facts is not None), [])
-    return blocks
+    return next((facts["blocks"] for facts in found if facts is not None), [])
 
 
 def width_places(model: Model, knowledge: Knowledge, part: str = "") -> Iterator[str]:
@@ -39,10 +38,9 @@ def overflowing_family(model: Model) -> str | None:
 
 def trained_in(family: str) -> str:
     """The dtype that a family of ``overflowing_family`` was trained in, as torch names it."""
-    dtype: str = tables.load("families")["overflow_in_fp16"][family]["trained_in"]
-    return dtype
+    return tables.load("families")["overflow_in_fp16"][family]["trained_in"]
 
 
-def _model_facts(table: str, model: Model, part: str, knowledge: Knowledge) -> dict[str, Any] | None:
+def _model_facts(table: ModelTable, model: Model, part: str, knowledge: Knowledge) -> ModelFacts | None:
     model_type = model.at(f"{part}model_type")
     return knowledge.of_model(table, model_type) if isinstance(model_type, str) else None

@@ -84,7 +84,7 @@ class Config:
         self.before = basis.before
         self.is_upgrade = basis.is_upgrade
         self.policies = basis.policies
-        self.derived: dict[str, Any] = {}  # what ``once`` remembers
+        self.derived: dict[str, Any] = {}  # what ``once`` remembers: of each function its answer
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is checked, and what fills it
         self.stacks: tuple[Stack, ...] = (basis.stack,) if basis.stack else self._possible_stacks()
         self._look(root)

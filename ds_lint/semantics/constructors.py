@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.knowledge.records import ConstructorCall, Defaults, ParameterFacts, TorchFamily
     from ds_lint.semantics.config import Config
 
 # Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
@@ -45,8 +46,8 @@ class Constructor:
     def __init__(
         self,
         callable_name: str,
-        parameters: dict[str, Any] | None,
-        takes: dict[str, Any],
+        parameters: Defaults | None,
+        takes: dict[str, ParameterFacts],
         *,
         extra: tuple[str, ...] = (),
         is_open: bool = False,
@@ -74,18 +75,16 @@ class Constructor:
         """The parameters without a default."""
         return [name for name, default in (self._parameters or {}).items() if default == "$required"]
 
-    def facts(self, name: str) -> dict[str, Any] | None:
+    def facts(self, name: str) -> ParameterFacts | None:
         """What it takes for a parameter, or None where it takes anything."""
         if self._parameters is None or name not in self._parameters:
             return None
-        facts: dict[str, Any] | None = self._takes.get(name)
-        return facts
+        return self._takes.get(name)
 
     @property
-    def as_a_whole(self) -> dict[str, Any]:
+    def as_a_whole(self) -> ParameterFacts:
         """What holds of all its parameters: ``never`` says why it always raises, ``needs`` of what it needs one."""
-        whole: dict[str, Any] = self._takes.get("*", {})
-        return whole
+        return self._takes.get("*", {})
 
 
 @once
@@ -102,7 +101,7 @@ def optimizer_constructor(config: Config) -> Constructor | None:
     if kind == "muon" and _builds_muon(knowledge):
         extra = _popped(config, "torch" if _is_torch_adam(config) else "adam")
         read = [name for name in _READ_FOR_MUON if knowledge.find(("optimizer", "params", name)) is not None]
-        parameters: dict[str, Any] = dict.fromkeys(read)
+        parameters: Defaults = dict.fromkeys(read)
         return Constructor(_MUON, parameters, knowledge.parameters(_MUON), extra=extra, is_open=True)
     if kind == "adagrad" and callables:
         if offloads_optimizer(config):
@@ -189,7 +188,7 @@ def _is_torch_adam(config: Config) -> bool:
     return is_truthy(config.node("optimizer", "params", "torch_adam"))
 
 
-def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor | None:
+def _adam(config: Config, kind: str, callables: dict[str, ConstructorCall]) -> Constructor | None:
     if _is_torch_adam(config):
         mode = config.node("optimizer", "params", "adam_w_mode")
         name = "AdamW" if kind == "adamw" or mode is None or is_truthy(mode) else "Adam"
@@ -203,11 +202,13 @@ def _adam(config: Config, kind: str, callables: dict[str, Any]) -> Constructor |
     return _constructor(config, "deepspeed.ops.adam.fused_adam.FusedAdam", callables, extra)
 
 
-def _constructor(config: Config, name: str, callables: dict[str, Any], extra: tuple[str, ...] = ()) -> Constructor:
+def _constructor(
+    config: Config, name: str, callables: dict[str, ConstructorCall], extra: tuple[str, ...] = ()
+) -> Constructor:
     return Constructor(name, callables[name]["parameters"], config.knowledge.parameters(name), extra=extra)
 
 
-def _torch(config: Config, family: str, name: str, extra: tuple[str, ...] = ()) -> Constructor | None:
+def _torch(config: Config, family: TorchFamily, name: str, extra: tuple[str, ...] = ()) -> Constructor | None:
     parameters = config.knowledge.torch[family].get(name)
     if parameters is None:
         return None

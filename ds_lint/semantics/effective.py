@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import StackValue
+    from ds_lint.semantics.preparation.prepared import ConfigObject, StackValue
     from ds_lint.source.tree import KeyPath
 
 _PARAMETERS = {("optimizer", "params"): optimizer_constructor, ("scheduler", "params"): scheduler_constructor}
@@ -51,7 +51,7 @@ def effective(config: Config, *, everything: bool = False) -> list[Value]:
     return [*found, *defaults, *_parameters(config, given)]
 
 
-def _values(config: Config, section: dict[str, Any], path: KeyPath, around: StackValue | None) -> Iterator[Value]:
+def _values(config: Config, section: ConfigObject, path: KeyPath, around: StackValue | None) -> Iterator[Value]:
     """The values below a section, which the stack may have added as a whole."""
     settings = prepare(config).settings
     for name, value in section.items():

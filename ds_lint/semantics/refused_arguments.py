@@ -88,7 +88,7 @@ def _schedule(config: Config) -> Iterator[Refusal]:
         yield ("lr_scheduler_type", "lr_scheduler_kwargs"), f"the schedule {kind.value} {wrong}"
 
 
-def _section(config: Config, name: str) -> dict[str, Any] | None:
+def _section(config: Config, name: str) -> dict[str, object] | None:
     """A dict of training arguments, written as JSON or as one; empty where it is not given, None where unknown."""
     given = config.facts.training.given.get(name) if config.facts.training else None
     if given is None or given.value is None:
@@ -110,7 +110,7 @@ def _is_unknown(value: Any) -> bool:
     return value is not None and not isinstance(value, (bool, int, float, str, list, dict))
 
 
-def _lowest_rate(given: dict[str, Any]) -> Iterator[str]:
+def _lowest_rate(given: dict[str, object]) -> Iterator[str]:
     minima = [name for name in ("min_lr", "min_lr_rate") if given.get(name) is not None]
     if not minima:
         yield "needs min_lr or min_lr_rate in lr_scheduler_kwargs"
@@ -118,8 +118,8 @@ def _lowest_rate(given: dict[str, Any]) -> Iterator[str]:
         yield "takes one of min_lr and min_lr_rate, and lr_scheduler_kwargs has both"
 
 
-def _words(choices: dict[str, tuple[str, ...]]) -> Callable[[dict[str, Any]], Iterator[str]]:
-    def find(given: dict[str, Any]) -> Iterator[str]:
+def _words(choices: dict[str, tuple[str, ...]]) -> Callable[[dict[str, object]], Iterator[str]]:
+    def find(given: dict[str, object]) -> Iterator[str]:
         for name, words in choices.items():
             if name in given and given[name] not in words:
                 yield f"takes {' or '.join(words)} for {name}, not {given[name]!r}"
@@ -127,7 +127,7 @@ def _words(choices: dict[str, tuple[str, ...]]) -> Callable[[dict[str, Any]], It
     return find
 
 
-def _greedy(given: dict[str, Any]) -> Iterator[str]:
+def _greedy(given: dict[str, object]) -> Iterator[str]:
     factor = given.get("factor")
     if isinstance(factor, (int, float)) and factor >= 1:
         yield f"takes a factor below 1, not {factor:g}"
@@ -135,7 +135,7 @@ def _greedy(given: dict[str, Any]) -> Iterator[str]:
 
 
 _SHAPES = ("linear", "cosine", "1-sqrt")
-_OF_SCHEDULES: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
+_OF_SCHEDULES: dict[str, Callable[[dict[str, object]], Iterator[str]]] = {
     "cosine_with_min_lr": _lowest_rate,
     "cosine_warmup_with_min_lr": _lowest_rate,
     "warmup_stable_decay": _words({"warmup_type": _SHAPES, "decay_type": _SHAPES}),

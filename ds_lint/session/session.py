@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ds_lint.linter.selection import Selection
     from ds_lint.session.options import Options
     from ds_lint.settings.record import ConfigEntry, Settings
+    from ds_lint.targets.pin import Library
 
     Value = TypeVar("Value")
 
@@ -58,7 +59,7 @@ class Session:
     Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease.
     """
 
-    def __init__(self, options: Options, ends: dict[str, tuple[str, str | None]] | None = None) -> None:
+    def __init__(self, options: Options, ends: dict[Library, tuple[str, str | None]] | None = None) -> None:
         self.options = options
         self.ends = ends
         self.choices: dict[str, Choice] = {}  # by directory

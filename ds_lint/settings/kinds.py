@@ -6,10 +6,11 @@ from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, TypeAlias
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
 
-    Schema = dict[str, Any]
+    from ds_lint.json_schema.values import Schema
+
     Kind: TypeAlias = "Scalar | RuleWord | ListOf | TableOf | Entries"
 
 
@@ -149,7 +150,7 @@ class Entries:
             yield from complaints_about(entry, self.settings, f"{here}.")
 
 
-def complaints_about(table: dict[str, Any], settings: tuple[Setting, ...], place: str = "") -> Iterator[str]:
+def complaints_about(table: Mapping[str, object], settings: tuple[Setting, ...], place: str = "") -> Iterator[str]:
     """What is wrong with a table of settings: names that there are not, and values that they do not take."""
     kinds = {setting.name: setting.kind for setting in settings}
     for name, value in table.items():

@@ -13,9 +13,7 @@ from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    Table = dict[str, Any]
+    from ds_lint.targets.toml import Table
 
 
 def parse(data: bytes, path: str) -> Settings | None:

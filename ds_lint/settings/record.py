@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Severity, Stack
 
+    Said = dict[str, Any]  # by the name of a setting, a value that ``complaints_about`` finds nothing wrong with
+
 SHARED = "pyproject.toml"  # has the settings of other tools too
 OWN_TABLE = "ds-lint"  # in ``tool`` there
 FACTS = tuple(name for name in Sources.NAMES if name != "here")  # which machine this is, no project can know
@@ -28,7 +30,7 @@ class ConfigEntry:
 
     __slots__ = ("pattern", "sources", "stack")
 
-    def __init__(self, path: str, values: dict[str, Any]) -> None:
+    def __init__(self, path: str, values: Said) -> None:
         self.pattern: str = values["path"]
         self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
@@ -55,7 +57,7 @@ class Settings:
         "versions",
     )
 
-    def __init__(self, path: str, values: dict[str, Any]) -> None:
+    def __init__(self, path: str, values: Said) -> None:
         self.path = path
         self.select: list[str] | None = values.get("select")
         self.extend_select: list[str] = values.get("extend-select", [])
@@ -68,7 +70,9 @@ class Settings:
         self.stack: Stack | None = values.get("stack")
         self.sources = _sources(path, values)
         versions = {library: values.get(f"{library}-version") for library in LIBRARIES}
-        self.versions = {library: version for library, version in versions.items() if version is not None}
+        self.versions: dict[str, str] = {
+            library: version for library, version in versions.items() if version is not None
+        }
         self.policy: list[str] = values.get("policy", [])
         self.baseline: str | None = values.get("baseline")
         self.configs = [ConfigEntry(path, entry) for entry in values.get("configs", ())]
@@ -88,7 +92,7 @@ class Settings:
         return shown(os.path.join(self.directory, path))
 
 
-def _sources(path: str, values: dict[str, Any]) -> Sources:
+def _sources(path: str, values: Said) -> Sources:
     """Where a table says that facts are to be read from; files and folders lie beside the file of settings."""
     said = {name: values.get(name.replace("_", "-")) for name in FACTS}
     arguments, model = said["trainer_args"], said["model"]

@@ -9,7 +9,7 @@ from ds_lint.settings.table import SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.settings.kinds import Schema
+    from ds_lint.json_schema.values import Schema
 
 
 def schema(identity: str) -> Schema:

@@ -9,6 +9,9 @@ from ds_lint.diagnostics.verdict import CPU, Held, Step
 from ds_lint.smoke.driver.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
+
+    TrainingFields = dict[str, Any]  # fields of TrainingArguments, each of its own type
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.smoke.launch.rendezvous import Rendezvous
 
@@ -38,13 +41,13 @@ class Job:
     text: str  # the config as it is written
     stack: Stack
     folder: str
-    model: dict[str, Any] | None = None  # the user's config.json; None: a tiny Llama
+    model: JsonObject | None = None  # the user's config.json; None: a tiny Llama
     sizes: Sizes = TINY
     world_size: int = 2
     mode: str = CPU
     part: str = TRAIN
     edits: list[ConfigEdit] = field(default_factory=list)
-    training: dict[str, Any] = field(default_factory=dict)  # fields of TrainingArguments
+    training: TrainingFields = field(default_factory=dict)
     steps: int = 3  # optimizer steps up to the checkpoint
     steps_after: int = 2  # and after it, which a resumed run repeats
     builds_ops: bool = False

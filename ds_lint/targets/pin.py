@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-LIBRARIES = ("deepspeed", "transformers", "accelerate")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Library = Literal["deepspeed", "transformers", "accelerate"]
+
+LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 

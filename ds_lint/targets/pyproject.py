@@ -9,6 +9,7 @@ from ds_lint.targets.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ds_lint.targets.toml import Table
 
@@ -46,7 +47,8 @@ def _uv(settings: Table, source: str) -> Iterator[Requirement]:
     yield from _listed(settings.get("constraint-dependencies"), place)
     for name, value in _table(settings, "sources").items():
         library = library_called(name)
-        for origin in value if isinstance(value, list) else [value]:
+        origins: list[Any] = value if isinstance(value, list) else [value]
+        for origin in origins:
             if library and (tagged := _tagged(origin)):
                 depends = any(key in origin for key in ("marker", "extra", "group"))
                 yield Requirement(library, tagged, f"{source} [tool.uv.sources]", is_conditional=depends)

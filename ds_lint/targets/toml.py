@@ -11,9 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    Table = dict[str, Any]
+    Table = dict[str, object]
 
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?"{3,5}'

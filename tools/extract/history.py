@@ -20,7 +20,7 @@ _HEAD = ("library", "releases")
 _ABSENT = object()
 
 
-def at(store: Facts, release: str) -> Facts:
+def at(store: Any, release: str) -> Facts:
     """The facts of one release that the store knows."""
     return {table: records(store, table, release) for table in store if table not in _HEAD}
 

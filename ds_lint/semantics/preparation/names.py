@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.facts.model import Model
+    from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
-
-    Facts = dict[str, Any]
+    from ds_lint.semantics.preparation.prepared import ConfigObject
 
 _PLACES = ("hidden_size", "hidden_sizes")  # of a model's config
 _TEXT_PLACES = ("text_config.hidden_size", "text_config.hidden_sizes")
@@ -29,8 +29,8 @@ class Names:
     tells where it looks for the size of a model.
     """
 
-    def __init__(self, config: Config, values: Facts, plugin: Facts) -> None:
-        self.refusals: Facts = {}
+    def __init__(self, config: Config, values: ConfigObject, plugin: dict[str, StackFacts]) -> None:
+        self.refusals: dict[str, StackFacts] = {}
         self._config = config
         self._values = values
         self._plugin = plugin
@@ -108,7 +108,7 @@ class Names:
     def _micro_batch_size(self) -> Any:
         return self._value("train_micro_batch_size_per_gpu") if self._is_trainer else UNKNOWN
 
-    def _of_plugin(self, field: Facts) -> Any:
+    def _of_plugin(self, field: StackFacts) -> Any:
         """A field of DeepSpeedPlugin that nobody gives, with no word about it in the environment."""
         value = field["default"] if field["default"] is not None else field.get("otherwise")
         return value == "true" if value in ("true", "false") else value  # up to 0.29.3, devices are declared bool too

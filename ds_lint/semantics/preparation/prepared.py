@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from ds_lint.source.tree import KeyPath
 
+    # An object of the config as it stands: values of JSON, UNKNOWN, and whatever an expression evaluates to.
+    ConfigObject = dict[str, Any]
+
     # When a library looks at a config before DeepSpeed does; training arguments are refused at their creation.
     PreparationStage = Literal["creation", "arguments", "plugin", "precision", "training", "prepare"]
 
@@ -82,7 +85,7 @@ class Prepared:
 
     __slots__ = ("config", "is_tripped_by_model", "left", "mismatches", "refusals", "settings", "unsized")
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: ConfigObject) -> None:
         self.config = config
         self.settings: dict[KeyPath, StackValue] = {}
         self.mismatches: list[Mismatch] = []

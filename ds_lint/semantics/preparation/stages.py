@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from ds_lint.knowledge.records import Source, StackFacts, StackLibrary, StackTable
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import PreparationStage
+    from ds_lint.semantics.preparation.prepared import ConfigObject, PreparationStage
     from ds_lint.source.tree import KeyPath, Node
-
-    Facts = dict[str, Any]
 
 # What a library raises on a config of another shape than it expects.
 _ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -28,7 +27,7 @@ class Stages:
 
     def __init__(self, config: Config) -> None:
         found = plain(config.written)
-        self.values: Facts = found if isinstance(found, dict) else {}
+        self.values: ConfigObject = found if isinstance(found, dict) else {}
         self.prepared = Prepared(self.values)
         self._knowledge = config.knowledge
         self._names = Names(config, self.values, self._table("accelerate", "plugin"))
@@ -37,7 +36,7 @@ class Stages:
             config.stack == "trainer" and is_prepared_for_trainer
         )
 
-    def run(self, library: str, stage: PreparationStage) -> None:
+    def run(self, library: StackLibrary, stage: PreparationStage) -> None:
         """What a library does at a stage: it demands, adds what is missing, refuses, fills and matches, overwrites."""
         self._names.refusals = self._table(library, "refusals")
         try:
@@ -85,17 +84,19 @@ class Stages:
             elif value == AUTO and path not in self.prepared.unsized:
                 self.prepared.left.append(path)
 
-    def _table(self, library: str, name: str) -> Facts:
+    def _table(self, library: StackLibrary, name: StackTable) -> dict[str, StackFacts]:
         return self._knowledge.table(library, name)
 
-    def _of_stage(self, library: str, table: str, stage: PreparationStage) -> Iterator[tuple[KeyPath, Facts]]:
+    def _of_stage(
+        self, library: StackLibrary, table: StackTable, stage: PreparationStage
+    ) -> Iterator[tuple[KeyPath, Source]]:
         """Every source of a table that is tried at this stage, by the path of its key."""
         for key, facts in self._table(library, table).items():
             for source in facts["sources"]:
                 if source["at"] == stage:
                     yield tuple(key.split(".")), source
 
-    def _demand(self, library: str, stage: PreparationStage) -> None:
+    def _demand(self, library: StackLibrary, stage: PreparationStage) -> None:
         for name, facts in self._table(library, "required").items():
             if facts["at"] == stage and name not in self.values:
                 conditions = (f"{name} is missing",)
@@ -103,19 +104,19 @@ class Stages:
                     StackRefusal(f"`{name}` is missing", library, stage, conditions=conditions)
                 )
 
-    def _insert(self, library: str, stage: PreparationStage) -> None:
+    def _insert(self, library: StackLibrary, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "inserts", stage):
             holds = self._hold(source.get("only_if", ()))
             if path[0] not in self.values and holds is not False:
                 value = evaluate(source["with"], self._names.value) if holds else UNKNOWN
                 self._set(path, StackValue(value, library, "inserted", source["with"]))
 
-    def _refuse(self, library: str, stage: PreparationStage) -> None:
+    def _refuse(self, library: StackLibrary, stage: PreparationStage) -> None:
         for message, facts in self._table(library, "refusals").items():
             if facts["at"] == stage and self._hold(facts["only_if"]):
                 self.prepared.refusals.append(StackRefusal(message, library, stage, conditions=facts["only_if"]))
 
-    def _fill(self, library: str, stage: PreparationStage) -> None:
+    def _fill(self, library: StackLibrary, stage: PreparationStage) -> None:
         is_worked_out = stage == "prepare" and self._names.value("batch_size_per_device") is not None
         for path, source in self._of_stage(library, "fills", stage):
             if is_worked_out:
@@ -127,7 +128,7 @@ class Stages:
             elif written is not None and source["matched"]:
                 self._match(path, written, source)
 
-    def _fill_auto(self, path: KeyPath, source: Facts, library: str) -> None:
+    def _fill_auto(self, path: KeyPath, source: Source, library: str) -> None:
         holds = self._hold(source.get("only_if", ()))
         value = evaluate(source["from"], self._names.value) if holds else UNKNOWN
         if value is UNKNOWN and self._needs_hidden_size(source, library) and self._names.has_no_hidden_size():
@@ -135,20 +136,20 @@ class Stages:
         elif holds is not False and value != AUTO:  # Accelerate's own "auto", which a later stage fills
             self._set(path, StackValue(value, library, "filled", source["from"]))
 
-    def _needs_hidden_size(self, source: Facts, library: str) -> bool:
+    def _needs_hidden_size(self, source: Source, library: str) -> bool:
         """Whether a library raises over this key where it finds no hidden size, also where it does not fill it."""
         if "hidden_size" not in source["from"]:
             return False
         return library == "transformers" or bool(self._hold(source.get("only_if", ())))
 
-    def _match(self, path: KeyPath, written: Any, source: Facts) -> None:
+    def _match(self, path: KeyPath, written: Any, source: Source) -> None:
         if "matched_if" in source and not self._holds(source["matched_if"]):
             return
         wanted = evaluate(source["from"], self._names.value)
         if wanted is not UNKNOWN and not holds_unknown(written) and written != wanted:
             self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"]))
 
-    def _overwrite(self, library: str, stage: PreparationStage) -> None:
+    def _overwrite(self, library: StackLibrary, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "overwrites", stage):
             if self._hold(source.get("only_if", ())):
                 if len(path) > 1 and self._section(path[:1]) is None:
@@ -162,7 +163,7 @@ class Stages:
             section[path[-1]] = setting.value
             self.prepared.settings[path] = setting
 
-    def _section(self, path: KeyPath) -> Facts | None:
+    def _section(self, path: KeyPath) -> ConfigObject | None:
         """The object at a path, as ``find_config_node`` finds it; None where it is missing or unknown."""
         found: Any = self.values
         for name in path:

@@ -17,6 +17,7 @@ from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
+    from ds_lint.smoke.job import TrainingFields
 
 MOST_SAMPLES = 8  # of a micro batch: more show nothing more
 MOST_MICRO_STEPS = 2  # of an accumulation window, likewise
@@ -56,7 +57,7 @@ class Changes:
     """The changes of one run: edits of the config, fields of TrainingArguments, and what to tell of them."""
 
     edits: list[ConfigEdit] = field(default_factory=list)
-    training: dict[str, Any] = field(default_factory=dict)
+    training: TrainingFields = field(default_factory=dict)
     adaptations: list[Adaptation] = field(default_factory=list)
 
     def set(self, config: Config, path: tuple[str, ...], value: Any, why: str) -> None:

@@ -13,6 +13,7 @@ from ds_lint.semantics.preparation import prepare
 from ds_lint.smoke.driver.expectation import ASSUMED
 
 if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.preparation.prepared import Mismatch
 
@@ -31,7 +32,7 @@ def with_matching_arguments(config: Config) -> Config:
     return config
 
 
-def _with(config: Config, values: dict[str, Any]) -> Config:
+def _with(config: Config, values: JsonObject) -> Config:
     facts = Facts(
         world_size=config.facts.world_size,
         training=TrainingArguments({name: Argument(value, ASSUMED) for name, value in values.items()}, ASSUMED),
@@ -40,7 +41,7 @@ def _with(config: Config, values: dict[str, Any]) -> Config:
     return configs.from_document(config.document, config.basis.but(stack=config.stack, facts=facts))
 
 
-def _batch(config: Config) -> dict[str, Any]:
+def _batch(config: Config) -> JsonObject:
     """Micro batch and accumulation steps as the config has them."""
     nodes = (config.written.get(name) for name in BATCH_SIZES)
     train, micro, steps = (number_of(node) if node is not None else None for node in nodes)

@@ -19,6 +19,7 @@ from ds_lint.smoke.job import ADAMW, CPU_ADAM
 from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.semantics.config import Config
 
 ZERO = "zero_optimization"
@@ -54,13 +55,13 @@ class Batch(NamedTuple):
         return f"{self.micro:,} x {self.accumulation_steps:,} micro steps x {of_ranks} = {self.train:,}"
 
 
-def as_dict(config: Config) -> dict[str, Any]:
+def as_dict(config: Config) -> JsonObject:
     """The config as Python has it."""
     found = plain(config.written)
     return found if isinstance(found, dict) else {}
 
 
-def with_meant_names(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
+def with_meant_names(config: Config) -> tuple[JsonObject, dict[str, str]]:
     """The config with mistyped keys under the names that were meant, and by those how they are written.
 
     A key that nobody reads asks for something all the same.
@@ -85,7 +86,7 @@ class Expectation:
     ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.
     """
 
-    def __init__(self, config: Config, changed: dict[str, Any], written_as: dict[str, str]) -> None:
+    def __init__(self, config: Config, changed: JsonObject, written_as: dict[str, str]) -> None:
         self.config = config
         self.written_as = written_as
         prepared = prepare(configs.from_dict(changed, config.basis.but(stack=config.stack)))
@@ -298,7 +299,7 @@ class Expectation:
         return kind, float(rate), math.ceil(total * warmup) if 0 < warmup < 1 else int(warmup), total
 
     @property
-    def schedule(self) -> tuple[str, dict[str, Any]] | None:
+    def schedule(self) -> tuple[str, JsonObject] | None:
         """The scheduler that the config names, and its parameters."""
         kind = self.final.value("scheduler", "type")
         params = self.final.section("scheduler", "params")

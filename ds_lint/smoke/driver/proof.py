@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, Adaptation, Check, RankEnd, Verdict, worst
 from ds_lint.facts import Facts
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.driver.client import Pool
     from ds_lint.smoke.driver.messages import Ended
+    from ds_lint.smoke.job import TrainingFields
     from ds_lint.smoke.launch.ranks import LaunchedRanks
     from ds_lint.source.document import Document
 
@@ -333,7 +334,7 @@ def _expectation(config: Config, changes: Changes, ranks: int) -> Expectation:
     return Expectation(seen, changed, written_as)
 
 
-def _training(given: TrainingArguments | None, changed: dict[str, Any]) -> TrainingArguments | None:
+def _training(given: TrainingArguments | None, changed: TrainingFields) -> TrainingArguments | None:
     """The training arguments with those that the run has otherwise."""
     if given is None and not changed:
         return None

@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 if TYPE_CHECKING:
+    Part = dict[str, Any]  # of a config.json of any model, or all of it: nobody knows which keys it has, or their types
     from collections.abc import Iterable, Iterator
 
 
@@ -44,7 +45,7 @@ class Change(NamedTuple):
 class Shrunk(NamedTuple):
     """A small config, and what is different in it."""
 
-    config: dict[str, Any]
+    config: Part
     changes: list[Change]
 
 
@@ -138,14 +139,14 @@ TOKEN_KEYS = ("token_id", "token_ids", "token_index", "_index")  # how the names
 _DROPPED = ("quantization_config", "compression_config", "_name_or_path", "auto_map", "dtype", "torch_dtype")
 
 
-def shrink(config: dict[str, Any], sizes: Sizes = TINY) -> Shrunk:
+def shrink(config: Part, sizes: Sizes = TINY) -> Shrunk:
     """A config of the same architecture that is no larger than ``sizes``."""
     small = copy.deepcopy(config)
     _shrink_part(small, sizes, {})
     return Shrunk(small, list(_changes(config, small)))
 
 
-def _shrink_part(part: dict[str, Any], sizes: Sizes, whole: dict[str, Any]) -> None:
+def _shrink_part(part: Part, sizes: Sizes, whole: Part) -> None:
     """Shrink one part of a config in place; ``whole`` is what it was a part of, before that was shrunk."""
     before = {**whole, **part}
     for key in _DROPPED:
@@ -170,13 +171,13 @@ def _shrink_part(part: dict[str, Any], sizes: Sizes, whole: dict[str, Any]) -> N
         _shrink_part(inner, sizes, before)
 
 
-def _inner_parts(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _inner_parts(part: Part) -> Iterator[Part]:
     for key, value in part.items():
         if isinstance(value, dict) and (key.endswith("_config") or key in ("encoder", "decoder")):
             yield from value.values() if key == _OF_LAYERS else [value]
 
 
-def _limit(part: dict[str, Any], keys: Iterable[str], limit: int) -> None:
+def _limit(part: Part, keys: Iterable[str], limit: int) -> None:
     """No number above the limit, nor in a list with one for each layer."""
     for key in keys:
         value = part.get(key)
@@ -190,14 +191,14 @@ def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first(part: dict[str, Any], keys: Iterable[str]) -> int | None:
+def _first(part: Part, keys: Iterable[str]) -> int | None:
     return next((part[key] for key in keys if _is_number(part.get(key))), None)
 
 
 # Layers
 
 
-def _shrink_layers(part: dict[str, Any], sizes: Sizes) -> None:
+def _shrink_layers(part: Part, sizes: Sizes) -> None:
     """Keep a layer of every kind, where lists or periods say that there are kinds."""
     count = _first(part, _LAYERS)
     lists = [key for key, value in part.items() if _is_per_layer(key, value, count)]
@@ -220,7 +221,7 @@ def _shrink_layers(part: dict[str, Any], sizes: Sizes) -> None:
             part[key] = _places(part[key], sizes.layers)
 
 
-def _renumbered(of_layers: dict[Any, Any], kept: list[int]) -> dict[str, Any]:
+def _renumbered(of_layers: dict[Any, Any], kept: list[int]) -> Part:
     """What is said of single layers, under their new numbers."""
     said = {int(place): value for place, value in of_layers.items()}
     return {str(new): said[old] for new, old in enumerate(kept) if old in said}
@@ -250,7 +251,7 @@ def _places(places: list[Any], count: int) -> list[Any]:
 # Heads
 
 
-def _shrink_heads(part: dict[str, Any], sizes: Sizes, before: dict[str, Any]) -> None:
+def _shrink_heads(part: Part, sizes: Sizes, before: Part) -> None:
     """Fewer heads that divide the hidden size, and as many query heads to a key head as there were."""
     _limit(part, _HIDDEN, sizes.hidden)
     hidden = _first(part, _HIDDEN) or sizes.hidden
@@ -274,7 +275,7 @@ def _shrink_heads(part: dict[str, Any], sizes: Sizes, before: dict[str, Any]) ->
         part["rotary_dim"] = max(2, part["rotary_dim"] * min(width, old) // old // 2 * 2)
 
 
-def _join_rope_heads(part: dict[str, Any], before: dict[str, Any]) -> None:
+def _join_rope_heads(part: Part, before: Part) -> None:
     """A head of multi-head latent attention has a part with rope and one without; other keys repeat what they are."""
     rope, plain = part.get("qk_rope_head_dim"), part.get("qk_nope_head_dim")
     if _is_number(rope) and _is_number(plain):
@@ -284,7 +285,7 @@ def _join_rope_heads(part: dict[str, Any], before: dict[str, Any]) -> None:
             part["head_dim"] = rope
 
 
-def _fill_state_space(part: dict[str, Any], hidden: int, limit: int) -> None:
+def _fill_state_space(part: Part, hidden: int, limit: int) -> None:
     """The heads of a state space model share its hidden size, expanded."""
     expand = _first(part, ("mamba_expand", "expand"))
     for heads, width in (
@@ -306,7 +307,7 @@ def _in_proportion(shared: int, sharing: int, left: int, limit: int) -> int:
     return next(number for number in range(wanted, 0, -1) if left % number == 0)
 
 
-def _head_width(part: dict[str, Any]) -> int | None:
+def _head_width(part: Part) -> int | None:
     hidden, heads = _first(part, _HIDDEN), _first(part, _HEADS)
     named = _first(part, ("head_dim", "d_kv"))
     return named or (hidden // heads if hidden and heads else None)
@@ -315,7 +316,7 @@ def _head_width(part: dict[str, Any]) -> int | None:
 # Tokens and positions
 
 
-def _keep_tokens_inside(part: dict[str, Any], vocabulary: int) -> None:
+def _keep_tokens_inside(part: Part, vocabulary: int) -> None:
     """Special tokens stay different from each other as far as the vocabulary reaches."""
     for key, value in part.items():
         if key.endswith(TOKEN_KEYS):
@@ -330,7 +331,7 @@ def _inside(token: Any, vocabulary: int) -> Any:
     return vocabulary - 1 - token % (vocabulary // 2) if _is_number(token) and token >= vocabulary else token
 
 
-def _shrink_rope(part: dict[str, Any], before: dict[str, Any]) -> None:
+def _shrink_rope(part: Part, before: Part) -> None:
     """The same kind of rope for narrower heads and fewer positions; lists have an entry for two elements of a head."""
     old, new = _head_width(before), _head_width(part)
     positions = _first(before, _POSITIONS), _first(part, _POSITIONS)
@@ -348,7 +349,7 @@ def _shrink_rope(part: dict[str, Any], before: dict[str, Any]) -> None:
                 holder[key] = max(1, holder[key] * positions[1] // positions[0])
 
 
-def _ropes(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _ropes(part: Part) -> Iterator[Part]:
     """What is said of the rope: once, or for each kind of layer."""
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(part.get(key), dict):
@@ -365,7 +366,7 @@ def _sections(count: int, total: int) -> list[int]:
 # What is different
 
 
-def _changes(before: dict[str, Any], after: dict[str, Any], path: str = "") -> Iterator[Change]:
+def _changes(before: Part, after: Part, path: str = "") -> Iterator[Change]:
     for key, value in before.items():
         left = after.get(key)
         if isinstance(value, dict) and isinstance(left, dict):

@@ -19,6 +19,8 @@ from ds_lint.smoke.driver.failure import first_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.output.smoke import RunRecord
+
 _WORKER = "ds_lint.smoke.worker"
 _AS_MODULE = {
     "torchrun": "-m",
@@ -59,7 +61,7 @@ def _started_by(words: list[str]) -> list[str] | None:
     return None
 
 
-def runs(start: list[str], path: str, options: list[str], shared: str | None) -> list[dict[str, Any]]:
+def runs(start: list[str], path: str, options: list[str], shared: str | None) -> list[RunRecord]:
     """The runs in the report that rank 0 writes about a config; raises CouldNotRun where it writes none.
 
     ``shared`` is a folder that all nodes see. What starts ranks elsewhere, as srun does, gets the current one.
@@ -102,11 +104,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _read(report: str) -> list[dict[str, Any]]:
+def _read(report: str) -> list[RunRecord]:
     """The runs in a report in JSON; none where it was not written, or not to its end."""
     try:
         with open(report, encoding="utf-8") as file:
-            found: list[dict[str, Any]] = json.load(file).get("smoke", [])
+            found: list[RunRecord] = json.load(file).get("smoke", [])
     except (OSError, ValueError):
         return []
     return found

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.job import ConfigEdit, Job, Removed
 from ds_lint.smoke.rank import recorder
+
+if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
 
 
 def load(job: Job) -> Any:
@@ -36,7 +39,7 @@ def load_recorded(job: Job) -> tuple[Any, recorder.ReadLog]:
     return recorder.wrap(config, (), log), log
 
 
-def apply(config: dict[str, Any], edit: ConfigEdit) -> None:
+def apply(config: JsonObject, edit: ConfigEdit) -> None:
     """Put a value under a path, with the sections on the way, or take the key away."""
     *sections, name = edit.path
     for section in sections:

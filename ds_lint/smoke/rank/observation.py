@@ -60,7 +60,7 @@ class Watch:
         DeepSpeedEngine.forward = watched_forward
         DeepSpeedEngine.backward, DeepSpeedEngine.step = watched_backward, watched_step
 
-    def _watch_scaling(self, engine: Any, loss: Any, kwargs: dict[str, Any]) -> None:
+    def _watch_scaling(self, engine: Any, loss: Any, kwargs: dict[str, object]) -> None:
         """See by what the loss is multiplied before its gradients are taken."""
         scale = probes.loss_scale(engine)
         if scale is None or not loss.requires_grad:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import CodeType
 
+    from ds_lint.knowledge.records import JsonObject
+
 KeyPath = tuple["str | int", ...]
 
 
@@ -198,7 +200,7 @@ def watch_models(model_class: type) -> None:
     model_class.__init__ = watched  # type: ignore[misc]
 
 
-def _same(section: RecDict, data: dict[str, Any]) -> bool:
+def _same(section: RecDict, data: JsonObject) -> bool:
     return dict.keys(section) == data.keys() and all(
         dict.__getitem__(section, key) is value for key, value in data.items()
     )

@@ -130,7 +130,7 @@ def _parameters(job: Job, model: Any) -> list[TrainedParameter]:
     ]
 
 
-def _groups(model: Any, parameters: list[TrainedParameter]) -> list[dict[str, Any]]:
+def _groups(model: Any, parameters: list[TrainedParameter]) -> list[dict[str, list[Any]]]:
     """The trainable parameters as an optimizer takes them."""
     tensors = dict(model.named_parameters())
     groups: dict[int, list[Any]] = {}

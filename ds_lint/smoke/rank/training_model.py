@@ -19,6 +19,8 @@ from ds_lint.smoke.driver.small_model import TINY, TOKEN_KEYS, Sizes, shrink
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.knowledge.records import JsonObject
+
 CAUSAL, SEQ2SEQ, MASKED, IMAGE_TEXT = "causal", "seq2seq", "masked", "image-text"
 _AUTO = {  # what transformers makes a model of each kind with
     CAUSAL: "AutoModelForCausalLM",
@@ -27,7 +29,7 @@ _AUTO = {  # what transformers makes a model of each kind with
     IMAGE_TEXT: "AutoModelForImageTextToText",
 }
 # 24,736 parameters; TINY with the Llama of a config would have a hundred thousand.
-DEFAULT = {
+DEFAULT: JsonObject = {
     "model_type": "llama",
     "architectures": ["LlamaForCausalLM"],
     "vocab_size": 64,
@@ -58,7 +60,7 @@ class Recipe:
     """Which model to build, in values that pickle and JSON can carry."""
 
     kind: str  # one of the four above
-    config: dict[str, Any]
+    config: JsonObject
     vocabulary: int
     special_tokens: list[int]  # which stand for images, padding and the like
     sequence_length: int
@@ -74,7 +76,7 @@ class Shape(NamedTuple):
     dims: tuple[int, ...]
 
 
-def recipe(config: dict[str, Any] | None, sizes: Sizes = TINY) -> Recipe:
+def recipe(config: JsonObject | None, sizes: Sizes = TINY) -> Recipe:
     """The recipe of a small model of the architecture; without a config, that of a tiny Llama of the given sizes.
 
     Dropout and other noise is set to 0: the ranks of a resumed run draw other numbers than before, since a checkpoint
@@ -122,14 +124,14 @@ def auto_class(recipe: Recipe) -> Any:
     return getattr(transformers, _AUTO[recipe.kind])
 
 
-def full_size(config: dict[str, Any]) -> tuple[Any, str]:
+def full_size(config: JsonObject) -> tuple[Any, str]:
     """The model of a config.json in its full size, without memory for its weights, and what it is in words."""
     full = _config_of(config)
     cls = _named_class(full)
     return _without_memory(full, cls), f"full-size {_family(cls)}"
 
 
-def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
+def shapes(config: Recipe | JsonObject) -> list[Shape]:
     """The trainable parameters of a model in its full size, without memory for them; those that are tied once."""
     model, _ = full_size(config.config if isinstance(config, Recipe) else config)
     return [
@@ -139,7 +141,7 @@ def shapes(config: Recipe | dict[str, Any]) -> list[Shape]:
     ]
 
 
-def _large_llama(sizes: Sizes) -> dict[str, Any]:
+def _large_llama(sizes: Sizes) -> JsonObject:
     """The Llama that is as large as the sizes allow, for what does not happen to a smaller one."""
     return DEFAULT | {
         "vocab_size": sizes.vocabulary,
@@ -150,7 +152,7 @@ def _large_llama(sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _config_of(config: dict[str, Any]) -> Any:
+def _config_of(config: JsonObject) -> Any:
     """The config as transformers reads it, with what it fills in."""
     model_type = config.get("model_type")
     if model_type not in transformers.CONFIG_MAPPING:
@@ -247,7 +249,7 @@ def _unpartitioned() -> Iterator[None]:
             integration.set_hf_deepspeed_config(told)
 
 
-def _special_tokens(part: dict[str, Any]) -> Iterator[int]:
+def _special_tokens(part: JsonObject) -> Iterator[int]:
     for key, value in part.items():
         if isinstance(value, dict):
             yield from _special_tokens(value)
@@ -255,7 +257,7 @@ def _special_tokens(part: dict[str, Any]) -> Iterator[int]:
             yield from (token for token in (value if isinstance(value, list) else [value]) if isinstance(token, int))
 
 
-def _silence(part: dict[str, Any]) -> None:
+def _silence(part: JsonObject) -> None:
     for key, value in part.items():
         if isinstance(value, dict):
             _silence(value)

@@ -19,6 +19,8 @@ from ds_lint.semantics.constructors import optimizer_constructor
 if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Knowledge
 
+    ScheduleParameters = dict[str, Any]  # of a schedule, each of its own type
+
 Rate = float | list[float]  # of every parameter group, or of each
 Shape = Callable[[int], float]  # the share of the full rate that a step has
 
@@ -52,16 +54,16 @@ def rates(
     return list(each) if has_lists else [rate for (rate,) in each]
 
 
-def _with_defaults(kind: str, params: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any] | None:
+def _with_defaults(kind: str, params: Mapping[str, Any], knowledge: Knowledge) -> ScheduleParameters | None:
     """The parameters of the scheduler as it gets them; None where its constructor refuses them."""
     for called in knowledge.constructors("scheduler.params", kind):
-        defaults: dict[str, Any] = called["parameters"]
+        defaults: ScheduleParameters = called["parameters"]
         values = {**defaults, **params}
         return None if len(values) > len(defaults) or "$required" in values.values() else values
     return None
 
 
-def _is_known(kind: str, values: dict[str, Any], base: Rate, knowledge: Knowledge) -> bool:
+def _is_known(kind: str, values: ScheduleParameters, base: Rate, knowledge: Knowledge) -> bool:
     """Whether the release follows the formulas here, which are those of the newest."""
     if values["last_batch_iteration"] != -1:
         return False
@@ -76,7 +78,7 @@ def _is_known(kind: str, values: dict[str, Any], base: Rate, knowledge: Knowledg
     return True
 
 
-def _groups(values: dict[str, Any]) -> list[dict[str, Any]]:
+def _groups(values: ScheduleParameters) -> list[ScheduleParameters]:
     """The values of each parameter group that a list tells of; of one that stands for all without a list."""
     lists = {name: values[name] for name in _BY_GROUP if isinstance(values.get(name), list)}
     if not lists:
@@ -90,18 +92,18 @@ def _rate(value: Any) -> float:
     return value
 
 
-def _warmup_lr(step: int, values: dict[str, Any]) -> float:
+def _warmup_lr(step: int, values: ScheduleParameters) -> float:
     return _between(_warmth(step, values), values)
 
 
-def _warmup_decay_lr(step: int, values: dict[str, Any]) -> float:
+def _warmup_decay_lr(step: int, values: ScheduleParameters) -> float:
     total, length = values["total_num_steps"], _warmup_length(values)
     if _place(step) < length:
         return _between(_warmth(step, values), values)
     return _between(max(0.0, (total - _place(step)) / max(1.0, total - length)), values)
 
 
-def _warmup_cosine_lr(step: int, values: dict[str, Any]) -> float:
+def _warmup_cosine_lr(step: int, values: ScheduleParameters) -> float:
     base: float = values[_BASE]
     low: float = values["warmup_min_ratio"]
     floor: float = values["cos_min_ratio"]
@@ -114,7 +116,7 @@ def _warmup_cosine_lr(step: int, values: dict[str, Any]) -> float:
     return base * max(0.0, floor + (1 - floor) * _falling_cosine(done))
 
 
-def _one_cycle(step: int, values: dict[str, Any]) -> float:
+def _one_cycle(step: int, values: ScheduleParameters) -> float:
     low: float = values["cycle_min_lr"]
     high: float = values["cycle_max_lr"]
     decay: float = values["decay_lr_rate"]
@@ -130,7 +132,7 @@ def _one_cycle(step: int, values: dict[str, Any]) -> float:
     return low / (1 + decay * (step - first - second) / interval)
 
 
-def _height(place: float, first: float, second: float, values: dict[str, Any]) -> float:
+def _height(place: float, first: float, second: float, values: ScheduleParameters) -> float:
     """How high the rate stands at a place of the cycle, from 0 to 1."""
     stairs = values["cycle_first_stair_count"]
     travelled, way = (place, first) if place <= first else (first + second - place, second)
@@ -141,7 +143,7 @@ def _height(place: float, first: float, second: float, values: dict[str, Any]) -
     return travelled / way
 
 
-def _range_test(step: int, values: dict[str, Any]) -> float:
+def _range_test(step: int, values: ScheduleParameters) -> float:
     size = _positive(values["lr_range_test_step_size"])
     rise: float = values["lr_range_test_step_rate"]
     risen = step // size if values["lr_range_test_staircase"] else step / size
@@ -149,7 +151,7 @@ def _range_test(step: int, values: dict[str, Any]) -> float:
     return low * (1 + rise * risen)
 
 
-_SCHEDULES: dict[str, Callable[[int, dict[str, Any]], float]] = {
+_SCHEDULES: dict[str, Callable[[int, ScheduleParameters], float]] = {
     "LRRangeTest": _range_test,
     "OneCycle": _one_cycle,
     "WarmupCosineLR": _warmup_cosine_lr,
@@ -163,7 +165,7 @@ def _place(step: int) -> int:
     return max(0, step - 1)
 
 
-def _warmup_length(values: dict[str, Any]) -> int:
+def _warmup_length(values: ScheduleParameters) -> int:
     return max(2, _positive(values["warmup_num_steps"]))
 
 
@@ -173,7 +175,7 @@ def _positive(value: Any) -> int:
     return value
 
 
-def _warmth(step: int, values: dict[str, Any]) -> float:
+def _warmth(step: int, values: ScheduleParameters) -> float:
     """How far the warmup has come, from 0 to 1."""
     length = _warmup_length(values)
     if _place(step) >= length:
@@ -183,7 +185,7 @@ def _warmth(step: int, values: dict[str, Any]) -> float:
     return math.log(_place(step) + 1) / math.log(length)  # also for a type that there is not
 
 
-def _between(share: float, values: dict[str, Any]) -> float:
+def _between(share: float, values: ScheduleParameters) -> float:
     low: float = values["warmup_min_lr"]
     high: float = values[_BASE] if values["warmup_max_lr"] is None else values["warmup_max_lr"]
     return low + (high - low) * share

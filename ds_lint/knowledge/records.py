@@ -1,0 +1,421 @@
+"""The types of the records in ``schemas/``; ``schemas/README.md`` says what each fact means.
+
+For the type checker alone: the clean path of ``check`` does without ``typing``, so a module imports these names under
+``TYPE_CHECKING``. ``tests/test_records.py`` holds the files to them, so that no fact is added without a type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, TypedDict, overload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack, Stage
+    from ds_lint.targets.pin import Library
+
+# A value of a JSON file: what ``json.load`` returns. Whoever uses one as more than that looks first (``isinstance``).
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+JsonObject = dict[str, JsonValue]
+
+# The defaults of parameters, each of its parameter's own type; "$required" where there is none.
+Defaults = dict[str, Any]
+
+StackLibrary = Literal["transformers", "accelerate"]
+JsonType = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
+TorchFamily = Literal["optimizers", "schedulers"]
+NumberType = Literal["integer", "float"]
+# When a library acts on a config: Accelerate in the first four, the Trainer in the other two.
+StackStage = Literal["load", "plugin", "precision", "prepare", "arguments", "training"]
+StackTable = Literal[
+    "fills", "overwrites", "inserts", "refusals", "required", "requires", "training_arguments", "plugin",
+    "launch_arguments", "yaml", "beside_file",
+]  # fmt: skip
+Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
+ModelTable = Literal["hidden_sizes", "chosen_experts"]
+TraitName = Literal["reader", "pydantic"]
+
+
+class Dated(TypedDict, total=False):
+    """What holds from one release to another, both included; without one of them, from the first or to the newest."""
+
+    since: str
+    until: str
+
+
+# The keys of DeepSpeed: deepspeed.json and overlay.json
+
+
+class ValueFacts(Dated, total=False):
+    """What is known of a value, be it of a key or of a parameter."""
+
+    # As in JSON Schema.
+    type: JsonType | list[JsonType]
+    enum: list[Any]  # all of them strings, or all whole numbers
+    minimum: float
+    maximum: float
+    exclusiveMinimum: float
+    exclusiveMaximum: float
+    default: Any  # of the key's own type, which whoever asks for it knows
+    defaults: list[Any]  # where the places that read the key do not agree on one
+    items: ValueFacts
+    unknown: Literal["rejected", "ignored", "open", "by-type"]  # what happens to keys that a section does not know
+    # Measured, for values that no pydantic model checks.
+    takes: str  # kinds of value, in words with a space between them
+    one_of: list[str]
+    case: Literal["any", "insensitive"]  # of one_of, of enum
+    numbers: list[float]  # single numbers that are taken
+    zero: Literal["refused"]
+    nan: Literal["taken"]
+    stage: Stage  # when another value raises
+    # Stricter than pydantic: DeepSpeed's own validators.
+    bool: Literal["refused"]
+    finite: bool
+    text: Literal["digits"]
+    on_new_default: str  # what a changed default does to a run
+    lax: bool  # in no file: Knowledge adds it for releases that validate with pydantic 1
+
+
+class NewName(TypedDict, total=False):
+    """What a key that is gone is called now."""
+
+    to: str
+    value: str  # in words, how the value is written under the new name, where not as before
+
+
+class KeyFacts(ValueFacts, total=False):
+    """What is known of a key in one release, or with ``runs`` in each; of a section also what stands below it."""
+
+    runs: list[KeyFacts]
+    keys: dict[str, KeyFacts]
+    items_are: KeyFacts  # the elements of an array
+    any_key: KeyFacts  # below names that are the user's own
+    group: bool  # a section of the tree alone: no extracted fact is about it
+
+    alias: str  # a second name of the same setting
+    removed: bool  # DeepSpeed refuses a config that has the key
+    instead: str
+    deprecated: bool
+    replaced_by: str
+    no_effect: str  # accepted and used for nothing: how
+    unread: bool  # with no_effect: nothing looks at the value
+    renamed: NewName
+    when: str  # the switch that must be on for the value to be used
+    unless: str  # the switch that must be off
+    presets: list[str]  # any other name changes nothing
+    stacks: list[Stack]  # the only stacks that use the value
+    needs: list[str]  # keys beside a switch that are looked up once it is on
+    requires: list[str]  # keys without which the section must not be there
+
+
+class ParameterFacts(ValueFacts, total=False):
+    """What a constructor does with a parameter; under the name ``*``, with all of them."""
+
+    runs: list[ParameterFacts]
+    never: str  # why the constructor always raises
+    needs: list[list[str]]  # of these sets of parameters it wants one
+
+
+class _ConstructorCall(TypedDict):
+    callee: str
+
+
+class ConstructorCall(_ConstructorCall, total=False):
+    """A constructor that DeepSpeed calls."""
+
+    external: bool  # of another library, of which nothing was extracted
+    closed: bool  # an unknown parameter raises
+    parameters: Defaults
+
+
+class CallableRun(Dated):
+    """The constructors that a type leads to in some releases."""
+
+    callables: list[ConstructorCall]
+
+
+Trait = TypedDict("Trait", {"since": str, "until": str, "is": "str | int"}, total=False)  # of some releases as a whole
+
+
+class Store(TypedDict):
+    """What was extracted from every release of a library."""
+
+    library: Library
+    releases: list[str]  # oldest first
+
+
+class DeepSpeedStore(Store):
+    """``deepspeed.json``."""
+
+    reader: list[Trait]
+    pydantic: list[Trait]
+    root: KeyFacts
+    constructors: dict[str, dict[str, list[CallableRun]]]  # by optimizer.params and scheduler.params, then by type
+
+
+class Behaviour(Dated):
+    """What only some releases of DeepSpeed do and no fact of a key says."""
+
+    source: str
+
+
+class Overlay(TypedDict):
+    """``overlay.json``."""
+
+    root: KeyFacts
+    constructors: dict[str, dict[str, ParameterFacts]]  # by constructor, then by parameter
+    confusions: dict[str, list[str]]  # another tool's name: the path of the key that is meant
+    common_names: list[str]
+    behaviours: dict[str, Behaviour]
+
+
+# The Trainer and Accelerate: transformers.json, accelerate.json, trainer_overlay.json
+
+# Where a value comes from: ``from`` for "auto", ``with`` over any value, both expressions.
+Source = TypedDict(
+    "Source",
+    {
+        "from": str,
+        "with": str,
+        "at": StackStage,
+        "matched": bool,  # any other value must equal it
+        "matched_if": str,
+        "only_if": list[str],
+        "number": NumberType,
+    },
+    total=False,
+)
+
+
+class StackFacts(Dated, total=False):
+    """What a library does in one release, or with ``runs`` in each: a record of any table of ``StackStore``."""
+
+    runs: list[StackFacts]
+    # fills, overwrites, inserts
+    sources: list[Source]
+    # refusals, required
+    at: StackStage
+    only_if: list[str]  # conditions, all of which must hold
+    # requires
+    minimum: str  # the oldest release that is taken
+    prepares: bool  # whether Accelerate prepares the engine of the Trainer
+    # training_arguments, plugin, launch_arguments, yaml, beside_file
+    type: str  # as Python declares it
+    default: Any  # of the field's own type
+    default_is: str  # the expression of a default that is no constant
+    choices: list[str]
+    environment: str  # the variable that is asked where the field is not given
+    otherwise: str | int | None  # what stands in for that
+
+
+class StackStore(Store, total=False):
+    """``transformers.json`` or ``accelerate.json``, neither of which has every table."""
+
+    fills: dict[str, StackFacts]
+    overwrites: dict[str, StackFacts]
+    inserts: dict[str, StackFacts]
+    refusals: dict[str, StackFacts]
+    required: dict[str, StackFacts]
+    requires: dict[str, StackFacts]
+    training_arguments: dict[str, StackFacts]
+    plugin: dict[str, StackFacts]
+    launch_arguments: dict[str, StackFacts]
+    yaml: dict[str, StackFacts]
+    beside_file: dict[str, StackFacts]
+
+
+class StackBehaviour(Dated, total=False):
+    """What only some releases of transformers or Accelerate do and no extracted fact says."""
+
+    runs: list[StackBehaviour]
+    library: StackLibrary
+    source: str
+
+
+class TrainerOverlay(TypedDict):
+    """``trainer_overlay.json``: words by key path and expression, and behaviours."""
+
+    fills: dict[str, dict[str, str]]
+    overwrites: dict[str, dict[str, str]]
+    behaviours: dict[str, StackBehaviour]
+
+
+# Models: models.json, shapes.json, families.json
+
+
+class ModelFacts(Dated, total=False):
+    """What transformers makes of a model type: a record of either table of ``ModelStore``."""
+
+    runs: list[ModelFacts]
+    key: str | None  # where config.json has the hidden size; None where it has none
+    calculated: bool  # code works it out
+    blocks: list[str]  # classes, by their full names
+
+
+StackRecord = StackFacts | StackBehaviour | ModelFacts
+
+
+class ModelStore(Store):
+    """``models.json``."""
+
+    hidden_sizes: dict[str, ModelFacts]
+    chosen_experts: dict[str, ModelFacts]
+
+
+class Substitute(TypedDict, total=False):
+    """What stands in for a key of config.json: a value, or an expression of other keys."""
+
+    missing: bool | int | str
+    null: bool | int | str
+
+
+_Condition = TypedDict("_Condition", {"if": dict[str, bool]}, total=False)  # the switches that decide
+
+
+class _OneParameter(TypedDict):
+    name: str  # ``#`` stands for a number
+    shape: list[str | int]
+
+
+class ModelParameters(_OneParameter, _Condition, total=False):
+    """Parameters of one kind."""
+
+    times: str | int  # how many there are, where not one
+
+
+_ModelShapes = TypedDict(
+    "_ModelShapes",
+    {
+        "class": str,
+        "prefix": str,
+        "parameters": list[ModelParameters],
+        "keys": dict[str, Substitute],
+        "fixed": JsonObject,  # the values of the config that the shapes hold for
+    },
+)
+
+
+class ModelShapes(_ModelShapes, total=False):
+    """The shape of every parameter of a model type, as expressions of the keys of its config.json."""
+
+    source: str
+
+
+class Shapes(TypedDict):
+    """``shapes.json``."""
+
+    transformers: str
+    models: dict[str, ModelShapes]
+    remote_code: dict[str, ModelShapes]
+
+
+class Family(TypedDict):
+    """A model type whose training in fp16 overflows."""
+
+    trained_in: str
+    sources: list[str]
+
+
+class Families(TypedDict):
+    """``families.json``."""
+
+    overflow_in_fp16: dict[str, Family]
+
+
+# The rest: torch.json, gpus.json, documentation.json
+
+
+class Torch(TypedDict):
+    """``torch.json``: the parameters of each constructor."""
+
+    torch: str
+    optimizers: dict[str, Defaults]
+    schedulers: dict[str, Defaults]
+
+
+class _GpuFacts(TypedDict):
+    memory: list[int]  # in GB, each size that its maker sells
+
+
+class GpuFacts(_GpuFacts, total=False):
+    """What is sold under the name of a GPU."""
+
+    compute_capability: str
+    also: list[str]  # other names
+    rebuilt: list[int]  # sizes that others have put on it
+    bf16: bool  # for a GPU without a compute capability, as is its source
+    source: str
+    comment: str
+
+
+class Gpus(TypedDict):
+    """``gpus.json``."""
+
+    sources: dict[str, str]
+    gpus: dict[str, GpuFacts]
+
+
+class KeyDocumentation(TypedDict, total=False):
+    """What a key means, and where DeepSpeed documents it."""
+
+    text: str
+    url: str | None
+
+
+class Documentation(TypedDict):
+    """``documentation.json``."""
+
+    source: str
+    keys: dict[str, KeyDocumentation]
+
+
+# What knowledge/stacks.py makes of the two libraries for one release of each
+
+_Value = TypedDict("_Value", {"with": str})  # in words, or the expression
+
+
+class Overwrite(_Value):
+    """A key that is set whatever stands there, and by whom."""
+
+    by: list[Stack]
+
+
+class Fill(Overwrite):
+    """A key whose "auto" is replaced; what may differ between the stacks is told for each."""
+
+    matched: bool
+    floored: dict[Stack, bool]  # whether a number below 1 becomes 1
+    number: dict[Stack, NumberType | None]
+
+
+class TrainerFacts(TypedDict):
+    """Which keys a release of transformers and one of Accelerate fill, match and overwrite."""
+
+    transformers: str
+    accelerate: str
+    fills: dict[str, Fill]
+    overwrites: dict[str, Overwrite]
+
+
+class Loader(Protocol):
+    """``knowledge.tables.load``: each file has its type."""
+
+    @overload
+    def __call__(self, name: Literal["deepspeed"]) -> DeepSpeedStore: ...
+    @overload
+    def __call__(self, name: StackLibrary) -> StackStore: ...
+    @overload
+    def __call__(self, name: Library) -> Store: ...
+    @overload
+    def __call__(self, name: Literal["overlay"]) -> Overlay: ...
+    @overload
+    def __call__(self, name: Literal["trainer_overlay"]) -> TrainerOverlay: ...
+    @overload
+    def __call__(self, name: Literal["models"]) -> ModelStore: ...
+    @overload
+    def __call__(self, name: Literal["shapes"]) -> Shapes: ...
+    @overload
+    def __call__(self, name: Literal["families"]) -> Families: ...
+    @overload
+    def __call__(self, name: Literal["torch"]) -> Torch: ...
+    @overload
+    def __call__(self, name: Literal["gpus"]) -> Gpus: ...
