@@ -158,14 +158,14 @@ def _give_memory(job: Job, model: Any, config: Any) -> None:
                 setattr(module, name, torch.zeros_like(buffer, device="cpu"))
 
 
-def _with_memory(model: Any, dtype: torch.dtype) -> Iterator[torch.nn.TrainedParameter]:
+def _with_memory(model: Any, dtype: torch.dtype) -> Iterator[torch.nn.Parameter]:
     """Replace each weight, where modules share one by the same, and yield it."""
-    made: dict[torch.nn.TrainedParameter, torch.nn.TrainedParameter] = {}
+    made: dict[torch.nn.Parameter, torch.nn.Parameter] = {}
     for module in model.modules():
         for name, weight in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             is_new = weight not in made
             if is_new:
-                made[weight] = torch.nn.TrainedParameter(torch.empty(weight.shape, dtype=dtype), weight.requires_grad)
+                made[weight] = torch.nn.Parameter(torch.empty(weight.shape, dtype=dtype), weight.requires_grad)
             setattr(module, name, made[weight])
             if is_new:
                 yield made[weight]
