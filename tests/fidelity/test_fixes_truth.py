@@ -69,12 +69,13 @@ def pairs_of_pages():
                 yield pair(f"{rule.code}:{example.line}", example.config, example.fixed.safeties)
 
 
-@pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+@pytest.fixture(scope="module", params=[200, pytest.param(800, marks=pytest.mark.long)])
+def pairs(request) -> list[Pair]:
     """All of them, trained at once."""
+    count = request.param
     found = [
         one
-        for one in (*random_pairs(1, 400, SAFE), *random_pairs(2, 200, ALL), *pairs_of_pages())
+        for one in (*random_pairs(1, count, SAFE), *random_pairs(2, count // 2, ALL), *pairs_of_pages())
         if one is not None and not any(finding.name == "template" for finding in one.left)
     ]
     with Oracle() as oracle:

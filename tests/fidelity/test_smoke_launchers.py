@@ -172,8 +172,11 @@ def test_ranks_of_torchrun_show_what_our_own_show(place, usual):
     "launcher",
     [
         [sys.executable, "-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--master_port", "PORT", "--module"],
-        [sys.executable, "-m", "accelerate.commands.launch", "--use_deepspeed", "--num_processes", "2",
-         "--main_process_port", "PORT", "-m"],
+        pytest.param(
+            [sys.executable, "-m", "accelerate.commands.launch", "--use_deepspeed", "--num_processes", "2",
+             "--main_process_port", "PORT", "-m"],
+            marks=pytest.mark.long,  # it starts what torchrun starts
+        ),
     ],
     ids=["deepspeed", "accelerate"],
 )  # fmt: skip
