@@ -14,21 +14,12 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
-from agreement import Agreement, measure, measure_accelerate, measure_trainer
-from installed import INSTALLED, knowledge, measured_with_the_newest
+from agreement import assert_agreement, measure, measure_accelerate, measure_trainer
+from installed import INSTALLED, measured_with_the_newest
 
 from tools.fidelity.trial import Outcome, Trial
 
 pytestmark = pytest.mark.fidelity
-
-
-def assert_agreement(agreement: Agreement) -> None:
-    for disagreement in agreement.disagreements:
-        print(disagreement)
-    print(f"{agreement.agreed} of {agreement.count} agree, {agreement.unjudged} were not judged")
-    assert agreement.is_enough
-    if knowledge().is_newest:
-        assert not agreement.unexplained, "explain them in agreement.KNOWN, or mend the rule"
 
 
 def test_random_configs_trained_for_real():

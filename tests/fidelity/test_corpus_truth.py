@@ -13,12 +13,11 @@ import pytest
 pytest.importorskip("deepspeed")
 
 from agreeing import agreeing_arguments
-from agreement import JUDGED, compare_all, is_judged
+from agreement import JUDGED, assert_agreement, compare_all, is_judged
 from generate import mutate
 from installed import INSTALLED, knowledge
 from oracle import Job, Oracle
 from pairs import Pair
-from test_agreement import assert_agreement
 from test_trainer_agreement import disagreement
 from trainer import prepare
 
