@@ -272,6 +272,8 @@ def ignore_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+# The logs are removed as after Ctrl-C; a background job ends as while it imports.
+LIKE_OTHERS = ("background failed before", "SIGTERM failed before", "background training")
 SIGNALS = {
     "Ctrl-C": (signal.SIGINT, True, None, 130, "Ctrl-C"),
     "background": (signal.SIGINT, False, ignore_interrupts, 130, "Ctrl-C"),  # a background job of a shell
@@ -287,8 +289,7 @@ SIGNALS = {
             when,
             *SIGNALS[sent],
             id=f"{sent} {when}",
-            # By then the logs are the same that are removed: by the command line, or by the process of the run.
-            marks=pytest.mark.long if when == "failed before" and sent in ("background", "SIGTERM") else (),
+            marks=pytest.mark.long if f"{sent} {when}" in LIKE_OTHERS else (),
         )
         for when in ("importing", "training", "failed before")
         for sent in SIGNALS
