@@ -422,6 +422,7 @@ def test_the_command_line_exits_with_0_after_good_runs(check):
     assert run["status"] == "pass"
 
 
+@pytest.mark.long  # a run that warns by itself; what --fail-on does with warnings, tests/test_cli.py shows
 def test_fail_on_decides_whether_a_warning_counts(check):
     config = {"rate.json": {**BASE, "optimizer": {"type": "AdamW"}, **zero(2)}}
     report = check(config, "--stack=deepspeed", "--fail-on=warning", status=1)

@@ -201,7 +201,7 @@ def test_tasks_of_slurm_find_each_other_and_rank_0_writes_the_verdict(nodes, pla
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("killed", "rank 1 was killed by SIGKILL while it was in train"),
+        pytest.param("killed", "rank 1 was killed by SIGKILL while it was in train", marks=pytest.mark.long),
         ("hangs", "no end within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
     ],
 )
