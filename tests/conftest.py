@@ -20,8 +20,30 @@ with contextlib.suppress(ImportError):  # the environments of older releases hav
     hypothesis.settings.register_profile("any machine", deadline=None)
     hypothesis.settings.load_profile("any machine")
 
+# What takes longest begins first: with whole files for each core, a slow one at the end would run while others wait.
+# The editors wait more than they compute; then come the training runs, the files of a minute and more at their head.
+SLOWEST = (
+    "clients/test_vscode.py",
+    "fidelity/test_smoke_robust.py",
+    "fidelity/test_smoke_catches.py",
+    "fidelity/test_smoke_launchers.py",
+    "fidelity/test_agreement.py",
+    "test_documentation_commands.py",
+    "clients/",
+    "fidelity/",
+)
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEEDS = os.environ.get("DS_LINT_SEEDS") or os.path.join(os.path.dirname(ROOT), "shared", "seeds")
+
+
+def pytest_collection_modifyitems(items):
+    """The slowest files first; otherwise in the order in which they were found."""
+    items.sort(key=lambda item: _place(item.nodeid.removeprefix("tests/")))
+
+
+def _place(name):
+    return next((place for place, start in enumerate(SLOWEST) if name.startswith(start)), len(SLOWEST))
 
 
 @pytest.fixture(scope="session")

@@ -49,8 +49,16 @@ def test_commands_print_what_is_shown(document, tmp_path):
     assert differences == [], f"python -m tools.documents --write {document}"
 
 
+def training():
+    """The documents that show training runs; in every test run those that a user reads first, the guides long."""
+    return [
+        pytest.param(document, marks=pytest.mark.long if document.startswith("docs/guides/") else ())
+        for document in having("smoke")
+    ]
+
+
 @pytest.mark.fidelity
-@pytest.mark.parametrize("document", having("smoke"))
+@pytest.mark.parametrize("document", training())
 def test_training_runs_print_what_is_shown(document, tmp_path):
     pytest.importorskip("deepspeed")
     differences = [one for _, found in run(document, tmp_path, smoke=True) for one in found]
@@ -69,8 +77,17 @@ def wheels(tmp_path_factory):
     return folder
 
 
+def installing():
+    """One document for each way to install that any of them shows."""
+    ways = {
+        tuple(block.text for block in blocks(text_of(document)) if "install" in block.words): document
+        for document in having("install")
+    }
+    return [*ways.values()]
+
+
 @pytest.mark.client
-@pytest.mark.parametrize("document", having("install"))
+@pytest.mark.parametrize("document", installing())
 def test_what_is_installed_can_be_used(document, wheels, tmp_path):
     """In an environment of its own, in a copy of the checkout, with its wheel beside the package index."""
     checkout, environment = tmp_path / "checkout", tmp_path / "environment"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sysconfig
+import venv
 from datetime import date
 
 import pytest
@@ -92,6 +95,23 @@ def test_the_page_names_every_release_of_another_library():
 
 def test_releases_are_pinned():
     assert environments.pins().keys() == {"torch", "deepspeed", "transformers", "accelerate"}
+
+
+def test_an_environment_finds_what_this_one_has_behind_its_own(tmp_path):
+    venv.create(tmp_path, with_pip=False)
+    environments.share(tmp_path)
+    command = [tmp_path / "bin" / "python", "-c", "import sys; print(*sys.path[-2:])"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert [path.startswith(str(tmp_path)) for path in printed] == [True, False]
+    assert printed[1] == sysconfig.get_path("purelib")
+
+
+def test_only_the_pinned_libraries_are_shared(monkeypatch):
+    pins = environments.pins()
+    monkeypatch.setattr(environments, "version", lambda library: pins[library] + "+cpu")
+    assert environments.has_pins()
+    monkeypatch.setattr(environments, "version", lambda library: "0.1")
+    assert not environments.has_pins()
 
 
 @pytest.mark.parametrize(

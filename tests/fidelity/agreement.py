@@ -98,6 +98,16 @@ class Agreement:
         return [one for one in self.disagreements if not any(words in one.theirs for words, _ in KNOWN)]
 
 
+def assert_agreement(agreement: Agreement) -> None:
+    """Enough agree, and with the newest release all that differ are explained."""
+    for disagreement in agreement.disagreements:
+        print(disagreement)
+    print(f"{agreement.agreed} of {agreement.count} agree, {agreement.undecided} were not decided")
+    assert agreement.is_enough
+    if knowledge().is_newest:
+        assert not agreement.unexplained, "explain them in agreement.KNOWN, or mend the rule"
+
+
 def measure(seed: int, count: int, *, as_file: bool = False) -> Agreement:
     """Lint random configs, and train them with the installed DeepSpeed, which reads them from files or gets dicts."""
     made = list(configs(seed, count, knowledge()))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
-import gc
 import json
 import logging
 import math
@@ -35,6 +34,8 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
+
+import warm
 
 from ds_lint.smoke.rank import recorder
 from ds_lint.smoke.standins import ops
@@ -173,6 +174,9 @@ class Oracle:
         )
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
+        if any(job.script is not None for job in jobs):
+            warm.import_stacks()
+            warm.freeze()
         verdicts: list[Verdict | None] = [None] * len(jobs)
         busy: dict[Connection, tuple[_Worker, int]] = {}
         waiting = iter(enumerate(jobs))
@@ -262,18 +266,12 @@ def _preload(scratch: Path) -> None:
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     # The directory is made at import.
     mine = os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(scratch)) == str(scratch)
-    import deepspeed.runtime.bf16_optimizer
-    import deepspeed.runtime.engine
-    import deepspeed.runtime.zero.stage3
-    import deepspeed.runtime.zero.stage_1_and_2
     import torch.testing._internal.distributed.fake_pg  # noqa: F401
 
-    with contextlib.suppress(ImportError):  # since 0.17.6
-        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401 - compiles for seconds at import
+    warm.import_deepspeed()
     if mine:
         del os.environ["TORCHINDUCTOR_CACHE_DIR"]
-    gc.collect()
-    gc.freeze()  # the children's collections leave the shared pages alone
+    warm.freeze()
 
 
 # --------------------------------------------------------------------------------------------------------- in the child

@@ -1,26 +1,32 @@
 """Programs on several ranks of this machine (Gloo), for what one rank does not show.
 
-A program lies in ``programs/`` and prints a JSON object as its last line. Ranks that wait for each other for ever are
-ended after a time.
+A program lies in ``programs/`` and prints a JSON object as its last line. Its ranks are forked from a process that has
+imported the libraries; those that wait for each other for ever are ended after a time.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]  # where ds_lint lies
 GRACE = 5.0  # seconds that the others get once one rank has failed
+# What the libraries read while they are imported.
+AT_IMPORT = {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(slots=True)
@@ -43,60 +49,132 @@ def run(program: str, *arguments: str, ranks: int = 2, timeout: float = 120.0) -
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        outputs = [(Path(folder) / f"{rank}.out", Path(folder) / f"{rank}.err") for rank in range(ranks)]
-        processes = [
-            _start(program, arguments, _environment(rank, ranks, port), *paths) for rank, paths in enumerate(outputs)
-        ]
-        hung = _wait(processes, timeout)
+        outputs = [[f"{folder}/{rank}.out", f"{folder}/{rank}.err"] for rank in range(ranks)]
+        job = {
+            "command": [str(PROGRAMS / f"{program}.py"), *arguments],
+            "folder": os.getcwd(),
+            "environments": [_environment(rank, ranks, port) for rank in range(ranks)],
+            "outputs": outputs,
+            "timeout": timeout,
+        }
+        parent = _warm_parent()
+        parent.stdin.write(json.dumps(job) + "\n")
+        parent.stdin.flush()
+        ended = json.loads(parent.stdout.readline())
         return Run(
             [
-                _answer(out.read_text(encoding="utf-8")) if process.returncode == 0 else None
-                for process, (out, _) in zip(processes, outputs, strict=True)
+                _answer(Path(out).read_text(encoding="utf-8")) if status == 0 else None
+                for status, (out, _) in zip(ended["statuses"], outputs, strict=True)
             ],
-            [err.read_text(encoding="utf-8", errors="replace")[-3000:] for _, err in outputs],
-            hung,
+            [Path(err).read_text(encoding="utf-8", errors="replace")[-3000:] for _, err in outputs],
+            ended["hung"],
         )
 
 
 def _environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     return {
         **os.environ,
+        **AT_IMPORT,
         "PYTHONPATH": str(ROOT),
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(ranks),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "DS_ACCELERATOR": "cpu",
-        "OMP_NUM_THREADS": "1",
     }
-
-
-def _start(
-    program: str, arguments: tuple[str, ...], environment: dict[str, str], out: Path, err: Path
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(PROGRAMS / f"{program}.py"), *arguments]
-    with out.open("wb") as stdout, err.open("wb") as stderr:
-        return subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr, start_new_session=True)
-
-
-def _wait(processes: list[subprocess.Popen[bytes]], timeout: float) -> bool:
-    """Wait until all have ended, or one has failed, or time is up; end what is left, and say whether time was up."""
-    deadline = time.monotonic() + timeout
-    while any(process.poll() is None for process in processes):
-        if any(process.returncode for process in processes):
-            deadline = min(deadline, time.monotonic() + GRACE)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.2)
-    hung = all(process.poll() is None for process in processes)
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return hung
 
 
 def _answer(text: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
     return answer
+
+
+@cache
+def _warm_parent() -> subprocess.Popen[str]:
+    """The process that has imported the libraries, and forks the ranks of each run."""
+    parent = subprocess.Popen(
+        [sys.executable, __file__],
+        env={**os.environ, **AT_IMPORT, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    atexit.register(parent.stdin.close)  # at the end of its jobs it goes
+    return parent
+
+
+# ------------------------------------------------------------------------------------------------- in the process
+
+
+def _serve() -> None:
+    """Fork ranks for every job that standard input names, one job after the other."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # older releases print while they are imported
+    import warm  # beside this file
+
+    warm.import_deepspeed()
+    warm.import_stacks()
+    warm.freeze()
+    for line in sys.stdin:
+        job = json.loads(line)
+        ranks = [_fork(job, *of_rank) for of_rank in zip(job["environments"], job["outputs"], strict=True)]
+        statuses, hung = _wait(ranks, job["timeout"])
+        answers.write(json.dumps({"statuses": statuses, "hung": hung}) + "\n")
+        answers.flush()
+
+
+def _fork(job: dict[str, Any], environment: dict[str, str], outputs: list[str]) -> int:
+    """Start one rank in a session of its own; its process id."""
+    child = os.fork()
+    if child == 0:
+        _be_rank(job, environment, outputs)
+    return child
+
+
+def _be_rank(job: dict[str, Any], environment: dict[str, str], outputs: list[str]) -> NoReturn:
+    """Run the program as Python does that was given its file."""
+    os.setsid()  # with what it starts it is one group
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for descriptor, path in enumerate(outputs, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = job["command"]
+    sys.path[0] = str(PROGRAMS)
+    try:
+        runpy.run_path(job["command"][0], run_name="__main__")
+    except BaseException:  # SystemExit, too: a program gives its answer and is gone
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _wait(ranks: list[int], timeout: float) -> tuple[list[int], bool]:
+    """Wait until all have ended, or one has failed, or time is up; end what is left.
+
+    How each ended, 0 where it came to its end, and whether time was up for all.
+    """
+    deadline = time.monotonic() + timeout
+    ended: dict[int, int] = {}
+    while len(ended) < len(ranks) and time.monotonic() <= deadline:
+        for rank in ranks:
+            pid, status = (0, 0) if rank in ended else os.waitpid(rank, os.WNOHANG)
+            if pid:
+                ended[rank] = status
+            if pid and status:
+                deadline = min(deadline, time.monotonic() + GRACE)
+        time.sleep(0.05)
+    hung = not ended
+    for rank in ranks:
+        if rank not in ended:
+            os.killpg(rank, signal.SIGKILL)
+            ended[rank] = os.waitpid(rank, 0)[1]
+    return [ended[rank] for rank in ranks], hung
+
+
+if __name__ == "__main__":
+    _serve()

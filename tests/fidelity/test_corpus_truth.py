@@ -13,13 +13,12 @@ from linted import lint_bytes, lint_dict, lint_file
 
 pytest.importorskip("deepspeed")
 
-from agreement import LINTED_FOR, compare_all, is_decided
+from agreement import LINTED_FOR, assert_agreement, compare_all, is_decided
 from generate import mutate
 from installed import INSTALLED, knowledge
 from matching_arguments import matching_arguments
 from oracle import Job, Oracle
 from pairs import Pair
-from test_agreement import assert_agreement
 from test_trainer_agreement import disagreement
 from trainer import prepare
 
@@ -27,8 +26,9 @@ from ds_lint.facts import Facts
 
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
-# One in three in every test run, with the others the long form.
-THIRDS = [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)]
+# One in five in every test run, the others in the long form.
+PARTS = 5
+EACH_PART = [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
 # What the Trainer would write for "auto", so that most mutated configs come to their first step.
 FILLED = {
     "lr": 1e-3, "betas": [0.9, 0.99], "eps": 1e-8, "weight_decay": 0, "warmup_min_lr": 0, "warmup_max_lr": 1e-3,
@@ -40,9 +40,9 @@ BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_a
 pytestmark = [pytest.mark.fidelity, pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")]
 
 
-@pytest.mark.parametrize("third", THIRDS)
-def test_real_configs_as_files(third):
-    texts = [path.read_bytes() for path in sorted((CORPUS / "configs").glob("*.json"))[third::3]]
+@pytest.mark.parametrize("part", EACH_PART)
+def test_real_configs_as_files(part):
+    texts = [path.read_bytes() for path in sorted((CORPUS / "configs").glob("*.json"))[part::PARTS]]
     with Oracle() as oracle:
         verdicts = oracle.verdicts(texts, level="train", as_file=True)
     compared = [
@@ -60,12 +60,12 @@ TRAINING_ARGUMENTS = [  # the defaults, what the guides show, and values that fe
 ]
 
 
-@pytest.mark.parametrize("third", THIRDS)
+@pytest.mark.parametrize("part", EACH_PART)
 @pytest.mark.parametrize("arguments", TRAINING_ARGUMENTS)
-def test_real_configs_with_training_arguments(arguments, third):
+def test_real_configs_with_training_arguments(arguments, part):
     """Each newest version: the Trainer's verdict, the keys that mismatch, and the config that DeepSpeed gets."""
     wrong = []
-    for path in newest()[third::3]:
+    for path in newest()[part::PARTS]:
         config = parsed(path)
         if config is not None and "tensor_parallel" not in config:  # which needs a process group
             pair = Pair(config, arguments, 2, {"hidden_size": 64}, frozenset({"world size", "model"}))
@@ -74,11 +74,11 @@ def test_real_configs_with_training_arguments(arguments, third):
     assert wrong == []
 
 
-@pytest.mark.parametrize("third", THIRDS)
-def test_real_configs_with_the_trainer(third):
+@pytest.mark.parametrize("part", EACH_PART)
+def test_real_configs_with_the_trainer(part):
     """Each newest version, with arguments that agree with it: it is refused where ds-lint says so, and only there."""
     wrong, prepared = [], []
-    for path in newest()[third::3]:
+    for path in newest()[part::PARTS]:
         facts = Facts(world_size=1)
         findings = lint_file(str(path), target=INSTALLED, stack="trainer", facts=facts).findings
         config = parsed(path)
@@ -115,12 +115,12 @@ def newest() -> list[Path]:
     return sorted(path for path in files if path.parent.name == "configs")
 
 
-@pytest.mark.parametrize("third", THIRDS)
-def test_real_configs_mutated(third):
-    chance = random.Random(20261121 + third)
+@pytest.mark.parametrize("part", EACH_PART)
+def test_real_configs_mutated(part):
+    chance = random.Random(20261121 + part)
     bases = [filled(config) for path in sorted((CORPUS / "configs").glob("*.json")) if (config := parsed(path))]
     configs = []
-    for _ in range(MUTATED // 3):
+    for _ in range(MUTATED // PARTS):
         config = copy.deepcopy(chance.choice(bases))
         mutate(chance, config, knowledge())
         configs.append(config)

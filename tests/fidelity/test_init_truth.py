@@ -212,7 +212,7 @@ def test_a_train_batch_size_of_auto_would_change_nothing(oracle):
     assert without == besides
 
 
-@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("stage", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_script_trains_with_the_trainer_and_saves_its_weights(tmp_path, monkeypatch, stage):
     monkeypatch.chdir(tmp_path)
     written(Purpose("trainer", stage))

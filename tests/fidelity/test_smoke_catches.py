@@ -143,8 +143,15 @@ def test_nvme_states_do_not_come_back(prove, stack, config, arguments):
     assert (offload.status, offload.adapted) == ("pass", True)
 
 
-@pytest.mark.parametrize("scale", [2**31, 1e9])
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("stage", "scale"),
+    [
+        (1, 2**31),
+        (2, 1e9),
+        (3, 2**31),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in [(1, 1e9), (2, 2**31), (3, 1e9)]),
+    ],
+)
 def test_a_static_loss_scale_never_steps(prove, stage, scale):
     verdict = prove({**FP16, "fp16": {"enabled": True, "loss_scale": scale}, **zero(stage, **GATHERED)})
     found = broken(verdict)
@@ -248,8 +255,14 @@ GOOD = [
     zero(3, **BOTH, **GATHERED),
 ]
 # Stage 0 is no good in fp16: see test_stage_0_divides_gradients_that_were_not_scaled.
+# All in bf16, and the two stages that most people have in fp16 and fp32; the others are the long form.
 GOOD_IN = [
-    (config, dtype) for config in GOOD for dtype in ("bf16", "fp16", "fp32") if (config, dtype) != (zero(0), "fp16")
+    pytest.param(
+        config, dtype, marks=() if dtype == "bf16" or config in (zero(2), zero(3, **GATHERED)) else pytest.mark.long
+    )
+    for config in GOOD
+    for dtype in ("bf16", "fp16", "fp32")
+    if (config, dtype) != (zero(0), "fp16")
 ]
 
 
@@ -401,6 +414,7 @@ def test_the_command_line_reports_what_runs_of_the_trainer_showed(check):
     assert any(one["key"] == "gradient_clipping" for one in report.findings("clipping.json").values())
 
 
+@pytest.mark.long  # also seen by test_smoke_robust.py
 def test_the_command_line_exits_with_0_after_good_runs(check):
     report = check({"good.json": {**BASE, **zero(2)}}, "--stack=deepspeed", status=0)
     assert report.findings("good.json") == {}
@@ -408,6 +422,7 @@ def test_the_command_line_exits_with_0_after_good_runs(check):
     assert run["status"] == "pass"
 
 
+@pytest.mark.long  # a run that warns by itself; what --fail-on does with warnings, tests/test_cli.py shows
 def test_fail_on_decides_whether_a_warning_counts(check):
     config = {"rate.json": {**BASE, "optimizer": {"type": "AdamW"}, **zero(2)}}
     report = check(config, "--stack=deepspeed", "--fail-on=warning", status=1)

@@ -172,8 +172,11 @@ def test_ranks_of_torchrun_show_what_our_own_show(place, usual):
     "launcher",
     [
         [sys.executable, "-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--master_port", "PORT", "--module"],
-        [sys.executable, "-m", "accelerate.commands.launch", "--use_deepspeed", "--num_processes", "2",
-         "--main_process_port", "PORT", "-m"],
+        pytest.param(
+            [sys.executable, "-m", "accelerate.commands.launch", "--use_deepspeed", "--num_processes", "2",
+             "--main_process_port", "PORT", "-m"],
+            marks=pytest.mark.long,  # it starts what torchrun starts
+        ),
     ],
     ids=["deepspeed", "accelerate"],
 )  # fmt: skip
@@ -187,7 +190,7 @@ def test_ranks_of_other_launchers_do_too(launcher, place, usual):
     assert left_behind(place) == []
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_tasks_of_slurm_find_each_other_and_rank_0_writes_the_verdict(nodes, place, usual):
     first, second = on_slurm("--output-format", "json", nodes=nodes)
     assert (first[0], second) == (0, (0, "", ""))
@@ -198,7 +201,7 @@ def test_tasks_of_slurm_find_each_other_and_rank_0_writes_the_verdict(nodes, pla
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("killed", "rank 1 was killed by SIGKILL while it was in train"),
+        pytest.param("killed", "rank 1 was killed by SIGKILL while it was in train", marks=pytest.mark.long),
         ("hangs", "no end within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
     ],
 )

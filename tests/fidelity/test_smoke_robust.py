@@ -255,7 +255,7 @@ def test_a_disk_that_is_full_before(start, small_disk):
     run.assert_nothing_left()
 
 
-@pytest.mark.parametrize("phase", ["train", "save"])
+@pytest.mark.parametrize("phase", [pytest.param("train", marks=pytest.mark.long), "save"])
 def test_a_disk_that_gets_full_on_the_way(start, small_disk, phase):
     small_disk("4m")
     run = start(fault="fill disk", at=f"train 0 {phase}")
@@ -272,24 +272,37 @@ def ignore_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+# The logs are removed as after Ctrl-C; a background job ends as while it imports.
+LIKE_OTHERS = ("background failed before", "SIGTERM failed before", "background training")
+SIGNALS = {
+    "Ctrl-C": (signal.SIGINT, True, None, 130, "Ctrl-C"),
+    "background": (signal.SIGINT, False, ignore_interrupts, 130, "Ctrl-C"),  # a background job of a shell
+    "SIGTERM": (signal.SIGTERM, False, None, 143, "SIGTERM"),
+    "SIGKILL": (signal.SIGKILL, False, None, -9, None),
+}
+
+
 @pytest.mark.parametrize(
-    ("number", "to_group", "prepare", "status", "name"),
+    ("when", "number", "to_group", "prepare", "status", "name"),
     [
-        (signal.SIGINT, True, None, 130, "Ctrl-C"),
-        (signal.SIGINT, False, ignore_interrupts, 130, "Ctrl-C"),  # a background job of a shell
-        (signal.SIGTERM, False, None, 143, "SIGTERM"),
-        (signal.SIGKILL, False, None, -9, None),
+        pytest.param(
+            when,
+            *SIGNALS[sent],
+            id=f"{sent} {when}",
+            marks=pytest.mark.long if f"{sent} {when}" in LIKE_OTHERS else (),
+        )
+        for when in ("importing", "training", "failed before")
+        for sent in SIGNALS
     ],
-    ids=["Ctrl-C", "background", "SIGTERM", "SIGKILL"],
 )
-@pytest.mark.parametrize("when", ["importing", "training", "failed before"])
 def test_a_signal_ends_the_command_line(start, tmp_path, when, number, to_group, prepare, status, name):
     if when == "importing":
         run = start(fault="hang", prepare=prepare)
         run.until(tmp_path / "done.pools")
     elif when == "training":
         run = start(fault="hang", prepare=prepare)
-        run.until(run.done)
+        pool = run.until(run.done)
+        assert os.listdir(f"/proc/{pool}/task") == [pool]  # a process with threads cannot be forked
     else:  # a log of another config was kept, and nobody will tell of it
         (tmp_path / "a.json").write_text('{"train_batch_size": 4, "fp16": 7}')
         run = start("a.json", "c.json", fault="hang", prepare=prepare)
@@ -365,17 +378,30 @@ def test_a_run_without_a_fault_leaves_nothing_and_prints_nothing_else(start):
     run.assert_nothing_left()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "zero: [", "[]", "7", "null", '{"zero_optimization": [3]}', "\x00\xff", '{"a":' * 10_000]
-)
-def test_what_is_no_config(start, tmp_path, text):
-    (tmp_path / "c.json").write_text(text, encoding="latin-1")
-    run = start()
+NO_CONFIGS = ["", "zero: [", "[]", "7", "null", '{"zero_optimization": [3]}', "\x00\xff", '{"a":' * 10_000]
+
+
+def assert_no_pass(run):
     status, out, err = run.end()
     assert status in (1, 2)
     assert "Traceback" not in err
     assert "smoke: passed" not in out
     run.assert_nothing_left(logs=len(list(run.temporary.glob("*.log"))))
+
+
+def test_what_is_no_config(start, tmp_path):
+    """Each of them given by its name, so that each is tried."""
+    names = [f"{place}.json" for place in range(len(NO_CONFIGS))]
+    for name, text in zip(names, NO_CONFIGS, strict=True):
+        (tmp_path / name).write_text(text, encoding="latin-1")
+    assert_no_pass(start(*names))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("text", NO_CONFIGS)
+def test_what_is_no_config_by_itself(start, tmp_path, text):
+    (tmp_path / "c.json").write_text(text, encoding="latin-1")
+    assert_no_pass(start())
 
 
 def test_standard_input(start, tmp_path):
@@ -389,12 +415,12 @@ def test_standard_input(start, tmp_path):
 
 def test_a_folder_of_configs_imports_the_libraries_once(start, tmp_path):
     (tmp_path / "configs").mkdir()
-    for number in range(8):
+    for number in range(3):
         (tmp_path / "configs" / f"{number}.json").write_text(json.dumps(CONFIG | {"train_batch_size": 2 + 2 * number}))
     run = start("configs", "--output-format", "json")
     status, out, _ = run.end()
     assert status == 0
-    assert [one["status"] for one in json.loads(out)["smoke"]] == ["pass"] * 8
+    assert [one["status"] for one in json.loads(out)["smoke"]] == ["pass"] * 3
     assert len((tmp_path / "done.pools").read_text().splitlines()) == 1
     run.assert_nothing_left()
 
@@ -425,13 +451,4 @@ def test_a_system_that_cannot_fork(start):
     assert (
         "could not be made: a smoke run takes Linux or macOS: its ranks are forked, which this system cannot\n" in err
     )
-    run.assert_nothing_left()
-
-
-def test_the_process_that_forks_has_one_thread(start):
-    run = start(fault="hang")
-    pool = run.until(run.done)
-    assert os.listdir(f"/proc/{pool}/task") == [pool]
-    os.kill(run.process.pid, signal.SIGTERM)
-    assert run.end()[0] == 143
     run.assert_nothing_left()

@@ -281,7 +281,11 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 @pytest.mark.parametrize(
-    ("model", "count", "most"), [(LLAMA_1B, 1_100_048_384, 600 * MIB), (LLAMA_7B, 6_738_415_616, 1.5 * GIB)]
+    ("model", "count", "most"),
+    [
+        pytest.param(LLAMA_1B, 1_100_048_384, 600 * MIB, marks=pytest.mark.long),
+        (LLAMA_7B, 6_738_415_616, 1.5 * GIB),
+    ],
 )
 def test_zero_3_never_allocates_the_model(model, count, most):
     """It would be 2.0 and 12.6 GiB in bf16."""

@@ -110,9 +110,12 @@ def _serve() -> None:
     """Fork a process for every job that standard input names, one after the other."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # older releases print while they are imported
-    import transformers  # noqa: F401 - what is imported here, no run has to import
+    import warm  # beside this file
 
+    warm.import_deepspeed()
+    warm.import_stacks()
     _patch()
+    warm.freeze()
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()

@@ -90,7 +90,8 @@ def _tested(python: Path) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         options = ["--quiet", "--tb=short", "-p", "no:cacheprovider", f"--ignore={ASSERTED}", f"--junitxml={report}"]
-        options += ["--numprocesses", "logical", "--dist", "loadfile"]  # the tests of a file share what they start
+        options += ["--numprocesses", "logical"]
+        options += ["--dist", "loadfile", "--no-loadscope-reorder"]  # as tools/test does
         subprocess.run([python, "-m", "pytest", *options, TESTS], cwd=ROOT, stdout=sys.stderr, check=False)
         if not report.exists():
             raise TrialError("pytest wrote no report")
