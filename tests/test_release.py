@@ -58,7 +58,8 @@ def metadata():
 
 def test_links_of_the_readme_work_on_the_package_index(metadata):
     """All are absolute, and those into the repository lead to files of the tag."""
-    links = re.findall(r"(?:\]\(|(?:src|srcset|href)=\"|^\[[^\]]+\]: +)([^)\s\"]+)", metadata["readme"]["text"], re.M)
+    readme = metadata["readme"]["text"]
+    links = re.findall(r"(?:\]\(|(?:src|srcset|href)=\"|^\[[^\]]+\]: +)([^)\s\"]+)", readme, re.MULTILINE)
     assert len(links) > 10
     raw = HOME.replace("github.com", "raw.githubusercontent.com")
     for link in links:
