@@ -36,7 +36,7 @@ def test_a_release_has_a_date(monkeypatch):
     texts = {"CHANGELOG.md": f"# Changelog\n\n## {__version__}, unreleased\n", "README.md": ""}
     read = release._text
     monkeypatch.setattr(release, "_text", lambda path: texts.get(str(path)) or read(path))
-    assert f"CHANGELOG.md calls {__version__} unreleased: write the date" in release.problems(f"v{__version__}")
+    assert f"CHANGELOG.md says that {__version__} is not released" in release.problems(f"v{__version__}")
 
 
 def test_a_document_that_pins_another_release_is_found(monkeypatch):
@@ -44,6 +44,18 @@ def test_a_document_that_pins_another_release_is_found(monkeypatch):
     stale = "  - uses: ds-lint/ds-lint@v99.0.0\n"
     monkeypatch.setattr(release, "_text", lambda path: stale if str(path) == "docs/ci.md" else read(path))
     assert release.pinned() == {"docs/ci.md": "99.0.0"}
+
+
+def test_one_page_says_what_is_published():
+    """The others link to it, so that a first release changes one page."""
+    for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "editors" / "vscode" / "README.md"]:
+        text = path.read_text(encoding="utf-8")
+        if path.name in ("install.md", "publishing.md"):
+            continue
+        assert "git+https://github.com/ds-lint" not in text, path
+        assert not re.search(r"not on (PyPI|the marketplace)|package index does not have", text), path
+        installs = re.search(r"pip[\"']? install [^\n`]*ds-lint|rev: v\d|ds-lint/ds-lint[@/]v\d", text)
+        assert not installs or "install.md" in text, path
 
 
 # -------------------------------------------------------------------------------------------------- the package index

@@ -40,9 +40,13 @@ def pinned() -> dict[str, str]:
 
 
 def unreleased() -> list[str]:
-    """The changelogs that still call the release unreleased."""
-    paths = ("CHANGELOG.md", "editors/vscode/CHANGELOG.md")
-    return [path for path in paths if f"\n## {__version__}, unreleased\n" in _text(Path(path))]
+    """The files that still say that nothing of the release is out."""
+    said = {
+        "CHANGELOG.md": f"\n## {__version__}, unreleased\n",
+        "editors/vscode/CHANGELOG.md": f"\n## {__version__}, unreleased\n",
+        "docs/install.md": "\n## Until the first release\n",
+    }
+    return [path for path, words in said.items() if words in _text(Path(path))]
 
 
 def problems(tag: str) -> list[str]:
@@ -50,7 +54,7 @@ def problems(tag: str) -> list[str]:
     release = tag.removeprefix("v")
     named_or_pinned = (named() | pinned()).items()
     wrong = [f"{path} names {found}, and the tag is {tag}" for path, found in named_or_pinned if found != release]
-    return [*wrong, *(f"{path} calls {__version__} unreleased: write the date" for path in unreleased())]
+    return [*wrong, *(f"{path} says that {__version__} is not released" for path in unreleased())]
 
 
 def _text(path: Path) -> str:
