@@ -295,7 +295,7 @@ def test_our_workflows(judge, program, name):
     assert [problem for problem in problems if NEWER_THAN_ACTIONLINT not in problem] == []
 
 
-def test_nobody_can_take_over_our_workflows(judge, tmp_path, program):
+def test_our_workflows_cannot_be_taken_over(judge, tmp_path, program):
     judge("bin/zizmor", "--offline", "--no-progress", "--persona=auditor", GITHUB)
     unpinned = tmp_path / "release.yml"
     text = (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
