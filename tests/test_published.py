@@ -125,7 +125,10 @@ def test_the_catalogue_names_what_is_published():
         "config.json",
         "dataset_config.json",
         "deepspeed_results.json",
+        "design-system.ds.json",
+        "ds-config.json",  # of design systems, DocSearch and dev-sidecar, more often than of DeepSpeed
         "ds.json",
+        "ds_settings.json",
         "generation_config.json",
         "package.json",
         "stage2.json",
@@ -138,12 +141,29 @@ def test_no_stranger_is_taken_for_a_config(name):
     assert not matches(name)
 
 
+def names_in_the_corpus():
+    """Whether a file of the corpus is a DeepSpeed config, and the name that it has where it comes from."""
+    for line in (CORPUS / "manifest.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        yield entry["file"].startswith("configs/"), os.path.basename(entry["path"])
+
+
 @WITH_CORPUS
 def test_most_configs_are_found_by_their_name():
-    lines = (CORPUS / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [json.loads(line) for line in lines]
-    names = [os.path.basename(one["path"]) for one in entries if one["file"].startswith("configs/")]
+    names = [name for is_config, name in names_in_the_corpus() if is_config]
     assert sum(map(matches, names)) > 0.7 * len(names)
+
+
+@WITH_CORPUS
+def test_files_beside_the_configs_are_not():
+    assert [name for is_config, name in names_in_the_corpus() if not is_config and matches(name)] == []
+
+
+def test_editors_read_every_pattern_as_a_name():
+    """A pattern with a folder is read in one way by VS Code, and in another by the servers of other editors."""
+    for pattern in publish_schemas.FILE_MATCH:
+        assert re.fullmatch(r"[\w*.-]+\.json", pattern), pattern
+        assert re.search(r"deepspeed|(?<![a-z])ds[_-]", pattern), pattern
 
 
 def matches(name: str) -> bool:

@@ -34,7 +34,6 @@ FILE_MATCH = [
     "deepspeed_z*.json",
     "*_deepspeed_config.json",
     "ds_config*.json",
-    "ds-config*.json",
     "*.ds-config.json",
     "ds_stage*.json",
     "ds_z0*.json",

