@@ -68,12 +68,13 @@ def main() -> int:
     differ = 0
     for name, lines in command_lines(files).items():
         text = "".join(printed(words) for words in lines)
-        (arguments.folder / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        report = text.encode(errors="surrogateescape")  # as bytes: a text file would turn the \r of a config into \n
+        (arguments.folder / name).write_bytes(report)
         if arguments.against is not None:
-            before = (arguments.against / name).read_text(encoding="utf-8", errors="surrogateescape")
-            if before != text:
+            before = (arguments.against / name).read_bytes()
+            if before != report:
                 differ += 1
-                differences.show(name, before, text)
+                differences.show(name, before.decode(errors="surrogateescape"), text)
     sys.stdout.write(f"{len(files)} files, {differ} reports differ\n")
     return 1 if differ else 0
 

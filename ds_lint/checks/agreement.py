@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Fix, Safety, Stack
     from ds_lint.facts.training import Argument
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import Mismatch, Prepared
+    from ds_lint.semantics.preparation.prepared_config import Mismatch, PreparedConfig
     from ds_lint.source.tree import KeyPath
 
 _TRAINER: Stack = "trainer"
@@ -260,7 +260,7 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
         )
 
 
-def _prepare(config: Config) -> Prepared | None:
+def _prepare(config: Config) -> PreparedConfig | None:
     """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
     if config.facts.training is None or config.stack != _TRAINER or config.written.kind != "object":
         return None

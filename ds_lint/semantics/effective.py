@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.keys import Key
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import ConfigObject, StackValue
+    from ds_lint.semantics.preparation.prepared_config import ConfigObject, StackValue
     from ds_lint.source.tree import KeyPath
 
 _PARAMETERS = {("optimizer", "params"): optimizer_constructor, ("scheduler", "params"): scheduler_constructor}

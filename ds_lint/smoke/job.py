@@ -67,7 +67,7 @@ class Job:
 class Raised:
     """An exception of a library: its class and text, the phase, and the innermost place within a library.
 
-    ``cause`` is what its type and errno tell of the machine or another rank, by ``ds_lint.smoke.rank.cause``.
+    ``cause`` is what it tells of the machine or another rank, by ``ds_lint.smoke.rank.cause``.
     """
 
     kind: str

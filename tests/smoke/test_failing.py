@@ -13,13 +13,16 @@ from ds_lint.smoke.driver.failure import as_told, failure
 from ds_lint.smoke.driver.messages import Ended
 from ds_lint.smoke.job import Evidence, Job, Raised
 from ds_lint.smoke.rank.cause import cause_of
+from ds_lint.smoke.rank.environment import NoGpu
+from ds_lint.smoke.standins.ops import NoStandIn
 
 GLOO = "[pair.cc:553] Connection closed by peer"
 WHERE = "deepspeed/runtime/engine.py:1 step"
 
 
 def raised(text):
-    return ("exception", f"RuntimeError: {text}", Raised("RuntimeError", text, "train", WHERE))
+    cause = cause_of(RuntimeError(text))
+    return ("exception", f"RuntimeError: {text}", Raised("RuntimeError", text, "train", WHERE, cause))
 
 
 KILLED, ABORTED, SLOW = ("signal", "SIGKILL", None), ("signal", "SIGABRT", None), ("timeout", None, None)
@@ -53,7 +56,7 @@ def test_the_rank_that_failed_first_is_told(tmp_path, ends, rank, said):
 
 def test_a_full_disk_is_told_with_what_is_free(tmp_path):
     job = Job("{}", "deepspeed", str(tmp_path))
-    error = Raised("RuntimeError", "[enforce fail at inline_container.cc:672] . unexpected pos", "save", WHERE)
+    error = Raised("RuntimeError", "[enforce fail at inline_container.cc:672] . unexpected pos", "save", WHERE, "disk")
     found = failure(job, Ended([RankEnd(0, "exception", "save", str(error))], [Evidence(0, "save", error)]))
     assert found.message.startswith("the disk is full (")
     assert f"MiB free below {tmp_path.parent}): RuntimeError: [enforce fail" in found.message
@@ -61,8 +64,10 @@ def test_a_full_disk_is_told_with_what_is_free(tmp_path):
 
 
 def test_what_a_rank_says_of_its_peer_is_not_its_own_error():
-    assert as_told(RankEnd(0, "exception", "train", GLOO)) == RankEnd(0, "ended", "train", "another rank was gone")
-    assert as_told(RankEnd(0, "exception", "train", "KeyError: 'x'")).error == "KeyError: 'x'"
+    ends = [RankEnd(0, "exception", "train", GLOO), RankEnd(1, "exception", "train", "KeyError: 'x'")]
+    raised = [Raised("RuntimeError", GLOO, "train", WHERE, "peer"), Raised("KeyError", "'x'", "train", WHERE)]
+    told = as_told(Ended(ends, [Evidence(number, "train", one) for number, one in enumerate(raised)]))
+    assert told == [RankEnd(0, "ended", "train", "another rank was gone"), ends[1]]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,35 @@ def test_what_a_rank_says_of_its_peer_is_not_its_own_error():
 )
 def test_the_type_of_an_exception_tells_its_cause(error, cause):
     assert cause_of(error) == cause
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0", "disk"),
+        ("unable to open file: Permission denied (13)", "file"),
+        ("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried to", "memory"),
+        ("CUDA error: out of memory", "memory"),
+        ("Torch not compiled with CUDA enabled", "gpu"),
+        ("expected m1 and m2 to have the same dtype: mixed dtype (CPU): expect parameter to have", "gpu"),
+        ("Ninja is required to load C++ extensions (pip install ninja to get it)", "compiler"),
+        ("AdamW8bit requires bitsandbytes, please install it", "package"),
+        ("The server socket has failed to listen. port: 29500, error: EADDRINUSE", "port"),
+        ("unable to open shared memory object </torch_1> in read-write mode: Too many open files (24)", "open files"),
+        (GLOO, "peer"),
+        ("Expected 4 groups, got 2", None),
+    ],
+)
+def test_what_torch_raises_from_c_tells_by_its_text(text, cause):
+    assert cause_of(RuntimeError(text)) == cause
+
+
+def test_our_own_exceptions_say_their_cause():
+    assert cause_of(NoStandIn("x")) == "stand-in"
+    wrapped = AssertionError("cannot load")
+    wrapped.__context__ = NoStandIn("x")
+    assert cause_of(wrapped) == "stand-in"
+    assert cause_of(NoGpu("this is rank 1 of its node")) == "gpu per rank"
 
 
 def test_an_exception_that_is_raised_from_another_has_its_cause():

@@ -100,15 +100,15 @@ def _values(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Assign):
         target = ast.unparse(node.targets[0])
         if target == "plugin_to_config_mapping":
-            for name, path in source.entries(node.value).items():
+            for name, path in source.literal_items(node.value).items():
                 yield ast.literal_eval(path), ast.parse(f"self.{name}", mode="eval").body
         elif target in ("kwargs", "config_kwargs"):
-            yield from source.entries(node.value).items()
+            yield from source.literal_items(node.value).items()
         elif isinstance(node.targets[0], ast.Subscript) and target.startswith("config_kwargs["):
             yield ast.literal_eval(node.targets[0].slice), node.value
     for call in statement.calls():
         if ast.unparse(call.func) == "config_kwargs.update":
-            yield from source.entries(call.args[0]).items()
+            yield from source.literal_items(call.args[0]).items()
         elif ast.unparse(call.func).endswith(".fill_match"):
             key = source.literal(call.args[0], statement.names)
             value = source.keyword(call, key) if key else None

@@ -71,7 +71,7 @@ def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
             yield key, node.value
     for call in statement.calls():
         if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and _is_config(call.func.value):
-            yield from source.entries(call.args[0] if call.args else None).items()
+            yield from source.literal_items(call.args[0] if call.args else None).items()
 
 
 def _key(target: ast.Subscript, names: source.Names) -> str | None:

@@ -64,7 +64,7 @@ def _model_type(node: ast.ClassDef) -> str | None:
 def _hidden_size(lineage: list[ast.ClassDef]) -> Facts:
     """Under which key config.json has the hidden size, or that it is calculated; a key of None where there is none."""
     aliases = (
-        source.entries(value) for one in lineage for name, value in _assigned(one.body) if name == "attribute_map"
+        source.literal_items(value) for one in lineage for name, value in _assigned(one.body) if name == "attribute_map"
     )
     renamed = next(
         (source.literal(entries["hidden_size"], {}) for entries in aliases if "hidden_size" in entries), None

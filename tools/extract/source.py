@@ -96,7 +96,7 @@ def negated(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
 
 
-def entries(node: ast.expr | None) -> dict[str, ast.expr]:
+def literal_items(node: ast.expr | None) -> dict[str, ast.expr]:
     """The members of a dict display that have plain names."""
     if not isinstance(node, ast.Dict):
         return {}

@@ -84,7 +84,7 @@ def _refusals(integration: ast.Module) -> Iterator[tuple[str, Facts]]:
 def _requires(package: Path, arguments: ast.Module) -> Facts:
     """The oldest release of each library that the Trainer takes, and whether Accelerate prepares its engine."""
     table = source.parse(package / "dependency_versions_table.py")
-    pins = next(source.entries(node.value) for node in ast.walk(table) if isinstance(node, ast.Assign))
+    pins = next(source.literal_items(node.value) for node in ast.walk(table) if isinstance(node, ast.Assign))
     oldest = {name: {"minimum": _minimum(ast.literal_eval(pins[name]))} for name in ("accelerate", "deepspeed")}
     uses_plugin = any(isinstance(node, ast.Name) and node.id == "DeepSpeedPlugin" for node in ast.walk(arguments))
     return {**oldest, "accelerate": {**oldest["accelerate"], "prepares": uses_plugin}}

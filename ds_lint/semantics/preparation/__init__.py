@@ -13,14 +13,14 @@ from ds_lint.semantics.config import once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import Prepared
+    from ds_lint.semantics.preparation.prepared_config import PreparedConfig
 
 
 @once
-def prepare(config: Config) -> Prepared:
+def prepare(config: Config) -> PreparedConfig:
     """What the stack that loads the config makes of it; where that is DeepSpeed, or nobody knows who, it stays."""
     from ds_lint.semantics import arguments
-    from ds_lint.semantics.preparation.prepared import StackRefusal
+    from ds_lint.semantics.preparation.prepared_config import StackRefusal
     from ds_lint.semantics.preparation.stages import Stages
 
     stages = Stages(config)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import ConfigObject
+    from ds_lint.semantics.preparation.prepared_config import ConfigObject
 
 _PLACES = ("hidden_size", "hidden_sizes")  # of a model's config
 _TEXT_PLACES = ("text_config.hidden_size", "text_config.hidden_sizes")

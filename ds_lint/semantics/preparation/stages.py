@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.preparation.names import Names
-from ds_lint.semantics.preparation.prepared import Mismatch, Prepared, StackRefusal, StackValue
+from ds_lint.semantics.preparation.prepared_config import Mismatch, PreparedConfig, StackRefusal, StackValue
 from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.records import Source, StackFacts, StackLibrary, StackTable
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import ConfigObject, PreparationStage
+    from ds_lint.semantics.preparation.prepared_config import ConfigObject, PreparationStage
     from ds_lint.source.tree import KeyPath, Node
 
 # What a library raises on a config of another shape than it expects.
@@ -28,7 +28,7 @@ class Stages:
     def __init__(self, config: Config) -> None:
         found = plain(config.written)
         self.values: ConfigObject = found if isinstance(found, dict) else {}
-        self.prepared = Prepared(self.values)
+        self.prepared = PreparedConfig(self.values)
         self._knowledge = config.knowledge
         self._names = Names(config, self.values, self._table("accelerate", "plugin"))
         is_prepared_for_trainer = self._table("transformers", "requires")["accelerate"]["prepares"]

@@ -7,7 +7,7 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.semantics.preparation.prepared import StackValue
+    from ds_lint.semantics.preparation.prepared_config import StackValue
     from ds_lint.source.tree import KeyPath
 
 _WHO = {"transformers": "the Trainer", "accelerate": "Accelerate"}

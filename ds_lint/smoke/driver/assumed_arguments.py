@@ -15,7 +15,7 @@ from ds_lint.smoke.driver.expectation import ASSUMED
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.semantics.config import Config
-    from ds_lint.semantics.preparation.prepared import Mismatch
+    from ds_lint.semantics.preparation.prepared_config import Mismatch
 
 _ROUNDS = 4  # one argument may bring up the next
 

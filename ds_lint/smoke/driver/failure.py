@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.tree import dotted, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.diagnostics.verdict import RankEnd
     from ds_lint.smoke.driver.messages import Ended
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 _DISK = "the disk is full"
-# What to tell of the causes that the rank knows by the type of its exception.
+# What to tell of a cause (``ds_lint/smoke/rank/cause.py``) that is not the config; None if the text says it all.
 _CAUSES = {
     "disk": _DISK,
     "memory": "there is not enough memory",
@@ -28,24 +26,10 @@ _CAUSES = {
     "open files": "there are too many open files",
     "package": "a package is missing",
     "compiler": "the ops cannot be compiled here",
+    "gpu": "it takes a GPU",
+    "gpu per rank": "there is no GPU for each rank",
+    "stand-in": None,
 }
-# For exceptions whose type tells nothing (RuntimeErrors of C++, assertions of DeepSpeed): what the libraries say when
-# this machine is at fault, and not the config, and what to tell of it.
-_MACHINE = (
-    (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", _DISK),
-    (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "there is not enough memory"),
-    (r"no stand-in for|--smoke-build-ops", None),
-    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
-    (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
-    (r"CalledProcessError|Error building extension|[Nn]inja is required", "the ops cannot be compiled here"),
-    (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "a package is missing"),
-    (r"start one rank per GPU", "there is no GPU for each rank"),
-    (r"Permission denied|Read-only file system", "a file cannot be written"),
-    (r"Address already in use|EADDRINUSE", "a port is taken"),
-    (r"Too many open files", "there are too many open files"),
-)  # fmt: skip
-# What a rank says when it is another that failed.
-_OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
 _MODELS = "transformers/models/"  # where code of one architecture lies
 _OURS = ("start", "meet", "measure")  # phases in which nothing depends on the config
 _STAGES: dict[str, Stage] = {
@@ -71,7 +55,7 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     if not failed:
         return None
     raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
-    own = {rank: one for rank, one in raised.items() if not _is_of_peer(one)}
+    own = {rank: one for rank, one in raised.items() if one.cause != "peer"}
     killed = [end for end in failed if end.exit == "signal"]
     # gloo may abort a rank whose peer is gone.
     first = next((end for end in killed if end.error != "SIGABRT"), None) or (killed[0] if killed and not own else None)
@@ -91,11 +75,15 @@ def failure(job: Job, ended: Ended) -> Failure | None:
     return _raised(job, *next(iter(raised.items())))
 
 
-def as_told(end: RankEnd) -> RankEnd:
-    """The end of a rank without what it says of the one that failed before it."""
-    if end.exit == "exception" and _OF_PEERS.search(end.error or ""):
-        return end._replace(exit="ended", error="another rank was gone")
-    return end
+def as_told(ended: Ended) -> list[RankEnd]:
+    """How the ranks ended, without what they say of the one that failed before them."""
+    of_peers = {one.rank for one in ended.evidence if one is not None and one.raised and one.raised.cause == "peer"}
+    return [
+        end._replace(exit="ended", error="another rank was gone")
+        if end.exit == "exception" and end.rank in of_peers
+        else end
+        for end in ended.ends
+    ]
 
 
 def _killed(end: RankEnd) -> Failure:
@@ -105,7 +93,8 @@ def _killed(end: RankEnd) -> Failure:
 
 def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     text = first_line(str(raised))
-    for blame in _blames(raised):
+    if raised.cause in _CAUSES:
+        blame = _CAUSES[raised.cause]
         free = f" ({_free(job.folder)})" if blame == _DISK else ""
         return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
     if raised.kind == "UnknownArchitecture":
@@ -117,22 +106,6 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
     return Failure(text, stage, rank, raised)
-
-
-def _is_of_peer(raised: Raised) -> bool:
-    """Whether a rank failed because another one did; gloo says so in a RuntimeError without a type of its own."""
-    if raised.cause is not None:
-        return raised.cause == "peer"
-    return _OF_PEERS.search(f"{raised.kind} {raised.text}") is not None
-
-
-def _blames(raised: Raised) -> Iterator[str | None]:
-    """What of this machine is at fault, the likeliest first; None where the text says all; nothing for the config."""
-    if raised.cause in _CAUSES:
-        yield _CAUSES[raised.cause]
-    for pattern, blame in _MACHINE:
-        if re.search(pattern, f"{raised.kind}: {raised.text}"):
-            yield blame
 
 
 def first_line(text: str) -> str:

@@ -191,7 +191,7 @@ def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: E
         status="error" if error is not None else _status(checks),
         adaptations=world.adaptations,
         checks=checks,
-        ranks=[as_told(end) for end in ended.ends],
+        ranks=as_told(ended),
         seconds=sum(seen[0].seconds.values()) if seen else 0.0,
         model=seen[0].model if seen else "",
         parameter_count=sum(parameter.elements for parameter in parameters),
@@ -299,9 +299,9 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
     """Of each rank how it ended, over all parts the first end that was not good."""
     found: dict[int, RankEnd] = {}
     for part in ended:
-        for end in part.ends:
+        for end in as_told(part):
             if end.rank not in found or found[end.rank].exit == "ok":
-                found[end.rank] = as_told(end)
+                found[end.rank] = end
     return list(found.values())
 
 

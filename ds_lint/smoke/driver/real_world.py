@@ -28,11 +28,12 @@ _MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes longer than it i
 _WHOLE = "parameters that stay whole"
 _RANKS_OF_NODE = 8  # where nobody says how many nodes there are
 _HPZ, _MICS = (ZERO, "zero_hpz_partition_size"), (ZERO, "mics_shard_size")
-# What DeepSpeed says where a config does not fit the number of ranks, and the keys of which that is told.
+_BATCH = tuple((name,) for name in BATCH_SIZES)
+# Where DeepSpeed raises if a config does not fit the number of ranks, and the keys of which that is told.
 _OF_WORLD = (
-    (re.compile(r"batch", re.IGNORECASE), tuple((name,) for name in BATCH_SIZES)),
-    (re.compile(r"elastic", re.IGNORECASE), (("elasticity",),)),
-    (re.compile(r"divisible|group|world.?size|shard", re.IGNORECASE), (_HPZ, _MICS, (ZERO, "stage"))),
+    (r"deepspeed/runtime/config\.py:\d+ (_batch_assertion|_set_batch_related_parameters)$", _BATCH),
+    (r"deepspeed/elasticity/", (("elasticity",),)),  # until it was dropped
+    (r"deepspeed/utils/groups\.py|mics_utils\.py|deepspeed/runtime/zero/utils\.py", (_HPZ, _MICS, (ZERO, "stage"))),
 )
 
 
@@ -124,8 +125,9 @@ def refused(world: World, failed: Failure) -> Check | None:
     """The check of a config that does not fit the ranks; None where the world could not be simulated."""
     if failed.stage is None:
         return None
-    for said, paths in _OF_WORLD:
-        if said.search(failed.message):
+    where = failed.raised.where if failed.raised else ""
+    for place, paths in _OF_WORLD:
+        if re.search(place, where):
             key = next((key for path in paths if (key := world.expectation.key(*path)) is not None), None)
             return Check(
                 "world",
@@ -135,7 +137,7 @@ def refused(world: World, failed: Failure) -> Check | None:
                 None,
                 None,
                 f"on your {world.ranks:,} ranks DeepSpeed refuses the config: {failed.message}",
-                f"{failed.raised.where} raised it." if failed.raised and failed.raised.where else "",
+                f"{where} raised it.",
             )
     return None
 

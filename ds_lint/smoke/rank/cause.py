@@ -1,8 +1,14 @@
-"""What an exception of a rank is about besides the config, by its type and its errno: the machine, or another rank."""
+"""What an exception of a rank is about besides the config: the machine, or another rank.
+
+Its type and its errno tell, or for ds-lint's own exceptions an attribute ``cause``. What torch raises from C++ is a
+RuntimeError whatever it is about, and DeepSpeed and transformers assert that a package is there: for these, and only
+here, the text tells.
+"""
 
 from __future__ import annotations
 
 import errno
+import re
 import subprocess
 import sys
 
@@ -18,10 +24,41 @@ _BY_ERRNO = {
     errno.ECONNRESET: "peer",
     errno.EPIPE: "peer",
 }
+# Texts of errors whose type tells nothing, with who writes them.
+_BY_TEXT = (
+    # caffe2/serialize/inline_container.cc, which writes what torch.save writes
+    (r"No space left|Disk quota exceeded|inline_container|enforce fail at .*write", "disk"),
+    (r"Permission denied|Read-only file system", "file"),
+    # c10/core/impl/alloc_cpu.cpp; CUDAException.h for what is no torch.OutOfMemoryError
+    (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "memory"),
+    # torch/cuda/__init__.py, torch/utils/cpp_extension.py, builder.py of deepspeed/ops, c10/core/Device.cpp
+    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "gpu"),
+    (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "gpu"),
+    # torch/utils/cpp_extension.py
+    (r"Error building extension|[Nn]inja is required", "compiler"),
+    # of transformers/utils/import_utils.py, and builder.py in deepspeed/ops/op_builder
+    (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "package"),
+    # torch/csrc/distributed/c10d/socket.cpp
+    (r"Address already in use|EADDRINUSE", "port"),
+    # aten/src/ATen/MapAllocator.cpp
+    (r"Too many open files", "open files"),
+    # gloo/transport/tcp/pair.cc and torch/csrc/distributed/c10d/socket.cpp, of a rank whose peer is gone
+    (r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout", "peer"),
+)
 
 
 def cause_of(error: BaseException) -> str | None:
-    """The cause of an exception; None where its type does not tell."""
+    """The cause of an exception; None where nothing tells."""
+    chain = (error, error.__cause__, error.__context__)
+    own = (getattr(one, "cause", None) for one in chain if type(one).__module__.startswith("ds_lint."))
+    return next(own, None) or _by_type(error) or _by_text(f"{type(error).__name__}: {error}")
+
+
+def _by_text(text: str) -> str | None:
+    return next((cause for pattern, cause in _BY_TEXT if re.search(pattern, text)), None)
+
+
+def _by_type(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno is not None:
         return _BY_ERRNO.get(error.errno)
     if isinstance(error, MemoryError):

@@ -28,6 +28,8 @@ _PATIENCE = timedelta(minutes=30)  # of a collective; what hangs is ended from o
 class NoGpu(RuntimeError):  # noqa: N818 - it is the GPU that is not there
     """A rank for which there is no GPU; the message says how to start it."""
 
+    cause = "gpu per rank"
+
 
 def set_up(job: Job, rank: int) -> None:
     """Make this process a rank of the run. Call it once, and before anything of DeepSpeed is made."""

@@ -29,6 +29,8 @@ _used: list[str] = []
 class NoStandIn(NotImplementedError):  # noqa: N818 - what there is not, as in NotImplementedError
     """DeepSpeed wants something of an op that nothing stands for; `op` is its name."""
 
+    cause = "stand-in"
+
     def __init__(self, op: str, part: str | None = None, *, needs_gpu: bool = False) -> None:
         self.op, self.needs_gpu = op, needs_gpu
         way = "it runs on a GPU only" if needs_gpu else "--smoke-build-ops builds it"

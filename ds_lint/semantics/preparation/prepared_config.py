@@ -80,7 +80,7 @@ class StackRefusal:
         self.stage = stage
 
 
-class Prepared:
+class PreparedConfig:
     """The config as it ends, and what was done to it."""
 
     __slots__ = ("config", "is_tripped_by_model", "left", "mismatches", "refusals", "settings", "unsized")
