@@ -10,7 +10,7 @@ from ds_lint.diagnostics.finding import Edit, Fix, Related
 from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
+from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, reads_alike, reads_value_alike, refused_by
 from ds_lint.source.document import NOT_UTF8
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
@@ -55,6 +55,7 @@ _LIMITS = {
     "deep-nesting": "objects and arrays nest deeper than Python can follow",
     "long-integer": "Python reads no integer of thousands of digits",
 }
+_LONGEST = 60  # characters of a string that a message repeats
 _ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 
@@ -83,7 +84,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
             seen.add(_ONCE)
         what, instead = _WORDS[issue.kind]
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"{what}: the Trainer and Accelerate refuse the file, DeepSpeed alone reads it",
             {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
@@ -99,7 +100,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
     """One key twice in one object."""
     for issue in _of(config, "duplicate-key"):
         name = issue.found.strip("\"'")
-        path = _path(issue)
+        path = issue.path
         yield Problem(
             path,
             issue.span,
@@ -118,7 +119,7 @@ def python_literal(config: Config) -> Iterator[Problem]:
     for issue in _of(config, "python-literal"):
         right = {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"`{issue.found}` is Python, not JSON: {_what_happens(config, issue)}",
             _outcomes(config, issue),
@@ -135,9 +136,9 @@ def not_a_number(config: Config) -> Iterator[Problem]:
         if issue.kind not in ("not-a-number", "infinite-number"):
             continue
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
-            f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[_who_loads(config)]}",
+            f"`{issue.found}` is not a JSON number: {_what_becomes_of_it(config, issue)}",
             dict.fromkeys(config.stacks, RISK) | _outcomes(config, issue),
             help="Write a number, or delete the key.",
             label="no number",
@@ -152,7 +153,7 @@ def broken_syntax(config: Config) -> Iterator[Problem]:
             continue
         what, instead = _WORDS[issue.kind]
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"{what}: {_what_happens(config, issue)}",
             _outcomes(config, issue),
@@ -167,7 +168,7 @@ def template(config: Config) -> Iterator[Problem]:
     """A placeholder that something fills in before DeepSpeed sees the file."""
     for issue in _of(config, "template"):
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"`{issue.found}` is a placeholder, so this file is a template: "
             "the values that are filled in are not judged",
@@ -289,7 +290,7 @@ def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
     """``1_000`` and ``.5`` as JSON has them."""
-    path = _path(issue)
+    path = issue.path
     node = config.document.root.at(path) if config.document.root is not None and path else None
     if node is None or node.span != issue.span or not isinstance(node.value, (int, float)):
         return None
@@ -329,19 +330,10 @@ _DUPLICATE = {
     ): "DeepSpeed refuses the file, the Trainer and Accelerate take this one and drop the first without a word",
     (False, False): "this one is taken, and the first is dropped without a word",
 }
-_NOT_A_NUMBER = {
-    (True, True): "DeepSpeed does not read it as one",
-    (False, True): "DeepSpeed does not read it as one, the Trainer and Accelerate compute with it as it stands",
-    (False, False): "the run computes with it as it stands",
-}
 
 
 def _of(config: Config, kind: str) -> Iterator[SyntaxIssue]:
     return (issue for issue in config.document.issues if issue.kind == kind)
-
-
-def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
-    return tuple(issue.key.split(".")) if issue.key else None
 
 
 def _outcomes(config: Config, issue: SyntaxIssue) -> dict[Stack, Outcome]:
@@ -363,11 +355,29 @@ def _json_refuses(issue: SyntaxIssue) -> bool:
 def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     if "deepspeed" not in config.stacks or _hjson_tree(config) is None:
         return "the file cannot be read"
-    value = _hjson_value(config, issue)
-    alone = f"DeepSpeed reads the string {value!r}" if isinstance(value, str) else "DeepSpeed reads something else"
+    alone = _what_deepspeed_reads(config, issue)
     if config.stack == "deepspeed":
         return alone
     return f"the Trainer and Accelerate refuse the file, and {alone}"
+
+
+def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:
+    """What the stacks make of a number that is none for hjson: json computes with it."""
+    if "deepspeed" not in config.stacks:
+        return "the run computes with it"
+    alone = "DeepSpeed cannot read the file"
+    if _hjson_tree(config) is not None:
+        alone = _what_deepspeed_reads(config, issue)
+    return alone if config.stack == "deepspeed" else f"{alone}, the Trainer and Accelerate compute with it"
+
+
+def _what_deepspeed_reads(config: Config, issue: SyntaxIssue) -> str:
+    value = _hjson_value(config, issue)
+    if not isinstance(value, str):
+        return "DeepSpeed reads something else"
+    if len(value) > _LONGEST:
+        return f"DeepSpeed reads the string {value[:_LONGEST]!r}... up to the end of the line"
+    return f"DeepSpeed reads the string {value!r}"
 
 
 def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
@@ -375,18 +385,29 @@ def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
     refusal = refused_by(issue.kind).hjson
     if refusal != DEPENDS:
         return refusal == NEVER
-    tree, path = _hjson_tree(config), _path(issue)
+    tree, path = _hjson_tree(config), issue.path
     if tree is None:
         return False
+    if _hjson_reads_all_that_is_meant(config, tree):
+        return True
     if path is None:
         return issue.kind == "missing-comma"
     meant = config.document.root.at(path) if config.document.root is not None else None
     read = tree.at(path)
-    return meant is not None and read is not None and (meant.kind, meant.value) == (read.kind, read.value)
+    if meant is None or read is None:
+        return False
+    return issue.kind == "unquoted-key" or reads_value_alike(meant, read)
+
+
+def _hjson_reads_all_that_is_meant(config: Config, tree: Node) -> bool:
+    if "hjson agrees" not in config.derived:
+        config.derived["hjson agrees"] = reads_alike(config.document.root, tree)
+    agrees: bool = config.derived["hjson agrees"]
+    return agrees
 
 
 def _hjson_value(config: Config, issue: SyntaxIssue) -> object:
-    tree, path = _hjson_tree(config), _path(issue)
+    tree, path = _hjson_tree(config), issue.path
     node = tree.at(path) if tree is not None and path else None
     return node.value if node is not None else None
 
