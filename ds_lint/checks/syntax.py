@@ -10,7 +10,15 @@ from ds_lint.diagnostics.finding import Edit, Fix, Related
 from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, reads_alike, reads_value_alike, refused_by
+from ds_lint.source.dialect import (
+    ALWAYS,
+    DEPENDS,
+    NEVER,
+    is_readable,
+    reads_alike,
+    reads_value_alike,
+    refused_by,
+)
 from ds_lint.source.document import NOT_UTF8
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.semantics.config import Config
-    from ds_lint.source.document import SyntaxIssue
+    from ds_lint.source.document import Document, SyntaxIssue
     from ds_lint.source.tree import KeyPath, Member, Node
 
 # What a message calls a construct that is no JSON, and what to do.
@@ -45,12 +53,13 @@ _WORDS = {
     "missing-value": ("there is no value after a key", "Write the value, or delete the key."),
     "number-format": ("JSON has no such number", "Write it as JSON does: no leading zero, plus or underscore."),
     "bad-escape": ("JSON has no such escape", "Write two backslashes for one."),
-    "control-character": ("there is a line break or tab inside a string", r"Write \n or \t."),
     "unterminated-string": ("a string has no end", "Add the closing quote."),
     "unclosed": ("a bracket is never closed", "Close it."),
     "unopened": ("the first brace is missing", "Put { before the config."),
     "stray-text": ("this text belongs to nothing", "Delete it."),
 }
+_CONTROL_CHARACTERS = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab", "\0": "a NUL", "\x1b": "an ESC"}
+_SEEN = "\n\r\t"  # which need no number to be known by
 _LIMITS = {
     "deep-nesting": "objects and arrays nest deeper than Python can follow",
     "long-integer": "Python reads no integer of thousands of digits",
@@ -78,11 +87,12 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
     """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
     seen: set[str] = set()
     for issue in config.document.issues:
-        if issue.kind not in _WORDS or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
+        words = _words(issue)
+        if words is None or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
             continue
         if issue.kind == _ONCE:
             seen.add(_ONCE)
-        what, instead = _WORDS[issue.kind]
+        what, instead = words
         yield Problem(
             issue.path,
             issue.span,
@@ -91,7 +101,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
             help=instead,
             label=issue.kind.replace("-", " "),
             severity="warning" if "deepspeed" in config.stacks else "error",
-            fix=_mended(config, issue),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -109,7 +119,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
             help="Delete the one that is not meant.",
             label="this one wins with the Trainer",
             related=[Related(issue.related, "the first")] if issue.related else [],
-            fix=_without_the_first(config, path, issue.related) if path and issue.related else None,
+            fix=_offered(config, _without_the_first(config, path, issue.related)) if path and issue.related else None,
         )
 
 
@@ -117,7 +127,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
 def python_literal(config: Config) -> Iterator[Problem]:
     """``True``, ``False`` and ``None``."""
     for issue in _of(config, "python-literal"):
-        right = {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
+        right = _as_json_literal(issue)
         yield Problem(
             issue.path,
             issue.span,
@@ -125,7 +135,7 @@ def python_literal(config: Config) -> Iterator[Problem]:
             _outcomes(config, issue),
             help=f"Write {right}.",
             label=f"JSON has {right}",
-            fix=Fix(f"Write {right}", "safe", [Edit(issue.span, right)]),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -149,9 +159,10 @@ def not_a_number(config: Config) -> Iterator[Problem]:
 def broken_syntax(config: Config) -> Iterator[Problem]:
     """Everything else that is no JSON."""
     for issue in config.document.issues:
-        if issue.kind not in _WORDS or _hjson_reads_what_is_meant(config, issue):
+        words = _words(issue)
+        if words is None or _hjson_reads_what_is_meant(config, issue):
             continue
-        what, instead = _WORDS[issue.kind]
+        what, instead = words
         yield Problem(
             issue.path,
             issue.span,
@@ -159,7 +170,7 @@ def broken_syntax(config: Config) -> Iterator[Problem]:
             _outcomes(config, issue),
             help=instead,
             label=issue.kind.replace("-", " "),
-            fix=_mended(config, issue),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -271,8 +282,56 @@ def _accelerates_own(config: Config, keys: str) -> str | None:
     return found[1] if found else None
 
 
+def _words(issue: SyntaxIssue) -> tuple[str, str] | None:
+    """What a message calls a construct that is no JSON, and what to do; None where another rule is about it."""
+    if issue.kind != "control-character":
+        return _WORDS.get(issue.kind)
+    character = issue.found[0]
+    name = _CONTROL_CHARACTERS.get(character, "a control character")
+    number = "" if character in _SEEN else f" (U+{ord(character):04X})"
+    return f"there is {name}{number} inside a string", f"Write {as_json(character)[1:-1]}, or delete it."
+
+
+def _offered(config: Config, fix: Fix | None) -> Fix | None:
+    """A fix as it is offered: none is safe in a text that no library can read, whatever is fixed in it."""
+    if fix is not None and fix.safety == "safe" and not _can_be_read_once_fixed(config):
+        return Fix(fix.title, "unsafe", fix.edits)
+    return fix
+
+
+def _can_be_read_once_fixed(config: Config) -> bool:
+    """Whether json or hjson can read the text, as it is or after all safe fixes of its syntax."""
+    if "can be read" not in config.derived:
+        document = config.document
+        is_template = any(issue.kind == "template" for issue in document.issues)  # which is filled in before it is read
+        config.derived["can be read"] = is_template or is_readable(document) or is_readable(_fixed(config))
+    answer: bool = config.derived["can be read"]
+    return answer
+
+
+def _fixed(config: Config) -> Document:
+    """The text after all safe fixes of its syntax; of those that meet, the first."""
+    from ds_lint.fixes.application import edited
+    from ds_lint.source import json as json_source
+
+    chosen: list[Edit] = []
+    for issue in config.document.issues:
+        fix = _mended(config, issue)
+        for edit in fix.edits if fix is not None and fix.safety == "safe" else ():
+            if not chosen or chosen[-1].span.end <= edit.span.start:
+                chosen.append(edit)
+    return json_source.read(edited(config.document.text, chosen), config.document.path)
+
+
+def _as_json_literal(issue: SyntaxIssue) -> str:
+    return {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
+
+
 def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
     """The JSON for a construct, where there is no doubt about it."""
+    if issue.kind == "python-literal":
+        right = _as_json_literal(issue)
+        return Fix(f"Write {right}", "safe", [Edit(issue.span, right)])
     if issue.kind in ("trailing-comma", "extra-comma"):
         return Fix("Delete the comma", "safe", [Edit(issue.span, "")])
     if issue.kind == "missing-comma":

@@ -86,6 +86,11 @@ def json_refuses(document: Document) -> bool:
     return False
 
 
+def is_readable(document: Document) -> bool:
+    """Whether any of the libraries reads a document."""
+    return not json_refuses(document) or hjson_refusal(document) is None
+
+
 def reads_alike(meant: Node | None, read: Node | None) -> bool:
     """Whether hjson got the values that a person sees in a text; ``read`` is what it made of the text, or of a part."""
     pending = [(meant, read)]
