@@ -59,6 +59,7 @@ def check(
     from ds_lint.linter import lint  # not at import time: ``import ds_lint`` must cost a training script nothing
     from ds_lint.linter.choice import choose
     from ds_lint.linter.project_lint import judge
+    from ds_lint.source.files import bytes_of
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
@@ -85,8 +86,7 @@ def check(
     from_file = True
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
-        with open(path, "rb") as file:
-            document = lint.read(file.read(), path)
+        document = lint.read(bytes_of(path), path)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
         document, from_file = lint.as_text(config), False

@@ -21,6 +21,7 @@ from ds_lint.linter.project_lint import judge
 from ds_lint.linter.selection import Selection, select
 from ds_lint.output import full
 from ds_lint.output.terminal import terminal_of
+from ds_lint.source.files import bytes_of
 from ds_lint.targets.distributions import installed
 from ds_lint.version import __version__
 
@@ -106,11 +107,7 @@ class TrainerCallback(transformers.TrainerCallback):
         except UnreadableFact:  # a model that this very script downloads later
             sources.model = None
             facts = gather(sources)
-        if isinstance(config, str):
-            with open(config, "rb") as file:
-                document = lint.read(file.read(), config)
-        else:
-            document = lint.as_text(config)
+        document = lint.read(bytes_of(config), config) if isinstance(config, str) else lint.as_text(config)
         return judge(
             document,
             choose("", {}, installed("")),  # the releases of this process, whatever the project pins

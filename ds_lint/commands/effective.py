@@ -15,6 +15,7 @@ from ds_lint.output.text import visible, width_of, wrap
 from ds_lint.semantics.effective import differences, effective
 from ds_lint.session.session import Session
 from ds_lint.source.dialect import hjson_refusal, json_refuses
+from ds_lint.source.files import bytes_of
 from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
@@ -75,8 +76,7 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     if path == STANDARD_INPUT:
         document = lint.read(sys.stdin.buffer.read(), "<stdin>")
     else:
-        with open(path, "rb") as file:
-            document = lint.read(file.read(), path)
+        document = lint.read(bytes_of(path), path)
     context = session.context(document.path)
     target = context.choice.newest
     if json_refuses(document) and hjson_refusal(document) is not None:

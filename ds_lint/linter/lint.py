@@ -9,6 +9,7 @@ from ds_lint.knowledge.keys import Knowledge, Target
 from ds_lint.linter import engine
 from ds_lint.semantics.config import Config
 from ds_lint.source import json as json_source
+from ds_lint.source.files import bytes_of
 from ds_lint.source.tree import Node, Span
 
 TYPE_CHECKING = False
@@ -46,8 +47,7 @@ def lint_file(
     rules: Iterable[Rule] | None = None,
 ) -> FileReport:
     """Findings for a file; raises OSError where it cannot be read."""
-    with open(path, "rb") as file:
-        return lint_bytes(file.read(), path, target=target, stack=stack, facts=facts, rules=rules)
+    return lint_bytes(bytes_of(path), path, target=target, stack=stack, facts=facts, rules=rules)
 
 
 def lint_bytes(
