@@ -119,7 +119,7 @@ def test_aliases_that_stand_for_little_are_read(checked, tmp_path, text):
     ("policy", "complaint"),
     [
         ('{"$schema": 3}', "policy.json: this is not a JSON Schema: $['$schema'] is not a string"),
-        ("3", "policy.json: this is not a JSON Schema: it is neither an object nor a boolean"),
+        ("3", "policy.json: this is no JSON Schema: $: 3 is not of type 'object', 'boolean'"),
         ('{"$ref": "#"}', "policy.json: its references lead in a circle, or too deep to follow"),
         ('{"$ref": "policy.json"}', "policy.json: its references lead in a circle, or too deep to follow"),
         ('{"not": ' * 400 + "{}" + "}" * 400, "policy.json: "),

@@ -10,6 +10,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import lint
+from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
 from ds_lint.semantics.effective import differences, effective
@@ -62,11 +63,11 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
     if options.output_format == "json":
-        sys.stdout.write(_as_json(outcome, different))
+        sys.stdout.write(harmless(_as_json(outcome, different), JSON))
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
-        print_text("".join(f"{line}\n" for line in lines), sys.stdout)
+        print_text(harmless("".join(f"{line}\n" for line in lines)), sys.stdout)
         _write_notes(_notes([outcome, other], session))
     return 1 if different else 0
 
@@ -90,7 +91,7 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
 def _write_notes(notes: Iterable[str]) -> None:
     width = terminal_of(sys.stderr).width
     for note in notes:
-        sys.stderr.write("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n")
+        sys.stderr.write(harmless("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n"))
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:

@@ -51,13 +51,11 @@ class Policy:
 
     def __init__(self, name: str, schema: Any, directory: str = "") -> None:
         self.name = name
-        if not isinstance(schema, (dict, bool)):
-            raise UnreadableFact(f"{name}: this is not a JSON Schema: it is neither an object nor a boolean")
         if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
             raise UnreadableFact(f"{name}: this is not a JSON Schema: $['$schema'] is not a string")
-        kind = validator_for(schema, default=Draft202012Validator)
+        kind = validator_for(schema if isinstance(schema, dict) else {}, default=Draft202012Validator)
         try:
-            kind.check_schema(schema)  # type: ignore[arg-type]  # a boolean is a schema too
+            kind.check_schema(schema)
             with_places = _with_places(schema)
         except SchemaError as error:
             raise UnreadableFact(f"{name}: this is no JSON Schema: {error.json_path}: {error.message}") from None

@@ -5,6 +5,8 @@ A new format is one file and one row here. A format is imported when it is used,
 
 from __future__ import annotations
 
+from ds_lint.output.harmless import JSON, LOG, TEXT, XML, harmless
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +23,28 @@ FORMATS = {
     "junit": "ds_lint.output.junit",
     "sarif": "ds_lint.output.sarif",
 }
+_LANGUAGES = {"gitlab": JSON, "json": JSON, "junit": XML, "sarif": JSON, "github": LOG}
 FOR_PROGRAMS = ("gitlab", "json", "junit", "sarif")  # which want a report even on no file
 
 
 def renderer(name: str) -> Callable[[Report, Terminal], str]:
     """The ``render`` function of the format with this name."""
     module = __import__(FORMATS[name], fromlist=["render"])  # importlib costs more than the whole of ``full``
-    render: Callable[[Report, Terminal], str] = module.render
-    return render
+    return harmlessly(module.render, name)
+
+
+def harmlessly(render: Callable[[Report, Terminal], str], name: str) -> Callable[[Report, Terminal], str]:
+    """A ``render`` whose text no program takes for its commands, and that shows no secret."""
+    language = _LANGUAGES.get(name, TEXT)
+
+    def rendered(report: Report, terminal: Terminal) -> str:
+        if name in FOR_PROGRAMS and report.findings:
+            from ds_lint.output import secrets
+
+            known = secrets.secrets_of(report)
+            for finding in report.findings:
+                if secrets.would_write(finding, known):
+                    finding.fix = None
+        return harmless(render(report, terminal), language, report)
+
+    return rendered
