@@ -19,7 +19,7 @@ from ds_lint.linter import lint
 from ds_lint.linter.choice import choose
 from ds_lint.linter.project_lint import judge
 from ds_lint.linter.selection import Selection, select
-from ds_lint.output import full
+from ds_lint.output import renderer
 from ds_lint.output.terminal import terminal_of
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.distributions import installed
@@ -85,7 +85,7 @@ class TrainerCallback(transformers.TrainerCallback):
             return  # a run without DeepSpeed
         report = self._report(config, arguments)
         if report.findings and _number("RANK", 0) == 0:
-            text = full.render(Report([report], __version__), terminal_of(sys.stderr))
+            text = renderer("full")(Report([report], __version__), terminal_of(sys.stderr))
             sys.stderr.write(text)
         worst = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on else ()
         if serious := [finding for finding in report.findings if finding.severity in worst]:

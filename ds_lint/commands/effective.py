@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.effective import Difference, Value
     from ds_lint.session.options import Options
+    from ds_lint.source.document import Document
 
     Json = dict[str, object]
 
@@ -62,13 +63,14 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     except (*WRONG_USAGE, _UnreadableError) as error:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
+    documents = [one.config.document for one in (outcome, other) if one is not None]
     if options.output_format == "json":
-        sys.stdout.write(harmless(_as_json(outcome, different), JSON))
+        sys.stdout.write(harmless(_as_json(outcome, different), JSON, documents))
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
-        print_text(harmless("".join(f"{line}\n" for line in lines)), sys.stdout)
-        _write_notes(_notes([outcome, other], session))
+        print_text(harmless("".join(f"{line}\n" for line in lines), documents=documents), sys.stdout)
+        _write_notes(_notes([outcome, other], session), documents)
     return 1 if different else 0
 
 
@@ -88,10 +90,11 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     return _Outcome(config, effective(config, everything=everything), rejected)
 
 
-def _write_notes(notes: Iterable[str]) -> None:
+def _write_notes(notes: Iterable[str], documents: list[Document]) -> None:
     width = terminal_of(sys.stderr).width
     for note in notes:
-        sys.stderr.write(harmless("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n"))
+        lines = wrap(f"note: {visible(note)}", width, taken=0, indent=2)
+        sys.stderr.write(harmless("\n".join(lines) + "\n", documents=documents))
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.report import Report
     from ds_lint.output.terminal import Terminal
+    from ds_lint.source.document import Document
 
 FORMATS = {
     "full": "ds_lint.output.full",
@@ -38,13 +39,21 @@ def harmlessly(render: Callable[[Report, Terminal], str], name: str) -> Callable
     language = _LANGUAGES.get(name, TEXT)
 
     def rendered(report: Report, terminal: Terminal) -> str:
-        if name in FOR_PROGRAMS and report.findings:
+        documents = _documents(report)
+        if name in FOR_PROGRAMS and documents:
             from ds_lint.output import secrets
 
-            known = secrets.secrets_of(report)
+            known = secrets.secrets_of(documents)
             for finding in report.findings:
                 if secrets.would_write(finding, known):
                     finding.fix = None
-        return harmless(render(report, terminal), language, report)
+        return harmless(render(report, terminal), language, documents)
 
     return rendered
+
+
+def _documents(report: Report) -> list[Document]:
+    """The documents that a report quotes; a clean one quotes none."""
+    if not report.findings and not report.smoke:
+        return []
+    return [document for file in report.files for document in (file.document, *(file.material or ()))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.output import places
 from ds_lint.output.concise import record
-from ds_lint.output.harmless import without_command
+from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import visible
@@ -37,7 +37,7 @@ def render(report: Report, terminal: Terminal) -> str:
 
         told += smoke.records(runs, terminal)
     told += summary(report, terminal)
-    return "\n".join([*lines, *map(without_command, "\n".join(told).split("\n"))]) + "\n"
+    return "\n".join([*lines, harmless("\n".join(told))]) + "\n"
 
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:

@@ -12,7 +12,9 @@ from ds_lint.output.text import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.report import Report
+    from collections.abc import Sequence
+
+    from ds_lint.source.document import Document
 
 TEXT, JSON, XML = "text", "json", "xml"
 LOG = "log"  # of GitHub, with commands of ours
@@ -21,9 +23,9 @@ _NUMBER_SIGN = {TEXT: "# ", LOG: "# ", JSON: r"\u0023", XML: "&#35;"}  # where a
 _HINTS = ("token", "secret", "passw", "key", "credential", "://", "hf_", "ghp_", "glpat-", "akia", "sk-")
 
 
-def harmless(text: str, language: str = TEXT, report: Report | None = None) -> str:
-    """The text without commands and secrets, those of the files in a report included."""
-    text = without_secrets(text, report)
+def harmless(text: str, language: str = TEXT, documents: Sequence[Document] = ()) -> str:
+    """The text without commands and secrets, those of the documents that it is about included."""
+    text = without_secrets(text, documents)
     if "##" in text:
         text = _without_marks(text, _NUMBER_SIGN[language])
     if "::" in text and language in (TEXT, XML):  # no line of JSON begins with them
@@ -37,14 +39,14 @@ def complaint(text: str) -> str:
     return f"ds-lint: {harmless(visible(text))}\n"
 
 
-def without_secrets(text: str, report: Report | None = None) -> str:
+def without_secrets(text: str, documents: Sequence[Document] = ()) -> str:
     """The text with passwords and tokens masked."""
     lower = text.lower()
-    if (report is None or (not report.findings and not report.smoke)) and not any(hint in lower for hint in _HINTS):
+    if not documents and not any(hint in lower for hint in _HINTS):
         return text
     from ds_lint.output import secrets  # a clean check has nothing to mask
 
-    return secrets.masked(text, secrets.secrets_of(report) if report is not None else ())
+    return secrets.masked(text, secrets.secrets_of(documents))
 
 
 def _without_marks(text: str, number_sign: str) -> str:
@@ -57,6 +59,6 @@ def _without_marks(text: str, number_sign: str) -> str:
 def without_command(line: str, colons: str = ": :") -> str:
     """A line with its first two colons taken apart, if a runner would take it for a command; colours do not hide it."""
     start = line.lstrip()
-    if start.startswith("\x1b["):
+    while start.startswith("\x1b["):
         start = start.partition("m")[2].lstrip()
     return line.replace("::", colons, 1) if start.startswith("::") else line

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ds_lint.diagnostics.finding import Finding
-    from ds_lint.diagnostics.report import Report
     from ds_lint.source.document import Document
 
 MASK = "***"
@@ -63,9 +62,8 @@ def _mask_value(found: re.Match[str]) -> str:
     return f"{start}{MASK}{found['quote'] or ''}"
 
 
-def secrets_of(report: Report) -> set[str]:
-    """The secrets in the files of a report, as they stand in texts, in JSON and in XML."""
-    documents = [document for file in report.files for document in (file.document, *(file.material or ()))]
+def secrets_of(documents: Iterable[Document]) -> set[str]:
+    """The secrets in some documents, as they stand in texts, in JSON and in XML."""
     return {form for document in documents for secret in secrets_in(document) for form in _forms(secret)}
 
 

@@ -72,8 +72,8 @@ def test_secrets_are_masked(text, shown):
 HOSTILE = (
     '{"train_batch_size": 8, "gradient_cliping": 1,\n'
     '::error::x\n  ::warning::y\n"##vso[task.complete result=Succeeded]": "\u202e##[error]\x1b[2J",\n'
-    f'"api_key": "s3cret pass", "x": "s3cret pass", "zero_optimization": {{"stage": "{TOKEN}"}}, "steps_per_print": 1_0,\n'
-    '"url": "https://me:pa55word@host/"\n}'
+    f'"api_key": "s3cret pass", "x": "s3cret pass", "zero_optimization": {{"stage": "{TOKEN}"}},\n'
+    '"steps_per_print": 1_0, "url": "https://me:pa55word@host/"\n}'
 )
 
 
@@ -81,12 +81,8 @@ HOSTILE = (
 def test_a_hostile_config_is_shown_harmlessly(run, tmp_path, name):
     path = tmp_path / "::error::a\u202e\x1b[2J\n##vso[x]b.json"
     path.write_text(HOSTILE)
-    options = {"diff": ["--diff"], "--fix": ["--fix"]}.get(name, ["--output-format", name])
-    result = (
-        run("check", *options, "--unsafe-fixes", path.name)
-        if name in ("diff", "--fix")
-        else run("check", *options, path.name)
-    )
+    fixes = {"diff": ["--diff", "--unsafe-fixes"], "--fix": ["--fix", "--unsafe-fixes"]}
+    result = run("check", *fixes.get(name, ["--output-format", name]), path.name)
     printed = result.stdout + result.stderr
     assert not CONTROL.search(printed)
     lines = printed.split("\n")
@@ -99,6 +95,50 @@ def test_a_hostile_config_is_shown_harmlessly(run, tmp_path, name):
     assert TOKEN not in printed
     assert "s3cret" not in printed
     assert "pa55word" not in printed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["effective", "--stack", "deepspeed", "ds.json"],
+        ["effective", "--stack", "deepspeed", "--output-format", "json", "ds.json"],
+        [
+            "check",
+            "-v",
+            "ds.json",
+            "--stack",
+            "trainer",
+            "--trainer-args",
+            "--hub_token s3cret --lr 5e-5 --hub_token 's3cret",
+        ],
+        ["check", "-v", "ds.json", "--stack", "trainer", "--trainer-args", "--hub_token s3cret --learning_rate 5e-5"],
+        ["check", "-v", "ds.json", "--stack", "trainer", "--trainer-args", "args.json", "--output-format", "sarif"],
+        ["check", "-v", "ds.json", "--stack", "trainer", "--trainer-args", "args.yaml"],
+        ["check", "https://me:s3cret@host/##vso[x]"],
+        ["check", "ds.json", "--stack", "deepspeed", "--unsafe-fixes", "--diff"],
+        ["explain", "https://me:s3cret@host/##vso[x]"],
+    ],
+)
+def test_no_command_of_ours_shows_a_secret(run, tmp_path, arguments):
+    config = {
+        "train_batch_size": 8,
+        "gradient_cliping": 1,
+        "wandb": {"api_key": "s3cret"},
+        "optimizer": {"type": "s3cret"},
+    }
+    (tmp_path / "ds.json").write_text(json.dumps(config))
+    (tmp_path / "args.json").write_text('{"hub_token": "s3cret", "learning_rate": 1}')
+    (tmp_path / "args.yaml").write_text("hub_token: s3cret\nlearning_rate: 1\n")
+    result = run(*arguments)
+    assert result.stdout + result.stderr
+    assert "s3cret" not in result.stdout + result.stderr
+    assert not BY_A_RUNNER.search(result.stdout + result.stderr)
+
+
+def test_a_fix_that_would_write_a_mask_is_not_reported(run, tmp_path):
+    (tmp_path / "ds.json").write_text('{"train_batch_size": 8,\n"api_key": s3cret\n}')
+    fixes = [one["fix"] for one in json.loads(run("check", "--output-format", "json", "ds.json").stdout)["findings"]]
+    assert "***" not in json.dumps(fixes)
 
 
 def test_a_diff_is_a_patch_as_long_as_it_does_no_harm(run, tmp_path):
