@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Scalar
 
-_MOST_ISSUES = 100_000  # more than anybody repairs, and deeper than any reader reads: there the reader stops
+_MOST_ISSUES = 10_000  # more than anybody repairs: there the reader stops, as each is a finding with its lines
 _MOST_NESTING = 10_000
 _MOST_NESTING_TO_GUESS = 100  # brackets missing at the end; with more, the indentation is no help
 _MOST_FOUND = 100  # code points of a construct that an issue repeats
