@@ -62,6 +62,7 @@ def check(
     from ds_lint.linter.lint import lint_for
     from ds_lint.semantics.basis import Basis
     from ds_lint.source import documents
+    from ds_lint.source.files import bytes_of
 
     if stack not in (None, *STACKS):
         raise ValueError(f"stack is one of {', '.join(STACKS)}, not {stack!r}")
@@ -87,8 +88,7 @@ def check(
     versions = {library: version for library, version in named.items() if version is not None}
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
-        with open(path, "rb") as file:
-            document = documents.from_bytes(file.read(), path)
+        document = documents.from_bytes(bytes_of(path), path)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
         document = documents.from_dict(config)

@@ -19,10 +19,11 @@ from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import choose
 from ds_lint.linter.lint import lint_for
 from ds_lint.linter.selection import Selection, select
-from ds_lint.output import full
+from ds_lint.output import renderer
 from ds_lint.output.terminal import terminal_of
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
+from ds_lint.source.files import bytes_of
 from ds_lint.targets.distributions import installed
 from ds_lint.version import __version__
 
@@ -87,7 +88,7 @@ class TrainerCallback(transformers.TrainerCallback):
             return  # a run without DeepSpeed
         report = self._report(config, arguments)
         if report.findings and _number("RANK", 0) == 0:
-            text = full.render(Report([report], __version__), terminal_of(sys.stderr))
+            text = renderer("full")(Report([report], __version__), terminal_of(sys.stderr))
             sys.stderr.write(text)
         worst = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on else ()
         if serious := [finding for finding in report.findings if finding.severity in worst]:
@@ -110,8 +111,7 @@ class TrainerCallback(transformers.TrainerCallback):
             sources.model = None
             facts = gather(sources)
         if isinstance(config, str):
-            with open(config, "rb") as file:
-                document = documents.from_bytes(file.read(), config)
+            document = documents.from_bytes(bytes_of(config), config)
         else:
             document = documents.from_dict(config)
         choice = choose("", {}, installed(""))  # the releases of this process, whatever the project pins

@@ -24,7 +24,9 @@ def main() -> NoReturn:
         status = 0
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"ds-lint: {place}{error.strerror or error}\n")
+        from ds_lint.output.harmless import complaint
+
+        sys.stderr.write(complaint(f"{place}{error.strerror or error}"))
         status = 2
     except Exception:  # noqa: BLE001 - whatever it is, it must not look like a verdict
         from traceback import format_exc

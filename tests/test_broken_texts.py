@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json import loads
+
 import pytest
 from linted import lint_bytes
 
@@ -33,6 +35,45 @@ def test_a_text_that_only_lacks_its_bracket_is_linted_whole():
 
 def test_a_key_without_a_value_in_the_middle_is_linted():
     assert "DS101" in codes('{"gradient_cliping": , "train_batch_size": 8}')
+
+
+@pytest.mark.parametrize(
+    ("character", "name", "escape"),
+    [
+        ("\n", "a line break", "\\n"),
+        ("\t", "a tab", "\\t"),
+        ("\r", "a carriage return", "\\r"),
+        ("\x00", "a NUL (U+0000)", "\\u0000"),
+        ("\x1b", "an ESC (U+001B)", "\\u001b"),
+        ("\x07", "a control character (U+0007)", "\\u0007"),
+    ],
+)
+def test_a_control_character_in_a_string_is_called_by_its_name(character, name, escape):
+    report = lint_bytes(f'{{"train_batch_size": 8, "_note": "x{character}y"}}'.encode(), "d.json")
+    (finding,) = [one for one in report.findings if one.code == "DS006"]
+    assert finding.message == f"there is {name} inside a string: the file cannot be read"
+    assert finding.help == f"Write {escape}, or delete it."
+    assert loads(f'"{escape}"') == character
+
+
+@pytest.mark.parametrize(
+    ("text", "safety"),
+    [
+        ('{\n // c\n::error::x\n "train_batch_size": 8}', "unsafe"),
+        ('{"train_batch_size": True, ::error::x}', "unsafe"),
+        ('{"fp16": {"enabled": True, "train_batch_size": 8}', "unsafe"),
+        ('{"fp16": {"enabled": True},, "train_batch_size": 8}', "safe"),  # json reads it once both are done
+        ('{"train_batch_size": 8 "fp16": {"enabled": true}}', "safe"),
+        ('{"train_batch_size": 8,}', "safe"),  # hjson reads it as it is
+    ],
+)
+@pytest.mark.parametrize("stack", ["trainer", "deepspeed", None])
+def test_no_fix_is_safe_that_leaves_a_text_which_no_library_can_read(text, safety, stack):
+    fixes = [one.fix for one in lint_bytes(text.encode(), "d.json", stack=stack).findings if one.kind == "syntax"]
+    if stack == "deepspeed" and text.endswith(",}"):
+        assert fixes == []  # nothing is wrong
+    else:
+        assert {fix.safety for fix in fixes if fix} == {safety}
 
 
 def test_a_program_is_one_finding():

@@ -10,7 +10,15 @@ from ds_lint.diagnostics.finding import Edit, Fix, Related
 from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.source.dialect import ALWAYS, DEPENDS, NEVER, refused_by
+from ds_lint.source.dialect import (
+    ALWAYS,
+    DEPENDS,
+    NEVER,
+    is_readable,
+    reads_alike,
+    reads_value_alike,
+    refused_by,
+)
 from ds_lint.source.document import NOT_UTF8
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.spelling import as_json
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.semantics.config import Config
-    from ds_lint.source.document import SyntaxIssue
+    from ds_lint.source.document import Document, SyntaxIssue
     from ds_lint.source.tree import KeyPath, Member, Node
 
 # What a message calls a construct that is no JSON, and what to do.
@@ -45,16 +53,18 @@ _WORDS = {
     "missing-value": ("there is no value after a key", "Write the value, or delete the key."),
     "number-format": ("JSON has no such number", "Write it as JSON does: no leading zero, plus or underscore."),
     "bad-escape": ("JSON has no such escape", "Write two backslashes for one."),
-    "control-character": ("there is a line break or tab inside a string", r"Write \n or \t."),
     "unterminated-string": ("a string has no end", "Add the closing quote."),
     "unclosed": ("a bracket is never closed", "Close it."),
     "unopened": ("the first brace is missing", "Put { before the config."),
     "stray-text": ("this text belongs to nothing", "Delete it."),
 }
+_CONTROL_CHARACTERS = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab", "\0": "a NUL", "\x1b": "an ESC"}
+_SEEN = "\n\r\t"  # which need no number to be known by
 _LIMITS = {
     "deep-nesting": "objects and arrays nest deeper than Python can follow",
     "long-integer": "Python reads no integer of thousands of digits",
 }
+_LONGEST = 60  # characters of a string that a message repeats
 _ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 
@@ -77,20 +87,21 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
     """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
     seen: set[str] = set()
     for issue in config.document.issues:
-        if issue.kind not in _WORDS or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
+        words = _words(issue)
+        if words is None or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
             continue
         if issue.kind == _ONCE:
             seen.add(_ONCE)
-        what, instead = _WORDS[issue.kind]
+        what, instead = words
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"{what}: the Trainer and Accelerate refuse the file, DeepSpeed alone reads it",
             {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
             help=instead,
             label=issue.kind.replace("-", " "),
             severity="warning" if "deepspeed" in config.stacks else "error",
-            fix=_mended(config, issue),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -99,7 +110,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
     """One key twice in one object."""
     for issue in _of(config, "duplicate-key"):
         name = issue.found.strip("\"'")
-        path = _path(issue)
+        path = issue.path
         yield Problem(
             path,
             issue.span,
@@ -108,7 +119,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
             help="Delete the one that is not meant.",
             label="this one wins with the Trainer",
             related=[Related(issue.related, "the first")] if issue.related else [],
-            fix=_without_the_first(config, path, issue.related) if path and issue.related else None,
+            fix=_offered(config, _without_the_first(config, path, issue.related)) if path and issue.related else None,
         )
 
 
@@ -116,15 +127,15 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
 def python_literal(config: Config) -> Iterator[Problem]:
     """``True``, ``False`` and ``None``."""
     for issue in _of(config, "python-literal"):
-        right = {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
+        right = _as_json_literal(issue)
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"`{issue.found}` is Python, not JSON: {_what_happens(config, issue)}",
             _outcomes(config, issue),
             help=f"Write {right}.",
             label=f"JSON has {right}",
-            fix=Fix(f"Write {right}", "safe", [Edit(issue.span, right)]),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -135,9 +146,9 @@ def not_a_number(config: Config) -> Iterator[Problem]:
         if issue.kind not in ("not-a-number", "infinite-number"):
             continue
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
-            f"`{issue.found}` is no JSON number: {_NOT_A_NUMBER[_who_loads(config)]}",
+            f"`{issue.found}` is not a JSON number: {_what_becomes_of_it(config, issue)}",
             dict.fromkeys(config.stacks, RISK) | _outcomes(config, issue),
             help="Write a number, or delete the key.",
             label="no number",
@@ -148,17 +159,18 @@ def not_a_number(config: Config) -> Iterator[Problem]:
 def broken_syntax(config: Config) -> Iterator[Problem]:
     """Everything else that is no JSON."""
     for issue in config.document.issues:
-        if issue.kind not in _WORDS or _hjson_reads_what_is_meant(config, issue):
+        words = _words(issue)
+        if words is None or _hjson_reads_what_is_meant(config, issue):
             continue
-        what, instead = _WORDS[issue.kind]
+        what, instead = words
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"{what}: {_what_happens(config, issue)}",
             _outcomes(config, issue),
             help=instead,
             label=issue.kind.replace("-", " "),
-            fix=_mended(config, issue),
+            fix=_offered(config, _mended(config, issue)),
         )
 
 
@@ -167,7 +179,7 @@ def template(config: Config) -> Iterator[Problem]:
     """A placeholder that something fills in before DeepSpeed sees the file."""
     for issue in _of(config, "template"):
         yield Problem(
-            _path(issue),
+            issue.path,
             issue.span,
             f"`{issue.found}` is a placeholder, so this file is a template: "
             "the values that are filled in are not judged",
@@ -270,8 +282,56 @@ def _accelerates_own(config: Config, keys: str) -> str | None:
     return found[1] if found else None
 
 
+def _words(issue: SyntaxIssue) -> tuple[str, str] | None:
+    """What a message calls a construct that is no JSON, and what to do; None where another rule is about it."""
+    if issue.kind != "control-character":
+        return _WORDS.get(issue.kind)
+    character = issue.found[0]
+    name = _CONTROL_CHARACTERS.get(character, "a control character")
+    number = "" if character in _SEEN else f" (U+{ord(character):04X})"
+    return f"there is {name}{number} inside a string", f"Write {as_json(character)[1:-1]}, or delete it."
+
+
+def _offered(config: Config, fix: Fix | None) -> Fix | None:
+    """A fix as it is offered: none is safe in a text that no library can read, whatever is fixed in it."""
+    if fix is not None and fix.safety == "safe" and not _can_be_read_once_fixed(config):
+        return Fix(fix.title, "unsafe", fix.edits)
+    return fix
+
+
+def _can_be_read_once_fixed(config: Config) -> bool:
+    """Whether json or hjson can read the text, as it is or after all safe fixes of its syntax."""
+    if "can be read" not in config.derived:
+        document = config.document
+        is_template = any(issue.kind == "template" for issue in document.issues)  # which is filled in before it is read
+        config.derived["can be read"] = is_template or is_readable(document) or is_readable(_fixed(config))
+    answer: bool = config.derived["can be read"]
+    return answer
+
+
+def _fixed(config: Config) -> Document:
+    """The text after all safe fixes of its syntax; of those that meet, the first."""
+    from ds_lint.fixes.application import edited
+    from ds_lint.source import json as json_source
+
+    chosen: list[Edit] = []
+    for issue in config.document.issues:
+        fix = _mended(config, issue)
+        for edit in fix.edits if fix is not None and fix.safety == "safe" else ():
+            if not chosen or chosen[-1].span.end <= edit.span.start:
+                chosen.append(edit)
+    return json_source.parse(edited(config.document.text, chosen), config.document.path)
+
+
+def _as_json_literal(issue: SyntaxIssue) -> str:
+    return {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
+
+
 def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
     """The JSON for a construct, where there is no doubt about it."""
+    if issue.kind == "python-literal":
+        right = _as_json_literal(issue)
+        return Fix(f"Write {right}", "safe", [Edit(issue.span, right)])
     if issue.kind in ("trailing-comma", "extra-comma"):
         return Fix("Delete the comma", "safe", [Edit(issue.span, "")])
     if issue.kind == "missing-comma":
@@ -289,7 +349,7 @@ def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
     """``1_000`` and ``.5`` as JSON has them."""
-    path = _path(issue)
+    path = issue.path
     node = config.document.root.at(path) if config.document.root is not None and path else None
     if node is None or node.span != issue.span or not isinstance(node.value, (int, float)):
         return None
@@ -329,19 +389,10 @@ _DUPLICATE = {
     ): "DeepSpeed refuses the file, the Trainer and Accelerate take this one and drop the first without a word",
     (False, False): "this one is taken, and the first is dropped without a word",
 }
-_NOT_A_NUMBER = {
-    (True, True): "DeepSpeed does not read it as one",
-    (False, True): "DeepSpeed does not read it as one, the Trainer and Accelerate compute with it as it stands",
-    (False, False): "the run computes with it as it stands",
-}
 
 
 def _of(config: Config, kind: str) -> Iterator[SyntaxIssue]:
     return (issue for issue in config.document.issues if issue.kind == kind)
-
-
-def _path(issue: SyntaxIssue) -> tuple[str, ...] | None:
-    return tuple(issue.key.split(".")) if issue.key else None
 
 
 def _outcomes(config: Config, issue: SyntaxIssue) -> dict[Stack, Outcome]:
@@ -363,11 +414,29 @@ def _json_refuses(issue: SyntaxIssue) -> bool:
 def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     if "deepspeed" not in config.stacks or _hjson_tree(config) is None:
         return "the file cannot be read"
-    value = _hjson_value(config, issue)
-    alone = f"DeepSpeed reads the string {value!r}" if isinstance(value, str) else "DeepSpeed reads something else"
+    alone = _what_deepspeed_reads(config, issue)
     if config.stack == "deepspeed":
         return alone
     return f"the Trainer and Accelerate refuse the file, and {alone}"
+
+
+def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:
+    """What the stacks make of a number that is none for hjson: json computes with it."""
+    if "deepspeed" not in config.stacks:
+        return "the run computes with it"
+    alone = "DeepSpeed cannot read the file"
+    if _hjson_tree(config) is not None:
+        alone = _what_deepspeed_reads(config, issue)
+    return alone if config.stack == "deepspeed" else f"{alone}, the Trainer and Accelerate compute with it"
+
+
+def _what_deepspeed_reads(config: Config, issue: SyntaxIssue) -> str:
+    value = _hjson_value(config, issue)
+    if not isinstance(value, str):
+        return "DeepSpeed reads something else"
+    if len(value) > _LONGEST:
+        return f"DeepSpeed reads the string {value[:_LONGEST]!r}... up to the end of the line"
+    return f"DeepSpeed reads the string {value!r}"
 
 
 def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
@@ -375,18 +444,31 @@ def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
     refusal = refused_by(issue.kind).hjson
     if refusal != DEPENDS:
         return refusal == NEVER
-    tree, path = _hjson_tree(config), _path(issue)
+    tree, path = _hjson_tree(config), issue.path
     if tree is None:
         return False
+    if _hjson_reads_all_that_is_meant(config, tree):
+        return True
     if path is None:
         return issue.kind == "missing-comma"
     meant = config.document.root.at(path) if config.document.root is not None else None
     read = tree.at(path)
-    return meant is not None and read is not None and (meant.kind, meant.value) == (read.kind, read.value)
+    if meant is None or read is None:
+        return False
+    if issue.kind == "stray-text":  # before an element of the array, and what follows may become part of it
+        return reads_alike(meant, read)
+    return issue.kind == "unquoted-key" or reads_value_alike(meant, read)
+
+
+def _hjson_reads_all_that_is_meant(config: Config, tree: Node) -> bool:
+    if "hjson agrees" not in config.derived:
+        config.derived["hjson agrees"] = reads_alike(config.document.root, tree)
+    agrees: bool = config.derived["hjson agrees"]
+    return agrees
 
 
 def _hjson_value(config: Config, issue: SyntaxIssue) -> object:
-    tree, path = _hjson_tree(config), _path(issue)
+    tree, path = _hjson_tree(config), issue.path
     node = tree.at(path) if tree is not None and path else None
     return node.value if node is not None else None
 

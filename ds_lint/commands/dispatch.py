@@ -144,5 +144,7 @@ def _versions(options: Namespace) -> dict[str, str]:
 
 
 def _refused(complaint: str) -> int:
-    sys.stderr.write(f"ds-lint: {complaint}\n")
+    from ds_lint.output.harmless import complaint as line
+
+    sys.stderr.write(line(complaint))
     return 2

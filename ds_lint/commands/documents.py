@@ -7,6 +7,7 @@ import sys
 
 from ds_lint.commands.failures import unless_it_fails
 from ds_lint.source.documents import from_bytes
+from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ def documents_at(
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
-        yield from_bytes(sys.stdin.buffer.read(), options.stdin_filename or "<stdin>")
+        name = options.stdin_filename or "<stdin>"
+        data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            unreadable.append(f"{name}: {TooLargeError(name, data).strerror}")
+        else:
+            yield from_bytes(data, name)
     elif os.path.isdir(path):
         from ds_lint.project.discovery import json_files
 
@@ -62,8 +68,13 @@ def _is_first(path: str, seen: set[str]) -> bool:
 def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
     """The document of a file; none where it is to be detected and holds no config."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = bytes_of(path)
+    except TooLargeError as error:
+        from ds_lint.project.discovery import may_be_config
+
+        if not detect or may_be_config(error.start):
+            unreadable.append(f"{path}: {error.strerror}")
+        return
     except OSError as error:
         unreadable.append(f"{path}: {error.strerror or error}")
         return

@@ -10,6 +10,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import engine
+from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
 from ds_lint.output.text import visible, width_of, wrap
 from ds_lint.semantics import configs
@@ -17,6 +18,7 @@ from ds_lint.semantics.effective import differences, effective
 from ds_lint.session.session import Session
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
+from ds_lint.source.files import bytes_of
 from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.effective import Difference, Value
     from ds_lint.session.options import Options
+    from ds_lint.source.document import Document
 
     Json = dict[str, object]
 
@@ -62,13 +65,14 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     except (*WRONG_USAGE, _UnreadableError) as error:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
+    documents = [one.config.document for one in (outcome, other) if one is not None]
     if options.output_format == "json":
-        sys.stdout.write(_as_json(outcome, different))
+        sys.stdout.write(harmless(_as_json(outcome, different), JSON, documents))
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
-        print_text("".join(f"{line}\n" for line in lines), sys.stdout)
-        _write_notes(_notes([outcome, other], session))
+        print_text(harmless("".join(f"{line}\n" for line in lines), documents=documents), sys.stdout)
+        _write_notes(_notes([outcome, other], session), documents)
     return 1 if different else 0
 
 
@@ -77,8 +81,7 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     if path == STANDARD_INPUT:
         document = documents.from_bytes(sys.stdin.buffer.read(), "<stdin>")
     else:
-        with open(path, "rb") as file:
-            document = documents.from_bytes(file.read(), path)
+        document = documents.from_bytes(bytes_of(path), path)
     context = session.context(document.path)
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise _UnreadableError(f"{document.path} cannot be read by any of the libraries; ds-lint check says where")
@@ -87,10 +90,11 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     return _Outcome(config, effective(config, everything=everything), rejected)
 
 
-def _write_notes(notes: Iterable[str]) -> None:
+def _write_notes(notes: Iterable[str], documents: list[Document]) -> None:
     width = terminal_of(sys.stderr).width
     for note in notes:
-        sys.stderr.write("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n")
+        lines = wrap(f"note: {visible(note)}", width, taken=0, indent=2)
+        sys.stderr.write(harmless("\n".join(lines) + "\n", documents=documents))
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 from ds_lint.commands.report import print_text
 from ds_lint.knowledge import descriptions, keys
 from ds_lint.linter.selection import find
+from ds_lint.output.harmless import complaint
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import wrap
 from ds_lint.source.tree import dotted
@@ -28,7 +29,7 @@ def explain(subject: str, language: str | None = None) -> int:
     knowledge = keys.knowledge()
     lines = descriptions.entry(tuple(subject.split(".")), knowledge)
     if not lines:
-        sys.stderr.write(f"ds-lint: there is no rule and no key {subject}{_hint(subject, knowledge)}\n")
+        sys.stderr.write(complaint(f"there is no rule and no key {subject}{_hint(subject, knowledge)}"))
         return 2
     if language is not None:
         from ds_lint.rule_pages.translations import LANGUAGES
@@ -53,7 +54,7 @@ def _page(rule: Rule, language: str | None) -> str:
 
 
 def _note(text: str) -> None:
-    sys.stderr.write(f"ds-lint: {text}\n")
+    sys.stderr.write(complaint(text))
 
 
 def print_page(text: str) -> None:

@@ -6,6 +6,7 @@ import sys
 
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease
+from ds_lint.output.harmless import complaint, without_secrets
 from ds_lint.settings.record import SettingsError
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not look like a verdict
         from traceback import format_exc
 
-        sys.stderr.write(format_exc())
+        sys.stderr.write(without_secrets(format_exc()))
         unreadable.append(f"{path}: internal error ({type(error).__name__}); please report it with this file")
         return None
 
@@ -35,11 +36,11 @@ def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]
 def complain(error: Exception) -> int:
     """Say what cannot be used of the command line or the settings; the exit status for it."""
     for line in str(error).splitlines():
-        sys.stderr.write(f"ds-lint: {line}\n")
+        sys.stderr.write(complaint(line))
     return 2
 
 
 def list_unreadable(unreadable: list[str]) -> None:
     """Say what could not be read, or written."""
-    for complaint in unreadable:
-        sys.stderr.write(f"ds-lint: {complaint}\n")
+    for each in unreadable:
+        sys.stderr.write(complaint(each))

@@ -13,6 +13,7 @@ from ds_lint.commands.documents import STANDARD_INPUT, documents_at
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text
 from ds_lint.fixes.application import ALL, SAFE
+from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
 from ds_lint.output.text import counted, visible
@@ -54,21 +55,48 @@ def diff(options: Options, session: Session, unreadable: list[str]) -> int:
         if report is None:
             continue
         left += not_fixed(report)
-        changes += _difference(document, report.document)
+        changes += _masked(_difference(document, report.document), document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
     if options.output_file is None:
-        print_text(_painted(changes, terminal_of(sys.stdout)), sys.stdout)
+        print_text(_printed(changes, left), sys.stdout)
     else:
         with open(options.output_file, "w", encoding="utf-8", newline="") as file:
             file.write(changes)
     for line in left:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(harmless(f"{line}\n"))
     if number:
         sys.stderr.write(f"{counted(number, 'finding')} would be fixed.\n")
     if unreadable:
         return 2
     return 1 if changes else 0
+
+
+def _masked(changes: str, document: Document) -> str:
+    """A diff without secrets. ``patch`` refuses a hunk that would change a line with a mask, so none is written."""
+    if not changes:
+        return ""
+    from ds_lint.output import secrets
+
+    return secrets.masked(changes, secrets.secrets_in(document))
+
+
+def _printed(changes: str, left: list[str]) -> str:
+    """A diff as it is printed: a patch as long as nothing in it could do harm to a terminal or in a log of CI."""
+    painted = _painted(changes, terminal_of(sys.stdout))
+    if painted != changes:
+        return harmless(painted)
+    shown = harmless("".join(_harmless_line(line) for line in _lines(changes)))
+    if shown != changes:
+        left.append(
+            "note: the diff is shown without control characters and commands of CI; --output-file writes a patch"
+        )
+    return shown
+
+
+def _harmless_line(line: str) -> str:
+    text = line.removesuffix("\n").removesuffix("\r")
+    return _shown(text) + line[len(text) :]
 
 
 def _documents(

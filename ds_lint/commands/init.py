@@ -13,6 +13,7 @@ from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import keys
 from ds_lint.linter.choice import choose
+from ds_lint.output.harmless import complaint
 from ds_lint.scaffold import composition, model_needs
 from ds_lint.scaffold.composition import NVME_PATH, Purpose
 
@@ -77,7 +78,7 @@ def init(options: InitOptions) -> int:
 
 
 def _refuse(why: str) -> int:
-    sys.stderr.write(f"ds-lint: {why}\n")
+    sys.stderr.write(complaint(why))
     return 2
 
 

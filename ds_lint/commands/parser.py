@@ -14,6 +14,7 @@ from ds_lint.diagnostics.finding import SEVERITIES, STACKS
 from ds_lint.linter.choice import NAMES
 from ds_lint.linter.selection import UnknownRule
 from ds_lint.output import FORMATS
+from ds_lint.output.harmless import complaint
 from ds_lint.project.discovery import ENDINGS
 from ds_lint.rule_pages.translations import LANGUAGES
 from ds_lint.scaffold.composition import NVME_PATH, OFFLOADS, PRECISIONS, STAGES
@@ -53,7 +54,7 @@ def parse(arguments: list[str]) -> int:
     try:
         status: int = options.run(options)
     except UnknownRule as error:
-        sys.stderr.write(f"ds-lint: {error}\n")
+        sys.stderr.write(complaint(str(error)))
         return 2
     return status
 

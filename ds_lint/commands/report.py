@@ -8,7 +8,7 @@ import sys
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.diagnostics.report import Report
-from ds_lint.output import FOR_PROGRAMS, renderer
+from ds_lint.output import FOR_PROGRAMS, harmlessly, renderer
 from ds_lint.output.terminal import terminal_of
 from ds_lint.targets.text import shown
 from ds_lint.version import __version__
@@ -87,7 +87,7 @@ def _write(report: Report, render: Callable[[Report, Terminal], str], options: O
 def _statistics(name: str) -> Callable[[Report, Terminal], str]:
     from ds_lint.output import statistics  # few want to count
 
-    return statistics.render_json if name == "json" else statistics.render
+    return harmlessly(statistics.render_json if name == "json" else statistics.render, name)
 
 
 def print_text(text: str, stream: TextIO) -> None:

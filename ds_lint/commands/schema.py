@@ -7,6 +7,7 @@ import sys
 from ds_lint import json_schema
 from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
+from ds_lint.output.harmless import complaint
 
 
 def schema(version: str | None, output: str | None) -> int:
@@ -16,7 +17,7 @@ def schema(version: str | None, output: str | None) -> int:
         try:
             knowledge = keys.knowledge(Target(json_schema.release(version, knowledge.releases)))
         except json_schema.UnpublishedRelease as error:
-            sys.stderr.write(f"ds-lint: {error}\n")
+            sys.stderr.write(complaint(str(error)))
             return 2
     text = json_schema.text(json_schema.schema(knowledge))
     if output is None:
@@ -26,6 +27,6 @@ def schema(version: str | None, output: str | None) -> int:
         with open(output, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError as error:
-        sys.stderr.write(f"ds-lint: {output}: {error.strerror or error}\n")
+        sys.stderr.write(complaint(f"{output}: {error.strerror or error}"))
         return 2
     return 0

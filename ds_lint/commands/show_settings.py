@@ -13,6 +13,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
 from ds_lint.linter.engine import default_rules, every_rule
 from ds_lint.linter.selection import IGNORED, rules_of, why_off
+from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
 from ds_lint.output.text import shown_path, visible, width_of, wrap
 from ds_lint.project.discovery import SKIPPED
@@ -87,11 +88,11 @@ def show_settings(options: Options) -> int:
     except WRONG_USAGE as error:
         return complain(error)
     if options.output_format == "json":
-        sys.stdout.write(_as_json(all_shown))
+        sys.stdout.write(harmless(_as_json(all_shown), JSON))
     else:
         terminal = terminal_of(sys.stdout)
         blocks = ["".join(f"{line}\n" for line in _lines(one, terminal)) for one in all_shown]
-        print_text("\n".join(blocks), sys.stdout)
+        print_text(harmless("\n".join(blocks)), sys.stdout)
     return 0
 
 

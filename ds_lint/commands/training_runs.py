@@ -130,7 +130,7 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
         raise
     if smoke.report is not None:
         try:
-            _write_page([run for report, _ in linted for run in report.smoke or ()], smoke.report)
+            _write_page([report for report, _ in linted], smoke.report)
         except OSError as error:  # the runs are told all the same
             complaints.append(f"the page about the smoke run cannot be written: {_cause(error)}")
     return complaints
@@ -222,11 +222,13 @@ def _launch(
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
 
 
-def _write_page(runs: list[Verdict], path: str) -> None:
+def _write_page(reports: list[FileReport], path: str) -> None:
     from ds_lint.smoke.html import page  # plotly is slow to import
 
     with open(path, "w", encoding="utf-8") as file:
-        file.write(page.render(runs, __version__))
+        runs = [run for report in reports for run in report.smoke or ()]
+        documents = [document for report in reports for document in (report.document, *(report.material or ()))]
+        file.write(page.render(runs, __version__, documents))
 
 
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:

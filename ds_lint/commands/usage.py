@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.knowledge.suggestions import choice
-from ds_lint.output.text import visible
+from ds_lint.output.harmless import complaint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with status 2."""
-        self.exit(2, f"ds-lint: {visible(message.removeprefix('argument '))} (see {self.prog} --help)\n")
+        self.exit(2, complaint(f"{message.removeprefix('argument ')} (see {self.prog} --help)"))
 
     def parse_known_args(  # type: ignore[override]  # without the type of a namespace that is nobody's
         self, args: Sequence[str] | None = None, namespace: Any = None

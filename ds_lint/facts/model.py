@@ -13,6 +13,7 @@ import re
 from ds_lint.facts.safetensors import NotFetched, headers
 from ds_lint.facts.shapes import count, in_order, kinds
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.source.files import bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _ONE_FILE = "model.safetensors"
 _ADAPTER = "adapter_config.json"  # PEFT's
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _EXPERTS = re.compile(r"(moe_)?(num_(local_|routed_)?|n_routed_)experts|ffn_config\.moe_num_experts")
+_MOST_BYTES = 64_000_000  # of an index, which has a line for every tensor of a model
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
@@ -226,8 +228,7 @@ def _counted(metadata: JsonObject, config: JsonObject) -> int | None:
 def _object(path: str) -> JsonObject:
     """The JSON object in a file."""
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(bytes_of(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise UnreadableFact(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # also what is no UTF-8

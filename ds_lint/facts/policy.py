@@ -16,6 +16,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.source.files import bytes_of
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -50,11 +51,16 @@ class Policy:
 
     def __init__(self, name: str, schema: Any, directory: str = "") -> None:
         self.name = name
-        kind = validator_for(schema, default=Draft202012Validator)
+        if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
+            raise UnreadableFact(f"{name}: this is not a JSON Schema: $['$schema'] is not a string")
+        kind = validator_for(schema if isinstance(schema, dict) else {}, default=Draft202012Validator)
         try:
             kind.check_schema(schema)
+            with_places = _with_places(schema)
         except SchemaError as error:
             raise UnreadableFact(f"{name}: this is no JSON Schema: {error.json_path}: {error.message}") from None
+        except RecursionError:
+            raise UnreadableFact(f"{name}: this is nested deeper than ds-lint can follow") from None
 
         def read_beside(address: str) -> Resource[Any]:
             if ":" in address:
@@ -64,7 +70,7 @@ class Policy:
             except OSError:
                 raise NoSuchResource(address) from None
 
-        self._validator = kind(_with_places(schema), registry=Registry(retrieve=read_beside))  # type: ignore[call-arg]  # attrs makes it of a private name
+        self._validator = kind(with_places, registry=Registry(retrieve=read_beside))  # type: ignore[call-arg]  # attrs makes it of a private name
 
     def violations(self, config: Any) -> Iterator[Violation]:
         """What in a config the policy does not allow. Raises UnreadableFact where a reference leads nowhere."""
@@ -76,6 +82,8 @@ class Policy:
                 yield Violation(path, keyword, error.validator_value, schema, error.instance)
         except Unresolvable as error:
             raise UnreadableFact(f"{self.name}: {error.ref} leads nowhere") from None
+        except RecursionError:
+            raise UnreadableFact(f"{self.name}: its references lead in a circle, or too deep to follow") from None
 
 
 def load(path: str) -> Policy:
@@ -97,8 +105,7 @@ def _with_places(schema: Any) -> Any:
 
 
 def _content(path: str) -> Any:
-    with open(path, "rb") as file:
-        data = file.read()
+    data = bytes_of(path)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:

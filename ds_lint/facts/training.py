@@ -10,12 +10,17 @@ from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.source.document import Document
+from ds_lint.source.files import bytes_of
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+
+_MOST_NESTING = 100  # levels of YAML; PyYAML makes several Python calls for each
+_MOST_VALUES = 100_000  # in all of a file; TrainingArguments has some hundred fields
 
 
 class Argument:
@@ -127,8 +132,7 @@ def of_flags(text: str, origin: str) -> TrainingArguments:
 def of_file(path: str) -> TrainingArguments:
     """The fields in a JSON or YAML file, each with its place."""
     try:
-        with open(path, "rb") as file:
-            text = file.read().decode("utf-8")
+        text = bytes_of(path).decode("utf-8")
     except OSError as error:
         hint = "; flags begin with --" if "--" in path else ""
         raise UnreadableFact(f"{path}: {error.strerror or error}{hint}") from None
@@ -186,6 +190,8 @@ def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
         values = loads(document.text)
     except JSONDecodeError as error:
         raise UnreadableFact(f"{document.path}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # an integer of thousands of digits; a thousand brackets
+        raise UnreadableFact(f"{document.path}: Python's json cannot read it: {error}") from None
     document.root = json.parse(document.text, document.path).root
     if not isinstance(values, dict) or document.root is None:
         raise UnreadableFact(f"{document.path}: training arguments are an object of fields, and this is none")
@@ -195,11 +201,41 @@ def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
         yield name, value, Span(member.key_span.start, member.value.span.end)
 
 
+def _limit_yaml(document: Document) -> None:
+    """Refuse YAML that is nested too deep for PyYAML to compose, or whose aliases stand for more than it is worth."""
+    import yaml
+
+    sizes: dict[str, int] = {}  # what an alias stands for, in values; those that are read now have none yet
+    open_nodes: list[tuple[str | None, int]] = []  # the anchors of what is read now, each with the values before it
+    count = 0
+    for event in yaml.parse(document.text, Loader=yaml.SafeLoader):
+        assert event.start_mark is not None  # noqa: S101 - of a text that PyYAML has parsed itself
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in (anchor for anchor, _ in open_nodes):
+                raise UnreadableFact(f"{document.path}:{line}: *{event.anchor} stands for what it is a part of")
+            count += sizes.get(event.anchor or "", 1)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, count))
+            count += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            sizes |= {anchor: count - before} if anchor else {}
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+            sizes |= {event.anchor: 1} if event.anchor else {}
+        if len(open_nodes) > _MOST_NESTING:
+            raise UnreadableFact(f"{document.path}:{line}: nested deeper than {_MOST_NESTING} levels")
+        if count > _MOST_VALUES:
+            raise UnreadableFact(f"{document.path}:{line}: more than {_MOST_VALUES:,} values, aliases counted in full")
+
+
 def _yaml_members(document: Document) -> Iterable[tuple[str, Any, Span]]:
     """The entries of a YAML mapping, read as HfArgumentParser reads it."""
     import yaml
 
     try:
+        _limit_yaml(document)
         root = yaml.compose(document.text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(document.text)
     except yaml.YAMLError as error:

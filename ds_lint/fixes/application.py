@@ -13,7 +13,7 @@ from collections import Counter
 
 from ds_lint.diagnostics.finding import Unfixed
 from ds_lint.source import json as json_source
-from ds_lint.source.dialect import hjson_refusal, json_refuses
+from ds_lint.source.dialect import hjson_refusal, is_readable, json_refuses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Calla
             or (codes is not None and finding.code not in codes)
         ):
             return False
-        return finding.kind == "syntax" or _is_readable(report.document)
+        return finding.kind == "syntax" or is_readable(report.document)
 
     return is_allowed
 
@@ -137,10 +137,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[end : edit.span.start], edit.text]
         end = edit.span.end
     return "".join([*pieces, text[end:]])
-
-
-def _is_readable(document: Document) -> bool:
-    return not json_refuses(document) or hjson_refusal(document) is None
 
 
 def _without_overlap(candidates: list[Finding]) -> list[Finding]:

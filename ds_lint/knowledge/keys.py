@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _SCALARS = {"boolean", "integer", "number", "string"}
-_REMARKS = ("removed", "deprecated", "no_effect", "alias", "needs", "requires")  # facts that a rule about keys asks for
+_REMARKS = {"removed", "deprecated", "no_effect", "alias", "needs", "requires"}  # facts that a rule about keys asks for
 
 
 class Key:
@@ -74,11 +74,11 @@ class Key:
         self.path = path
         self.facts = facts
         self.strict = facts.get("unknown") == "rejected"
-        self.is_section = any(part in side for side in (store, overlay) for part in ("keys", "any_key", "items_are"))
+        self.is_section = _holds_keys(store) or _holds_keys(overlay)
         self._taken: frozenset[str] | None = None
         self._takes_counts = False
         self._names: list[str] | None = None
-        self.is_remarkable = any(remark in facts for remark in _REMARKS)
+        self.is_remarkable = not _REMARKS.isdisjoint(facts)
 
     @property
     def name(self) -> str:
@@ -181,6 +181,7 @@ class Knowledge:
         self._parameters: dict[str, dict[str, ParameterFacts]] = {}
         self._everywhere: list[Key] = []
         self._by_name: dict[str, list[Key]] = {}
+        self._keys_since: int | None = None
         self._knows: dict[KeyPath, bool] = {}
         self.deepspeed = target.deepspeed or self._store["releases"][-1]
         self._order = {release: place for place, release in enumerate(self._store["releases"])}
@@ -326,6 +327,8 @@ class Knowledge:
 
     def everywhere(self) -> list[Key]:
         """Every key that the target reads, sections before what they hold."""
+        if self._trace is not None:  # to ask for every key once more takes milliseconds
+            return self._shared_keys(self._trace).everywhere()
         if not self._everywhere:
             pending = [self.root]
             for section in pending:
@@ -336,6 +339,8 @@ class Knowledge:
 
     def called(self, name: str) -> list[Key]:
         """The keys of this name or with this alias, whatever section they are in."""
+        if self._trace is not None:
+            return self._shared_keys(self._trace).called(name)
         if not self._by_name:
             by_name: dict[str, list[Key]] = {}
             for key in self.everywhere():
@@ -343,6 +348,23 @@ class Knowledge:
                     by_name.setdefault(one, []).append(key)
             self._by_name = by_name
         return self._by_name.get(name, [])
+
+    def _shared_keys(self, trace: Trace) -> Knowledge:
+        """The knowledge without a trace, once it is noted since when no key of it has changed."""
+        shared = knowledge(self._target)
+        trace.starts_at(shared.keys_since)
+        return shared
+
+    @property
+    def keys_since(self) -> int:
+        """The place of the first release from which on the keys are those of the target."""
+        if self._keys_since is None:
+            asked, trace = traced(self._target)
+            pending = [asked.root]
+            for section in pending:
+                pending += [key for name in section.names() if (key := section.child(name)) is not None]
+            self._keys_since = trace.first
+        return self._keys_since
 
     def last_release_of(self, path: KeyPath) -> str | None:
         """The last release before the target that read a key which the target does not know, or None."""
@@ -473,6 +495,10 @@ def knowledge(target: Target | None = None) -> Knowledge:
 
 
 _known: dict[tuple[str | None, ...], Knowledge] = {}
+
+
+def _holds_keys(side: KeyFacts) -> bool:
+    return "keys" in side or "any_key" in side or "items_are" in side
 
 
 def _below(side: KeyFacts, name: str) -> KeyFacts:

@@ -18,6 +18,7 @@ _CLOSER = 0.87  # elsewhere: there are ten times as many names to be close to by
 _TYPO = 0.85  # from here on it is the same name, mistyped: "warmup_min_lr" is no "warmup_min_ratio"
 _SLIP = 0.92  # a letter or two of a long name: a script's own "lora_rank" is no "local_rank"
 _TELLING = 6  # letters of a name below which closeness in another section is chance
+_LONGEST = 200  # characters of a name that can be a slip for another: none that the libraries read has half of it
 _TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
 
 
@@ -107,6 +108,8 @@ def _distance(key: Key, section: Key) -> int:
 @lru_cache(maxsize=100_000)
 def _likeness(name: str, candidate: str) -> float:
     """1 for the same name in another spelling, else difflib's ratio of the two."""
+    if len(name) > _LONGEST:
+        return 0.0
     plain, plain_candidate = _plain(name), _plain(candidate)
     if plain == plain_candidate:
         return 1.0

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
     from ds_lint.semantics.config import Config
 
+_LONGEST = 2000  # characters of a message or of a help
+
 _registered: set[str] = set()  # families
 
 
@@ -77,6 +79,9 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         return None
     worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
     filled = config.filled.get(problem.span)  # then the problem is about a value that nobody has written
+    message = _shortened(problem.message)
+    if problem.fix is not None:
+        problem.fix.title = _shortened(problem.fix.title)
     return Finding(
         code=rule.code,
         name=rule.name,
@@ -86,14 +91,21 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         stage=worst.stage,
         effects=_effects(config, outcomes),
         key=dotted(problem.key) if problem.key else None,
-        message=f'{problem.message} ("auto" is {filled})' if filled else problem.message,
-        help=problem.help,
+        message=f'{message} ("auto" is {filled})' if filled else message,
+        help=_shortened(problem.help) if problem.help else problem.help,
         path=config.document.path,
         span=problem.span,
         label=problem.label,
         related=problem.related,
         fix=None if filled else problem.fix,
     )
+
+
+def _shortened(text: str) -> str:
+    """A text that may quote a name of a megabyte: what is in the middle says nothing."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]}... ({len(text) - _LONGEST:,} characters) ...{text[-_LONGEST // 2 :]}"
 
 
 def _effects(config: Config, outcomes: dict[Stack, Outcome]) -> dict[Stack, str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.output import places
 from ds_lint.output.concise import record
+from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import Terminal
 from ds_lint.output.text import visible
@@ -36,7 +37,7 @@ def render(report: Report, terminal: Terminal) -> str:
 
         told += smoke.records(runs, terminal)
     told += summary(report, terminal)
-    return "\n".join([*lines, *map(_no_command, "\n".join(told).split("\n"))]) + "\n"
+    return "\n".join([*lines, harmless("\n".join(told))]) + "\n"
 
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:
@@ -51,7 +52,7 @@ def _annotation(root: Root, file: FileReport, finding: Finding) -> str:
     last_line, last_column = file.document.position(finding.span.end)
     properties = {
         "title": f"{finding.code} {finding.name}",
-        "file": root.shown(file.path),
+        "file": visible(root.shown(file.path)),
         "line": str(line),
         "endLine": str(last_line),
     }
@@ -69,9 +70,3 @@ def _not_shown(findings: list[Finding]) -> list[str]:
     if max(numbers) <= SHOWN_OF_A_STEP:
         return []
     return [f"note: beside the code GitHub shows the first {SHOWN_OF_A_STEP} of a kind; the log has all"]
-
-
-def _no_command(line: str) -> str:
-    """A line of the log that the runner takes for none of its commands (``ActionCommand.cs``), whatever it quotes."""
-    line = line.replace("##[", "## [")
-    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line

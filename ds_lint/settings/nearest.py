@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.settings.record import NO_SETTINGS, OWN_TABLE, SHARED, SettingsError
+from ds_lint.source.files import NotReadError, bytes_of
 from ds_lint.targets.directories import with_parents
 from ds_lint.targets.text import shown
 
@@ -63,8 +64,10 @@ def _mistaken(folder: str) -> list[str]:
     path = os.path.join(folder, SHARED)
     if not os.path.isfile(path):
         return []
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        data = bytes_of(path)
+    except NotReadError:
+        return []
     return [
         f"{shown(path)}: nobody reads [tool.{name}]; the table of ds-lint is [tool.{OWN_TABLE}]"
         for name in _MISTAKEN
@@ -83,8 +86,10 @@ def _in(folder: str) -> Settings | None:
 
 def _read(path: str) -> Settings | None:
     """The settings in a file; None for a ``pyproject.toml`` that has none of ours."""
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        data = bytes_of(path)
+    except NotReadError as error:
+        raise SettingsError(f"{shown(path)}: {error.strerror}") from None
     if os.path.basename(path) == SHARED and OWN_TABLE.encode() not in data:
         return None
     from ds_lint.settings import reader  # few projects have any

@@ -9,11 +9,13 @@ which Python allows NaN and duplicate keys.
 from __future__ import annotations
 
 from ds_lint.source.limits import MOST_NESTING_JSON
+from ds_lint.source.tree import as_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.source.document import Document
     from ds_lint.source.hjson import Refused
+    from ds_lint.source.tree import Node, Scalar
 
 ALWAYS = "always"
 NEVER = "never"
@@ -82,6 +84,42 @@ def json_refuses(document: Document) -> bool:
         if issue.kind == "deep-nesting" and int(issue.found) > MOST_NESTING_JSON:
             return True
     return False
+
+
+def is_readable(document: Document) -> bool:
+    """Whether any of the libraries reads a document."""
+    return not json_refuses(document) or hjson_refusal(document) is None
+
+
+def reads_alike(meant: Node | None, read: Node | None) -> bool:
+    """Whether hjson got the values that a person sees in a text; ``read`` is what it made of the text, or of a part."""
+    pending = [(meant, read)]
+    while pending:  # a loop, not recursion: a document may nest deeper than Python's stack
+        one, other = pending.pop()
+        if one is None or other is None or not reads_value_alike(one, other):
+            return False
+        pending += zip(one.items, other.items, strict=True)
+        pending += [(member.value, other.get(member.key)) for member in one.members]
+    return True
+
+
+def reads_value_alike(meant: Node, read: Node) -> bool:
+    """The same of one scalar, and of an object or array without what its elements hold."""
+    if read.kind != "string":
+        return (
+            (meant.kind == read.kind or (meant.kind, read.kind) == ("float", "integer"))
+            and as_read(meant) == read.value
+            and len(meant.members) == len(read.members)
+            and len(meant.items) == len(read.items)
+        )
+    if meant.kind not in ("string", "template"):
+        return False
+    return meant.value == read.value or _lines(meant.value) == _lines(read.value)
+
+
+def _lines(text: Scalar) -> list[str]:
+    """The lines of a string in triple quotes, without the indentation of which hjson takes some away."""
+    return [line.strip() for line in str(text).strip().split("\n")]
 
 
 def hjson_refusal(document: Document) -> Refused | None:

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ds_lint.source.tree import Node, Span
+    from ds_lint.source.tree import KeyPath, Node, Span
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
 
@@ -18,15 +18,15 @@ class SyntaxIssue:
     what the message needs of it; ``related`` is a second place that takes part (the first of two duplicate keys).
     """
 
-    __slots__ = ("found", "key", "kind", "related", "span")
+    __slots__ = ("found", "kind", "path", "related", "span")
 
     def __init__(
-        self, kind: str, span: Span, found: str = "", key: str | None = None, related: Span | None = None
+        self, kind: str, span: Span, found: str = "", path: KeyPath | None = None, related: Span | None = None
     ) -> None:
         self.kind = kind
         self.span = span
         self.found = found
-        self.key = key  # dotted key path where the construct stands in a member, else None
+        self.path = path  # of the member or item that the construct stands in, else None
         self.related = related
 
 

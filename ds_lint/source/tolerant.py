@@ -19,9 +19,9 @@ from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.source.tree import Scalar
+    from ds_lint.source.tree import KeyPath, Scalar
 
-_MOST_ISSUES = 100_000  # more than anybody repairs, and deeper than any reader reads: there the reader stops
+_MOST_ISSUES = 10_000  # more than anybody repairs: there the reader stops, as each is a finding with its lines
 _MOST_NESTING = 10_000
 _MOST_NESTING_TO_GUESS = 100  # brackets missing at the end; with more, the indentation is no help
 _MOST_FOUND = 100  # code points of a construct that an issue repeats
@@ -36,7 +36,7 @@ _STRAY_BEFORE_VALUE = re.compile(r"[:=;](?:[ \t\n\r]*[:=;])*")
 _COLON = re.compile(r":|=>?")
 _COLON_FOLLOWS = re.compile(r"[ \t\n\r]*:")
 _COLON_OR_EQUALS_FOLLOWS = re.compile(r"[ \t\n\r]*[:=]")
-_BARE_KEY_FOLLOWS = re.compile(r"[\w.-]+[ \t\n\r]*:")
+_BARE_KEY_FOLLOWS = re.compile(r"[\w./-]+[ \t\n\r]*:")
 _STRING_MAY_END = re.compile(r"[ \t\n\r]*(?:[,:}\]]|\Z)")
 _REST_OF_STRING = {
     '"': re.compile(r'[^"\\\n]*(?:\\[^\n][^"\\\n]*)*'),
@@ -193,12 +193,12 @@ class _TolerantReader:
         text = self.text[start : min(end, start + _MOST_FOUND)] if found is None else found[:_MOST_FOUND]
         return SyntaxIssue(kind, Span(start, end), text, self.path(), related)
 
-    def path(self) -> str | None:
-        """The dotted key path of the element that is being read."""
+    def path(self) -> KeyPath | None:
+        """The key path of the element that is being read."""
         if len(self.frames) > _MOST_PATH_PARTS:
             return None
-        parts = [frame.key for frame in self.frames if frame.key is not None]
-        return ".".join(parts) if parts and sum(map(len, parts)) < _MOST_PATH else None
+        parts = tuple(frame.key for frame in self.frames if frame.key is not None)
+        return parts if parts and sum(map(len, parts)) < _MOST_PATH else None
 
     def all_issues(self) -> list[SyntaxIssue]:
         """The issues in the order of the text, with one for all the placeholders."""
@@ -215,7 +215,7 @@ class _TolerantReader:
         for issue in reversed(self.issues):
             if issue.kind == kind and issue.span.start >= start:
                 issue.kind = better
-                issue.key = self.path()
+                issue.path = self.path()
                 return
             if issue.span.start < start:
                 return
@@ -518,7 +518,7 @@ class _TolerantReader:
         frame.key = key
         path = self.path()
         for issue in self.issues[before:]:
-            issue.key = path
+            issue.path = path
         self.after_key(frame, key, Span(start, self.pos))
 
     def quoted_key(self) -> str:

@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 import pytest
 import smoke_runs as runs
 
+from ds_lint.source import documents
+
 pytest.importorskip("plotly")  # of the extra smoke
 
 from ds_lint.smoke.html.page import BADGES, render  # imports plotly
@@ -168,6 +170,16 @@ def test_plots_have_their_numbers_beside_them():
 
 def test_losses_of_a_world_that_is_not_there_are_not_shown():
     assert len(Page(render([runs.simulated()], "0.1.0")).all("figure")) == 1
+
+
+def test_secrets_are_masked():
+    text = '{"wandb": {"api_key": "s3cret <key>"}}'
+    run = runs.verdict(status="error", error="refused: s3cret <key>, hf_AbCdEfGhIjKlMnOpQrSt")
+    assert "s3cret" in render([run], "0.1.0")
+    html = render([run], "0.1.0", [documents.from_bytes(text.encode(), "ds.json")])
+    assert "s3cret" not in html
+    assert "hf_AbCd" not in html
+    assert "refused: ***, ***" in html
 
 
 def test_nothing_is_fetched(html, page):

@@ -15,9 +15,16 @@ from typing import NamedTuple
 from plotly.offline import get_plotlyjs
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Check, Held, Verdict
+from ds_lint.output.harmless import without_secrets
 from ds_lint.output.smoke import KINDS, by_kind, headline, in_units, outcome, ranks, shown, unsharded, written
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.smoke.html import charts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ds_lint.source.document import Document
 
 ADAPTED = "adapted"  # a class of the style sheet, beside the statuses
 BADGES = {
@@ -64,8 +71,8 @@ class Column(NamedTuple):
     style: str = ""
 
 
-def render(verdicts: list[Verdict], tool_version: str) -> str:
-    """The page of these runs, made by ds-lint of this version; what failed comes first."""
+def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Document] = ()) -> str:
+    """The page of these runs of documents, made by ds-lint of this version; what failed comes first."""
     by_config: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=_badness):
         by_config.setdefault((verdict.path, verdict.stack), []).append(verdict)
@@ -74,6 +81,7 @@ def render(verdicts: list[Verdict], tool_version: str) -> str:
     for number, verdict in numbered:
         configs.setdefault((verdict.path, verdict.stack), []).append((number, verdict))
     main = "".join(_config(path, stack, runs, verdicts) for (path, stack), runs in configs.items())
+    main = without_secrets(main, documents)
     has_plots = 'class="plot"' in main
     scripts = f"<script>{get_plotlyjs()}</script>" if has_plots else ""
     return f"""<!DOCTYPE html>
