@@ -6,11 +6,13 @@ import os
 import sys
 
 from ds_lint.commands.failures import unless_it_fails
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.linter import lint
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
-def documents(options: Options, session: Session, unreadable: list[str]) -> Iterator[Document]:
+def complaints_into(unreadable: list[Complaint]) -> Callable[[OSError], None]:
+    """What is to be called with the errors over files and folders that cannot be opened."""
+
+    def complain(error: OSError) -> None:
+        unreadable.append(Complaint(shown(error.filename), error.strerror or str(error)))
+
+    return complain
+
+
+def documents(options: Options, session: Session, unreadable: list[Complaint]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
     seen: set[str] = set()
     for path in options.paths:
@@ -29,7 +40,7 @@ def documents(options: Options, session: Session, unreadable: list[str]) -> Iter
 
 
 def documents_at(
-    path: str, options: Options, session: Session, unreadable: list[str], seen: set[str]
+    path: str, options: Options, session: Session, unreadable: list[Complaint], seen: set[str]
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
@@ -37,10 +48,7 @@ def documents_at(
     elif os.path.isdir(path):
         from ds_lint.project.discovery import json_files
 
-        def on_error(error: OSError) -> None:
-            unreadable.append(f"{error.filename}: {error.strerror}")
-
-        for found in json_files(path, on_error, session.excludes):
+        for found in json_files(path, complaints_into(unreadable), session.excludes):
             if _is_first(found, seen):
                 yield from _document(found, unreadable, detect=True)
     elif _is_first(path, seen) and not (options.detect and session.excludes(path)):
@@ -59,13 +67,13 @@ def _is_first(path: str, seen: set[str]) -> bool:
     return True
 
 
-def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
+def _document(path: str, unreadable: list[Complaint], *, detect: bool) -> Iterator[Document]:
     """The document of a file; none where it is to be detected and holds no config."""
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        unreadable.append(f"{path}: {error.strerror or error}")
+        unreadable.append(Complaint(path, error.strerror or str(error)))
         return
     read = _detected if detect else lint.read
     document = unless_it_fails(lambda: read(data, path), path, unreadable)
@@ -83,7 +91,9 @@ def _detected(data: bytes, path: str) -> Document | None:
     return document if discovery.is_config(document) else None
 
 
-def judged_documents(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
+def judged_documents(
+    options: Options, session: Session, unreadable: list[Complaint]
+) -> list[tuple[FileReport, LintContext]]:
     """The report on every document that was asked for, with the terms that it was judged on."""
     judged = []
     for document in documents(options, session, unreadable):
@@ -92,3 +102,12 @@ def judged_documents(options: Options, session: Session, unreadable: list[str]) 
         if report is not None:
             judged.append((report, context))
     return judged
+
+
+def locate(unreadable: list[Complaint], session: Session) -> None:
+    """Find out what each file that could not be opened would have been checked for."""
+    for complaint in unreadable:
+        if complaint.path is not None:
+            context = session.context(complaint.path)
+            complaint.stack = context.stack
+            complaint.target = {library: releases[-1] for library, releases in context.choice.releases.items()}

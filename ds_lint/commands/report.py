@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.report import Complaint, FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
@@ -28,7 +28,7 @@ def finish(
     options: Options,
     judged: list[tuple[FileReport, LintContext]],
     notes: list[str],
-    unreadable: list[str],
+    unreadable: list[Complaint],
     *,
     can_fix: bool = True,
 ) -> int:
