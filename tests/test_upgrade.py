@@ -158,7 +158,9 @@ UNREADABLE = {None: '{"zero_optimization": ', "trainer": '{"train_batch_size": 8
 
 @pytest.mark.parametrize("stack", UNREADABLE)
 @pytest.mark.parametrize("output_format", sorted(FORMATS))
-def test_a_text_that_cannot_be_parsed_is_said_to_be_one_and_the_others_are_compared(run, tmp_path, stack, output_format):
+def test_a_text_that_cannot_be_parsed_is_said_to_be_one_and_the_others_are_compared(
+    run, tmp_path, stack, output_format
+):
     (tmp_path / "cut.json").write_text(UNREADABLE[stack], encoding="utf-8")
     (tmp_path / "whole.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     loaded_by = ["--stack", stack] if stack else []

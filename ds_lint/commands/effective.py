@@ -53,6 +53,7 @@ class _Outcome:
 def run(options: Options, *, against: str | None, everything: bool) -> int:
     """Print, and return the exit status: 1 where two configs differ, 2 where one cannot be read."""
     (path,) = options.paths
+    everything = everything or against is not None  # a section that one of two leaves out has its defaults
     try:
         session = Session(options)
         outcome = _outcome(path, session, everything=everything)

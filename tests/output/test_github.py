@@ -73,7 +73,9 @@ def test_a_narrow_terminal_makes_no_command(report, file):
 
 
 def test_what_could_not_be_read_is_an_error(report, file):
-    first, second, last = render(report(file("{}"), unreadable=[Complaint("a\nb.json", "gone")]), Terminal()).splitlines()
+    first, second, last = render(
+        report(file("{}"), unreadable=[Complaint("a\nb.json", "gone")]), Terminal()
+    ).splitlines()
     assert first == "::error title=ds-lint,file=a%0Ab.json::a<U+000A>b.json: gone"
     assert second.startswith("config.json: no findings.")
     assert last == "Status 2, because of a<U+000A>b.json: gone"

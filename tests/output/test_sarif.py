@@ -212,7 +212,9 @@ def test_clean_files_are_told_too(run, file):
 
 
 def test_what_could_not_be_judged_makes_the_run_a_failure(run):
-    (invocation,) = run(unreadable=[Complaint("a.json", "Permission denied")], notes=["wrote a baseline"])["invocations"]
+    (invocation,) = run(unreadable=[Complaint("a.json", "Permission denied")], notes=["wrote a baseline"])[
+        "invocations"
+    ]
     assert invocation == {
         "executionSuccessful": False,
         "toolExecutionNotifications": [
