@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
-FINGERPRINT = "dsLintIdentity/v1"
+FINGERPRINT = "dsLintIdentity/v2"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 PRIORITIES = {"error": "error", "warning": "warning", "info": "recommendation"}  # GitHub's problem.severity
 MOST_RESULTS = 25_000  # GitHub refuses a run with more

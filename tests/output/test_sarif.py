@@ -68,7 +68,7 @@ def test_a_finding(result):
                 "message": {"text": "unknown"},
             }
         ],
-        "partialFingerprints": {"dsLintIdentity/v1": "652d617168e268f7c41c23a62bd0b35a"},
+        "partialFingerprints": {"dsLintIdentity/v2": "a324caf5bec9da51b6602d132a7d2f35"},
         "properties": {"effect": "ignored", "key": "gradient_cliping"},
     }
 
