@@ -2,8 +2,8 @@
 
 ``ds-lint check --write-baseline`` writes them down, and from then on they are held back, and others are not. Paths are
 relative to the folder of the baseline and have slashes on every system. Nothing in it is about lines, so that it holds
-while the lines around a finding change. The first version had the number of findings of each rule; it is still read, and
-what is written down again has the new form.
+while the lines around a finding change. The first version had the number of findings of each rule; it is still read,
+and what is written down again has the new form.
 """
 
 from __future__ import annotations
