@@ -30,7 +30,7 @@ VERSION = 2
 COUNTS_ONLY = 1  # the version that has numbers instead of findings
 
 
-class Known:
+class KnownFindings:
     """The findings of one file that are known: how often each, and the numbers of an older baseline by rule."""
 
     __slots__ = ("counts", "findings")
@@ -80,7 +80,7 @@ class Baseline:
 
     __slots__ = ("directory", "left", "path")
 
-    def __init__(self, path: str, known: dict[str, Known]) -> None:
+    def __init__(self, path: str, known: dict[str, KnownFindings]) -> None:
         self.path = path
         self.directory = os.path.dirname(path)
         self.left = known
@@ -92,7 +92,7 @@ class Baseline:
 
     def hold_back(self, report: FileReport) -> None:
         """Take from a report the findings that the baseline has; of a mere number, the first in the text first."""
-        known = self.left.get(relative(report.path, self.directory)) or Known()
+        known = self.left.get(relative(report.path, self.directory)) or KnownFindings()
         kept = [finding for finding in report.findings if not known.take(_identity(finding, report))]
         report.in_baseline = len(report.findings) - len(kept)
         report.findings = kept
@@ -117,7 +117,7 @@ def write(path: str, judged: list[tuple[FileReport, list[str]]]) -> None:
     before = _known(path) if os.path.exists(path) else {}
     known = {name: before[name] for name in before if os.path.exists(os.path.join(directory, name))}
     for report, rules in judged:
-        of_file = known.setdefault(relative(report.path, directory), Known())
+        of_file = known.setdefault(relative(report.path, directory), KnownFindings())
         for rule in rules:
             of_file.forget(rule)
     for report, _ in judged:
@@ -135,7 +135,7 @@ def _identity(finding: Finding, report: FileReport) -> Identity:
     return finding.name, finding.key, fingerprint(finding, report.document)
 
 
-def _known(path: str) -> dict[str, Known]:
+def _known(path: str) -> dict[str, KnownFindings]:
     """The findings in a file; one that is not a baseline is never taken for one, nor overwritten."""
     try:
         with open(path, "rb") as file:
@@ -144,22 +144,22 @@ def _known(path: str) -> dict[str, Known]:
         raise SettingsError(f"{shown(path)}: {error.strerror}; ds-lint check --write-baseline writes one") from None
     try:
         content = json.loads(data)
-        readers: dict[int, Callable[[Any], Known]] = {COUNTS_ONLY: _of_counts, VERSION: _of_entries}
+        readers: dict[int, Callable[[Any], KnownFindings]] = {COUNTS_ONLY: _of_counts, VERSION: _of_entries}
         known_of = readers[content["version"]]
         return {name: known_of(of_file) for name, of_file in content["files"].items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise SettingsError(f"{shown(path)}: this is no baseline; ds-lint check --write-baseline writes one") from None
 
 
-def _of_counts(of_file: dict[str, int]) -> Known:
+def _of_counts(of_file: dict[str, int]) -> KnownFindings:
     """What the first version has of a file: a number for each rule."""
-    known = Known()
+    known = KnownFindings()
     known.counts = {rule: _count(number) for rule, number in of_file.items()}
     return known
 
 
-def _of_entries(of_file: list[dict[str, object]]) -> Known:
-    known = Known()
+def _of_entries(of_file: list[dict[str, object]]) -> KnownFindings:
+    known = KnownFindings()
     for entry in of_file:
         rule, key = entry["rule"], entry.get("key")
         if not isinstance(rule, str) or not isinstance(key, (str, type(None))):
