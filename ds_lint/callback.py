@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.linter.choice import Choice
 
 
 class ConfigError(ValueError):
@@ -82,16 +83,22 @@ class TrainerCallback(transformers.TrainerCallback):
         config = _config(arguments)
         if config is None:
             return  # a run without DeepSpeed
-        report = self._report(config, arguments)
-        if report.findings and _number("RANK", 0) == 0:
-            text = full.render(Report([report], __version__), terminal_of(sys.stderr))
-            sys.stderr.write(text)
+        choice = choose("", {}, installed(""))  # the releases of this process, whatever the project pins
+        report = self._report(config, arguments, choice)
+        if _number("RANK", 0) == 0:
+            if report.findings:
+                text = full.render(Report([report], __version__, notes=choice.notes), terminal_of(sys.stderr))
+                sys.stderr.write(text)
+            else:
+                sys.stderr.writelines(f"ds-lint: note: {note}\n" for note in choice.notes)
         worst = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on else ()
         if serious := [finding for finding in report.findings if finding.severity in worst]:
             first = serious[0]
             raise ConfigError(f"{report.path}: {first.code} {first.message} (ds-lint explain {first.code})", serious)
 
-    def _report(self, config: dict[str, Any] | str, arguments: transformers.TrainingArguments) -> FileReport:
+    def _report(
+        self, config: dict[str, Any] | str, arguments: transformers.TrainingArguments, choice: Choice
+    ) -> FileReport:
         ranks = _number("WORLD_SIZE", 1)
         on_this_node = _number("LOCAL_WORLD_SIZE", ranks)
         sources = Sources(
@@ -113,7 +120,7 @@ class TrainerCallback(transformers.TrainerCallback):
             document = lint.as_text(config)
         return judge(
             document,
-            choose("", {}, installed("")),  # the releases of this process, whatever the project pins
+            choice,
             stack="trainer",
             facts=facts,
             from_file=isinstance(config, str),

@@ -683,3 +683,42 @@ def test_a_file_that_is_named_twice_is_judged_once(run, write, paths):
     assert "\n1 error in ds.json\n" in run("check", *paths).stdout.replace("./", "")
     run("check", "--fix", *paths)
     assert ": no findings." in run("check", *paths).stdout
+
+
+UNKNOWN = "the command line asks for DeepSpeed 99.0, which is newer than what ds-lint knows; judged by "
+
+
+@pytest.mark.parametrize("config", [CLEAN, TYPO])
+@pytest.mark.parametrize(
+    ("output_format", "arguments"),
+    [
+        *((output_format, ()) for output_format in sorted(FORMATS)),
+        *((output_format, ("--output-file", "report")) for output_format in sorted(FORMATS)),
+        *((output_format, ("--statistics",)) for output_format in ("full", "json")),
+        ("concise", ("--fix",)),
+        ("json", ("--fix",)),
+        ("full", ("--diff",)),
+    ],
+)
+def test_a_release_that_is_not_known_is_said_once_in_every_format(run, write, output_format, arguments, config):
+    write(**{"ds.json": config, "other/ds.json": config})
+    given = arguments if arguments == ("--diff",) else (*arguments, "--output-format", output_format)
+    result = run("check", "--deepspeed-version", "99.0", *given)
+    printed = result.stderr
+    if output_format in ("concise", "full", "github") and "report" not in arguments and arguments != ("--diff",):
+        printed += result.stdout
+    assert printed.count(UNKNOWN) == 1
+    if output_format == "json" and arguments in ((), ("--fix",), ("--statistics",)):
+        assert any(note.startswith(UNKNOWN) for note in json.loads(result.stdout)["notes"])
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_so_it_is_of_what_is_shown(run, write, output_format):
+    write(**{"ds.json": CLEAN})
+    result = run("effective", "ds.json", "--deepspeed-version", "99.0", "--output-format", output_format)
+    assert result.stderr.count(UNKNOWN) == 1
+    if output_format == "json":
+        report = json.loads(result.stdout)
+        assert [note.startswith(UNKNOWN) for note in report["notes"]] == [True]
+        with open(resources.path("schemas", "effective.schema.json"), encoding="utf-8") as file:
+            Draft7Validator(json.load(file)).validate(report)

@@ -7,7 +7,7 @@ import sys
 from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import WRONG_USAGE, complain
-from ds_lint.commands.report import print_text
+from ds_lint.commands.report import print_text, write_notes
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import lint
 from ds_lint.output.terminal import ADDED, QUIET, REMOVED, terminal_of
@@ -19,7 +19,7 @@ from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.output.terminal import Terminal
@@ -62,12 +62,13 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
         return complain(error)
     different = differences(outcome.values, other.values) if other is not None else None
     if options.output_format == "json":
-        sys.stdout.write(_as_json(outcome, different))
+        sys.stdout.write(_as_json(outcome, different, session.notes))
+        write_notes(session.notes)
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
         print_text("".join(f"{line}\n" for line in lines), sys.stdout)
-        _write_notes(_notes([outcome, other], session))
+        write_notes(_notes([outcome, other], session))
     return 1 if different else 0
 
 
@@ -86,12 +87,6 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     report = lint.lint_document(document, target=target, stack=context.stack, facts=context.facts)
     rejected = [finding for finding in report.findings if finding.effect == "rejected"]
     return _Outcome(config, effective(config, everything=everything), rejected)
-
-
-def _write_notes(notes: Iterable[str]) -> None:
-    width = terminal_of(sys.stderr).width
-    for note in notes:
-        sys.stderr.write("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n")
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:
@@ -142,13 +137,14 @@ def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
             yield f"{path}: ? follows from the training arguments (give --trainer-args)"
 
 
-def _as_json(outcome: _Outcome, different: list[Difference] | None) -> str:
+def _as_json(outcome: _Outcome, different: list[Difference] | None, notes: list[str]) -> str:
     from json import dumps
 
     config = outcome.config
     described: Json = {
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": __version__},
+        **({"notes": notes} if notes else {}),
         "path": config.document.path,
         "stack": config.stack,
         "target": config.knowledge.target,

@@ -11,7 +11,7 @@ from tempfile import mkstemp
 
 from ds_lint.commands.documents import STANDARD_INPUT, documents_at
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
-from ds_lint.commands.report import print_text
+from ds_lint.commands.report import print_text, write_notes
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.output.summary import not_fixed
@@ -58,6 +58,7 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
         changes += _difference(document, report.document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
+    write_notes(session.notes)
     if options.output_file is None:
         print_text(_painted(changes, terminal_of(sys.stdout)), sys.stdout)
     else:

@@ -10,12 +10,13 @@ from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.diagnostics.report import Report
 from ds_lint.output import FOR_PROGRAMS, renderer
 from ds_lint.output.terminal import terminal_of
+from ds_lint.output.text import visible, wrap
 from ds_lint.targets.text import shown
 from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TextIO
 
     from ds_lint.diagnostics.report import Complaint, FileReport
@@ -43,11 +44,20 @@ def finish(
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         notes = [*notes, *_of_other_files(reports)]
+        if name in FOR_PROGRAMS or options.output_file is not None:
+            write_notes(notes)  # a person who looks at the log does not see them in the report
         whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)
     if unreadable:
         return 2
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def write_notes(notes: Iterable[str]) -> None:
+    """Say on standard error what a person should know."""
+    width = terminal_of(sys.stderr).width
+    for note in notes:
+        print_text("\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n", sys.stderr)
 
 
 def _of_other_files(reports: list[FileReport]) -> Iterator[str]:
