@@ -32,8 +32,12 @@ def finish(
     unreadable: list[Complaint],
     *,
     can_fix: bool = True,
+    about_report: tuple[str, ...] = (),
 ) -> int:
-    """Write the report, complain of what could not be read, and return the exit status."""
+    """Write the report, complain of what could not be read, and return the exit status.
+
+    ``about_report`` are notes on what the report has, which are of no use without it.
+    """
     for report, context in judged:
         report.fail_on = context.fail_on
     name = options.output_format or _usual_format(options)
@@ -46,7 +50,7 @@ def finish(
         notes = [*notes, *_of_other_files(reports)]
         if name in FOR_PROGRAMS or options.output_file is not None:
             write_notes(notes)  # a person who looks at the log does not see them in the report
-        whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
+        whole = Report(reports, __version__, notes=[*notes, *about_report], can_fix=can_fix, unreadable=unreadable)
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)
     if unreadable:
         return 2

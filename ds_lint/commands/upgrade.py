@@ -34,8 +34,8 @@ def upgrade(options: Options, ends: dict[str, tuple[str, str | None]]) -> int:
         for choice in session.choices.values()
         for library in ends
     )
-    only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, judged, [*session.notes, *only], unreadable, can_fix=False)
+    only = (f"only what changes is reported: {', '.join(steps)}",) if steps else ()
+    return finish(options, judged, session.notes, unreadable, can_fix=False, about_report=only)
 
 
 def _can_be_read(report: FileReport) -> bool:
