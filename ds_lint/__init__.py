@@ -48,8 +48,8 @@ def check(
     transformers.TrainingArguments, a dict of its fields, the path of a JSON or YAML file of them, or flags. ``model``
     is a folder or the name of a model that was downloaded before, ``gpu`` a name such as ``A100-80GB``,
     ``host_memory`` the memory of each machine, such as ``512GB``. Settings of a project are not read; comments in a
-    file that hold findings back count. Raises OSError where a path cannot be read, TypeError and ValueError for
-    arguments that make no sense.
+    file that hold findings back count. Warns of a release that ds-lint does not know. Raises OSError where a path
+    cannot be read, TypeError and ValueError for arguments that make no sense.
     """
     # not at import time: ``import ds_lint`` must cost a training script nothing
     from os.path import dirname
@@ -95,4 +95,8 @@ def check(
         choice = choose("", versions)
     else:
         raise TypeError(f"a config is a dict or a path, not {type(config).__name__}")
+    for note in choice.notes:
+        from warnings import warn  # of a release that ds-lint does not know
+
+        warn(note, stacklevel=2)
     return lint_for(choice, document, Basis(knowledge(choice.newest), stack, facts)).findings

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.knowledge.records import JsonObject
+    from ds_lint.linter.choice import Choice
 
 
 class ConfigError(ValueError):
@@ -86,16 +87,22 @@ class TrainerCallback(transformers.TrainerCallback):
         config = _config(arguments)
         if config is None:
             return  # a run without DeepSpeed
-        report = self._report(config, arguments)
-        if report.findings and _number("RANK", 0) == 0:
-            text = renderer("full")(Report([report], __version__), terminal_of(sys.stderr))
-            sys.stderr.write(text)
+        choice = choose("", {}, installed(""))  # the releases of this process, whatever the project pins
+        report = self._report(config, arguments, choice)
+        if _number("RANK", 0) == 0:
+            if report.findings:
+                text = renderer("full")(Report([report], __version__, notes=choice.notes), terminal_of(sys.stderr))
+                sys.stderr.write(text)
+            else:
+                sys.stderr.writelines(f"ds-lint: note: {note}\n" for note in choice.notes)
         worst = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on else ()
         if serious := [finding for finding in report.findings if finding.severity in worst]:
             first = serious[0]
             raise ConfigError(f"{report.path}: {first.code} {first.message} (ds-lint explain {first.code})", serious)
 
-    def _report(self, config: JsonObject | str, arguments: transformers.TrainingArguments) -> FileReport:
+    def _report(
+        self, config: JsonObject | str, arguments: transformers.TrainingArguments, choice: Choice
+    ) -> FileReport:
         ranks = _number("WORLD_SIZE", 1)
         on_this_node = _number("LOCAL_WORLD_SIZE", ranks)
         sources = Sources(
@@ -114,7 +121,6 @@ class TrainerCallback(transformers.TrainerCallback):
             document = documents.from_bytes(bytes_of(config), config)
         else:
             document = documents.from_dict(config)
-        choice = choose("", {}, installed(""))  # the releases of this process, whatever the project pins
         return lint_for(choice, document, Basis(knowledge(choice.newest), "trainer", facts), self.rules)
 
 

@@ -195,3 +195,10 @@ def test_the_model_and_the_machine_are_named_as_on_the_command_line(tmp_path):
 def test_a_printed_finding_says_what_it_is():
     (finding,) = ds_lint.check({**CONFIG, "gradient_cliping": 1.0}, stack="deepspeed")
     assert repr([finding]) == f"[<Finding DS101 [error] <dict>: {finding.message}>]"
+
+
+def test_a_release_that_is_not_known_is_a_warning():
+    with pytest.warns(
+        UserWarning, match=r"asks for DeepSpeed 99.0, which is newer than what ds-lint knows; judged by "
+    ):
+        ds_lint.check(CONFIG, deepspeed_version="99.0")

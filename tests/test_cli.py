@@ -17,9 +17,12 @@ from jsonschema import Draft7Validator
 from ds_lint import __version__, cli
 from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
+from ds_lint.output import FORMATS
 from ds_lint.session.context import LintContext
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as schema:
+    REPORT = Draft7Validator(json.load(schema))
 DROP_CAPABILITY, READ_ANYTHING = 24, (1, 2)  # prctl.h; CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
 
 CLEAN = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
@@ -120,7 +123,8 @@ def test_a_missing_path_is_2_and_the_others_are_still_reported(run, write):
     assert result.returncode == 2
     assert result.stderr == "ds-lint: nowhere.json: No such file or directory\n"
     report = json.loads(result.stdout)
-    assert [file["path"] for file in report["files"]] == ["typo.json", "clean.json"]
+    assert [file["path"] for file in report["files"]] == ["typo.json", "clean.json", "nowhere.json"]
+    assert report["files"][-1]["error"] == "No such file or directory"
     assert [finding["code"] for finding in report["findings"]] == ["DS101"]
 
 
@@ -137,6 +141,45 @@ def test_what_cannot_be_opened_is_2(run, write, tmp_path, path, locked):
         (tmp_path / locked).chmod(0o755)
     assert result.returncode == 2
     assert "Permission denied" in result.stderr
+
+
+@pytest.mark.parametrize("output_format", sorted(FORMATS))
+@pytest.mark.parametrize(
+    ("locked", "mode"),
+    [
+        ("folder/ds.json", 0),
+        ("folder", 0),  # cannot be listed
+        ("folder", 0o644),  # can be listed, and nothing in it be opened
+        ("pyproject.toml", 0),  # the settings, without which the configs are checked
+        ("folder/ds-lint.toml", 0),
+    ],
+)
+def test_what_cannot_be_opened_costs_one_message_and_the_others_are_checked(
+    run, write, tmp_path, locked, mode, output_format
+):
+    settings = {"pyproject.toml": "[tool.ds-lint]\n", "folder/ds-lint.toml": ""}
+    write(**{"clean.json": CLEAN, "typo.json": TYPO, "folder/ds.json": CLEAN, "other/typo.json": TYPO}, **settings)
+    (tmp_path / locked).chmod(mode)
+    try:
+        result = run("check", "--output-format", output_format, prepare=obey_permissions)
+    finally:
+        (tmp_path / locked).chmod(0o755)
+    assert result.returncode == 2
+    (complaint,) = result.stderr.splitlines()
+    assert complaint.endswith(": Permission denied")
+    assert result.stdout.count("`gradient_cliping`: ") in (2, 4)  # JUnit says it in the attribute and in the text
+    if output_format == "json":
+        report = json.loads(result.stdout)
+        assert list(REPORT.iter_errors(report)) == []
+        (unopened,) = [file for file in report["files"] if "error" in file]
+        assert (locked in unopened["path"], unopened["error"]) == (True, "Permission denied")
+
+
+def test_a_link_that_leads_nowhere_is_no_file_of_a_folder(run, write, tmp_path):
+    write(**{"clean.json": CLEAN})
+    (tmp_path / "gone.json").symlink_to("nowhere.json")
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    assert run("check").returncode == 0
 
 
 def obey_permissions():
@@ -282,8 +325,7 @@ def test_json_is_one_object_with_every_file_that_was_looked_at(run, write):
     write(**{"a.json": CLEAN, "b.json": BROKEN, "c.json": TYPO, "d.json": "", "e.json": "[]"})
     result = run("check", "a.json", "b.json", "c.json", "d.json", "e.json", "--output-format", "json")
     report = json.loads(result.stdout)
-    with open(resources.path("schemas", "report.schema.json"), encoding="utf-8") as schema:
-        Draft7Validator(json.load(schema)).validate(report)
+    REPORT.validate(report)
     assert (result.returncode, result.stderr) == (1, "")
     assert [file["path"] for file in report["files"]] == ["a.json", "b.json", "c.json", "d.json", "e.json"]
     assert {finding["path"] for finding in report["findings"]} == {"b.json", "c.json", "d.json", "e.json"}
@@ -641,3 +683,42 @@ def test_a_file_that_is_named_twice_is_linted_once(run, write, paths):
     assert "\n1 error in ds.json\n" in run("check", *paths).stdout.replace("./", "")
     run("check", "--fix", *paths)
     assert ": no findings." in run("check", *paths).stdout
+
+
+UNKNOWN = "the command line asks for DeepSpeed 99.0, which is newer than what ds-lint knows; judged by "
+
+
+@pytest.mark.parametrize("config", [CLEAN, TYPO])
+@pytest.mark.parametrize(
+    ("output_format", "arguments"),
+    [
+        *((output_format, ()) for output_format in sorted(FORMATS)),
+        *((output_format, ("--output-file", "report")) for output_format in sorted(FORMATS)),
+        *((output_format, ("--statistics",)) for output_format in ("full", "json")),
+        ("concise", ("--fix",)),
+        ("json", ("--fix",)),
+        ("full", ("--diff",)),
+    ],
+)
+def test_a_release_that_is_not_known_is_said_once_in_every_format(run, write, output_format, arguments, config):
+    write(**{"ds.json": config, "other/ds.json": config})
+    given = arguments if arguments == ("--diff",) else (*arguments, "--output-format", output_format)
+    result = run("check", "--deepspeed-version", "99.0", *given)
+    printed = result.stderr
+    if output_format in ("concise", "full", "github") and "report" not in arguments and arguments != ("--diff",):
+        printed += result.stdout
+    assert printed.count(UNKNOWN) == 1
+    if output_format == "json" and arguments in ((), ("--fix",), ("--statistics",)):
+        assert any(note.startswith(UNKNOWN) for note in json.loads(result.stdout)["notes"])
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_so_it_is_of_what_is_shown(run, write, output_format):
+    write(**{"ds.json": CLEAN})
+    result = run("effective", "ds.json", "--deepspeed-version", "99.0", "--output-format", output_format)
+    assert result.stderr.count(UNKNOWN) == 1
+    if output_format == "json":
+        report = json.loads(result.stdout)
+        assert [note.startswith(UNKNOWN) for note in report["notes"]] == [True]
+        with open(resources.path("schemas", "effective.schema.json"), encoding="utf-8") as file:
+            Draft7Validator(json.load(file)).validate(report)

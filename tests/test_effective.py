@@ -177,3 +177,78 @@ def test_a_text_that_nobody_reads_has_no_values(run, tmp_path, output_format):
     result = run("effective", "cut.json", "--output-format", output_format)
     said = "ds-lint: cut.json cannot be read by any of the libraries; ds-lint check says where\n"
     assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("written", "stage", "bucket"),
+    [
+        ("true", "1 written as true, ds.json:2", "1000 written as allgather_size, ds.json:1"),
+        ("false", "0 written as false, ds.json:2", "500000000 default of DeepSpeed 0.19.8"),
+    ],
+)
+def test_a_boolean_zero_section_is_a_stage(run, ds, written, stage, bucket):
+    ds.write_text(
+        f'{{"train_batch_size": 8, "allgather_size": 1000,\n"zero_optimization": {written}}}', encoding="utf-8"
+    )
+    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *VERSIONS))
+    assert found["zero_optimization.stage"] == stage
+    assert found["zero_optimization.allgather_bucket_size"] == bucket
+    assert "zero_optimization" not in found
+
+
+SAME = [  # what a config has more, none of which changes anything
+    {"aio": {"block_size": 1048576}},
+    {"fp16": {}},
+    {"flops_profiler": {"enabled": False}},
+    {"zero_optimization": {"stage": 2, "offload_param": {"device": "none"}}},
+    {"activation_checkpointing": {"partition_activations": False}},
+]
+
+
+@pytest.mark.parametrize("more", SAME, ids=lambda more: next(iter(more)))
+def test_a_section_with_the_defaults_is_no_difference(run, ds, tmp_path, more):
+    plain = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    ds.write_text(json.dumps(plain), encoding="utf-8")
+    (tmp_path / "other.json").write_text(json.dumps({**plain, **more}), encoding="utf-8")
+    for pair in (("ds.json", "other.json"), ("other.json", "ds.json")):
+        result = run("effective", pair[0], "--against", pair[1], "--stack", "deepspeed", *VERSIONS)
+        assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_a_second_name_of_a_key_is_no_difference(run, ds, tmp_path):
+    for name, key in (("ds.json", "stage3_prefetch_bucket_size"), ("other.json", "prefetch_bucket_size")):
+        content = {"train_batch_size": 8, "zero_optimization": {"stage": 3, key: 1000}}
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    result = run("effective", "ds.json", "--against", "other.json", "--stack", "deepspeed", *VERSIONS)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_every_line_of_a_difference_differs(run, ds, tmp_path):
+    """Of a section that only one config has, the defaults are those that the other has without it."""
+    other = {
+        **CONFIG,
+        "fp16": {"enabled": True, "loss_scale": 0},
+        "flops_profiler": {"profile_step": 2},
+        "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}},
+    }
+    (tmp_path / "other.json").write_text(json.dumps(other, indent=2), encoding="utf-8")
+    arguments = ("--trainer-args", "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --fp16")
+    result = run("effective", "ds.json", "--against", "other.json", *arguments, *VERSIONS)
+    assert [" ".join(line.split()[:4]) for line in result.stdout.splitlines()] == [
+        "- zero_optimization.stage = 2",
+        "+ zero_optimization.stage = 3",
+        "- zero_optimization.reduce_bucket_size = ?",
+        "+ zero_optimization.reduce_bucket_size = 500000000",
+        "- fp16.auto_cast = true",  # where there is no section, Accelerate adds one
+        "+ fp16.auto_cast = false",
+        "- flops_profiler.profile_step = 1",
+        "+ flops_profiler.profile_step = 2",
+        '- zero_optimization.offload_optimizer.device = "none"',
+        '+ zero_optimization.offload_optimizer.device = "cpu"',
+    ]
+
+
+def test_a_section_that_may_be_added_has_no_defaults(run, ds):
+    found = lines(run("effective", "ds.json", "--stack", "trainer", *VERSIONS))
+    assert found["bf16"].startswith("? added by Accelerate")
+    assert "bf16.enabled" not in found

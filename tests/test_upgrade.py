@@ -151,3 +151,32 @@ def test_wrong_usage_is_one_line(upgrade, arguments, complaint):
     result = upgrade(CONFIG, *arguments)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert complaint in result.stderr
+
+
+UNREADABLE = {None: '{"zero_optimization": ', "trainer": '{"train_batch_size": 8, // why\n"bf16": {"enabled": true}}'}
+
+
+@pytest.mark.parametrize("stack", UNREADABLE)
+@pytest.mark.parametrize("output_format", sorted(FORMATS))
+def test_a_text_that_cannot_be_parsed_is_said_to_be_one_and_the_others_are_compared(
+    run, tmp_path, stack, output_format
+):
+    (tmp_path / "cut.json").write_text(UNREADABLE[stack], encoding="utf-8")
+    (tmp_path / "whole.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    loaded_by = ["--stack", stack] if stack else []
+    result = run("upgrade", "--from", "0.14.4", "--output-format", output_format, *loaded_by, "cut.json", "whole.json")
+    assert result.returncode == 2
+    assert result.stderr == "ds-lint: cut.json: cannot be parsed; ds-lint check says where\n"
+    assert "DS103" in result.stdout
+    if output_format == "json":
+        report = json.loads(result.stdout)
+        assert {finding["path"] for finding in report["findings"]} == {"whole.json"}
+        assert [file["path"] for file in report["files"] if "error" in file] == ["cut.json"]
+
+
+@pytest.mark.parametrize("text", ['{"train_batch_size": {{ size }}}', '{"train_batch_size": 8} // hjson reads it'])
+def test_what_somebody_can_parse_is_compared(run, tmp_path, text):
+    (tmp_path / "ds.json").write_text(text, encoding="utf-8")
+    result = run("upgrade", "--from", "0.14.4", "ds.json")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "DS121" in result.stdout

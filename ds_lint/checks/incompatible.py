@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.features import adapter_argument, set_argument, zero_stage
+from ds_lint.semantics.features import adapter_argument, evaluated_alone, set_argument, zero_stage
 from ds_lint.semantics.places import said_at
 
 TYPE_CHECKING = False
@@ -60,27 +60,22 @@ _DOES = {"do_eval": "evaluate", "do_predict": "predict"}
 def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
     """A run that evaluates or predicts without training, for which the Trainer takes ZeRO-3 only.
 
-    Scripts need not look at ``do_train``. One that sets an evaluation strategy evaluates while it trains.
     Source: ``deepspeed_init`` in ``transformers/integrations/deepspeed.py``.
     """
-    stage = zero_stage(config)
-    asked = [name for name in _DOES if set_argument(config, name)]
-    trains = config.argument("do_train")
-    if not asked or stage in (None, 3) or trains is None or trains.value is not False or _evaluates_in_between(config):
-        return
+    stage, name = zero_stage(config), evaluated_alone(config)
     node = config.node(*STAGE) or config.node("zero_optimization")
-    argument = config.argument(asked[0])
-    if node is None or argument is None:
+    argument = config.argument(name) if name is not None else None
+    if name is None or argument is None or node is None or stage in (None, 3):
         return
     yield Problem(
         STAGE,
         node.span,
-        f"this run is to {_DOES[asked[0]]} without do_train, for which the Trainer takes DeepSpeed at stage 3 only: "
-        f"trainer.{_DOES[asked[0]]}() raises at stage {stage}",
+        f"this run is to {_DOES[name]} without do_train, for which the Trainer takes DeepSpeed at stage 3 only: "
+        f"trainer.{_DOES[name]}() raises at stage {stage}",
         {"trainer": RISK},
         help="Run the evaluation without DeepSpeed, or with a config of stage 3.",
         label="not 3",
-        related=said_at(argument, asked[0]),
+        related=said_at(argument, name),
     )
 
 
@@ -98,12 +93,6 @@ def fsdp_beside_deepspeed(config: Config) -> Iterator[Problem]:
             label="beside fsdp",
             related=said_at(argument, "fsdp"),
         )
-
-
-def _evaluates_in_between(config: Config) -> bool:
-    """Whether an evaluation strategy is set, under its name of today or that of older releases, or may be."""
-    strategies = [config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
-    return any(one is not None and one.value not in (None, "no") for one in strategies)
 
 
 @rule("DS643", "frozen-parameters-recomputed", severity="warning", effects=("risk",), keys=("zero_optimization",))

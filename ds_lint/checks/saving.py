@@ -6,7 +6,7 @@ from ds_lint.diagnostics.problem import RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import may_have_bf16_optimizer
-from ds_lint.semantics.features import adapter_argument, is_on, is_truthy, set_argument, zero_stage
+from ds_lint.semantics.features import adapter_argument, evaluated_alone, is_on, is_truthy, set_argument, zero_stage
 from ds_lint.semantics.places import beside, said_at
 from ds_lint.source.spelling import AUTO
 
@@ -61,7 +61,7 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
     """
     stage = _stage_without_gathering(config)
-    if "deepspeed" in config.stacks or stage is None or not _is_for_training(config):
+    if "deepspeed" in config.stacks or stage is None or not _is_for_training(config) or evaluated_alone(config):
         return
     if config.stack == "trainer" and adapter_argument(config):
         return  # empty_adapter_on_save, and since transformers 5 no problem
@@ -75,11 +75,10 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
         written.span if written is not None else stage.span,
         f"stage 3 {_not_gathered(name, written)}: {_nothing_to_load(config)}",
         RISK,
-        help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model while it is saved. Or leave it off, and get "
-        "the weights out of the shards with zero_to_fp32.py.",
+        help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model while it is saved. If only the shards are "
+        "wanted, for zero_to_fp32.py, suppress this rule for the file in the settings (`per-file-ignores`).",
         label="not gathered",
-        fix=edits.written(config, (ZERO, name), True, "unsafe") if written is None else None,
-        severity="info" if written is not None else None,  # somebody said so, or leaves it to the launch command
+        fix=edits.setting(config, (ZERO, name), True, "unsafe"),
     )
 
 

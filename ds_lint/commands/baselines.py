@@ -29,6 +29,11 @@ def hold_back(linted: Linted, *, is_written: bool) -> list[str]:
         if is_written:
             notes.append(_written(path, files))
         known = _read(path, files[0][1].settings)
+        if known.has_counts:
+            notes.append(
+                f"{shown(path)} has numbers of findings, behind which new ones of the same rule hide; --write-baseline "
+                "writes which findings they are"
+            )
         for report, _ in files:
             known.hold_back(report)
         gone = sum(known.gone(report.path, _rule_names(context)) for report, context in _one_of_each_path(files))

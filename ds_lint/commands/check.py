@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ds_lint.commands.documents import linted_documents
+from ds_lint.commands.documents import complaints_into, linted_documents, locate
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 def check(options: Options, smoke: Smoke | None = None) -> int:
     """Lint, train if that is asked for, print, and return the exit status."""
-    unreadable: list[str] = []
+    unreadable: list[Complaint] = []
     try:
-        session = Session(options)
+        session = Session(options, on_error=complaints_into(unreadable))
         if options.fix or options.diff:
             from ds_lint.commands import fixes
 
@@ -29,12 +30,13 @@ def check(options: Options, smoke: Smoke | None = None) -> int:
         if smoke is not None:
             from ds_lint.commands import training_runs
 
-            unreadable += training_runs.prove_all(linted, smoke)
+            unreadable += (Complaint(None, said) for said in training_runs.prove_all(linted, smoke))
         notes = session.notes
         if any(context.baseline is not None for _, context in linted):
             from ds_lint.commands import baselines  # few runs have one
 
             notes += baselines.hold_back(linted, is_written=options.write_baseline)
+        locate(unreadable, session)
     except WRONG_USAGE as error:
         return complain(error)
     return finish(options, linted, notes, unreadable)

@@ -6,12 +6,14 @@ import os
 import sys
 
 from ds_lint.commands.failures import unless_it_fails
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.source.documents import from_bytes
 from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
+from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
@@ -22,7 +24,16 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
-def documents(options: Options, session: Session, unreadable: list[str]) -> Iterator[Document]:
+def complaints_into(unreadable: list[Complaint]) -> Callable[[OSError], None]:
+    """What is to be called with the errors over files and folders that cannot be opened."""
+
+    def complain(error: OSError) -> None:
+        unreadable.append(Complaint(shown(error.filename), error.strerror or str(error)))
+
+    return complain
+
+
+def documents(options: Options, session: Session, unreadable: list[Complaint]) -> Iterator[Document]:
     """The files that were asked for, and those in a folder that hold a config; complaints go to ``unreadable``."""
     seen: set[str] = set()
     for path in options.paths:
@@ -30,23 +41,20 @@ def documents(options: Options, session: Session, unreadable: list[str]) -> Iter
 
 
 def documents_at(
-    path: str, options: Options, session: Session, unreadable: list[str], seen: set[str]
+    path: str, options: Options, session: Session, unreadable: list[Complaint], seen: set[str]
 ) -> Iterator[Document]:
     """The same for one of the paths that were asked for, without those that were ``seen`` at another."""
     if path == STANDARD_INPUT:
         name = options.stdin_filename or "<stdin>"
         data = sys.stdin.buffer.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            unreadable.append(f"{name}: {TooLargeError(name, data).strerror}")
+            unreadable.append(Complaint(name, TooLargeError(name, data).strerror or ""))
         else:
             yield from_bytes(data, name)
     elif os.path.isdir(path):
         from ds_lint.project.discovery import json_files
 
-        def on_error(error: OSError) -> None:
-            unreadable.append(f"{error.filename}: {error.strerror}")
-
-        for found in json_files(path, on_error, session.excludes):
+        for found in json_files(path, complaints_into(unreadable), session.excludes):
             if _is_first(found, seen):
                 yield from _document(found, unreadable, detect=True)
     elif _is_first(path, seen) and not (options.detect and session.excludes(path)):
@@ -65,7 +73,7 @@ def _is_first(path: str, seen: set[str]) -> bool:
     return True
 
 
-def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Document]:
+def _document(path: str, unreadable: list[Complaint], *, detect: bool) -> Iterator[Document]:
     """The document of a file; none where it is to be detected and holds no config."""
     try:
         data = bytes_of(path)
@@ -73,10 +81,10 @@ def _document(path: str, unreadable: list[str], *, detect: bool) -> Iterator[Doc
         from ds_lint.project.discovery import may_be_config
 
         if not detect or may_be_config(error.start):
-            unreadable.append(f"{path}: {error.strerror}")
+            unreadable.append(Complaint(path, error.strerror or ""))
         return
     except OSError as error:
-        unreadable.append(f"{path}: {error.strerror or error}")
+        unreadable.append(Complaint(path, error.strerror or str(error)))
         return
     read = _detected if detect else from_bytes
     document = unless_it_fails(lambda: read(data, path), path, unreadable)
@@ -94,8 +102,10 @@ def _detected(data: bytes, path: str) -> Document | None:
     return document if discovery.is_config(document) else None
 
 
-def linted_documents(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
-    """The report on every document that was asked for, with the terms that it was linted on."""
+def linted_documents(
+    options: Options, session: Session, unreadable: list[Complaint]
+) -> list[tuple[FileReport, LintContext]]:
+    """The report on every document that was asked for, with how it was linted."""
     linted = []
     for document in documents(options, session, unreadable):
         context = session.context(document.path)
@@ -103,3 +113,12 @@ def linted_documents(options: Options, session: Session, unreadable: list[str]) 
         if report is not None:
             linted.append((report, context))
     return linted
+
+
+def locate(unreadable: list[Complaint], session: Session) -> None:
+    """Find out what each file that could not be opened would have been checked for."""
+    for complaint in unreadable:
+        if complaint.path is not None:
+            context = session.context(complaint.path)
+            complaint.stack = context.basis.stack
+            complaint.target = {library: releases[-1] for library, releases in context.choice.releases.items()}

@@ -7,7 +7,7 @@ import sys
 from ds_lint import __version__
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import WRONG_USAGE, complain
-from ds_lint.commands.report import print_text
+from ds_lint.commands.report import print_text, write_notes
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.linter import engine
 from ds_lint.output.harmless import JSON, harmless
@@ -23,14 +23,13 @@ from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.output.terminal import Terminal
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.effective import Difference, Value
     from ds_lint.session.options import Options
-    from ds_lint.source.document import Document
 
     Json = dict[str, object]
 
@@ -58,6 +57,7 @@ class _Outcome:
 def run(options: Options, *, against: str | None, everything: bool) -> int:
     """Print, and return the exit status: 1 where two configs differ, 2 where one cannot be read."""
     (path,) = options.paths
+    everything = everything or against is not None  # a section that one of two leaves out has its defaults
     try:
         session = Session(options)
         outcome = _outcome(path, session, everything=everything)
@@ -67,12 +67,13 @@ def run(options: Options, *, against: str | None, everything: bool) -> int:
     different = differences(outcome.values, other.values) if other is not None else None
     documents = [one.config.document for one in (outcome, other) if one is not None]
     if options.output_format == "json":
-        sys.stdout.write(harmless(_as_json(outcome, different), JSON, documents))
+        sys.stdout.write(harmless(_as_json(outcome, different, session.notes), JSON, documents))
+        write_notes(session.notes, documents)
     else:
         terminal = terminal_of(sys.stdout)
         lines = _lines(outcome.values, terminal) if different is None else _against(different, terminal)
         print_text(harmless("".join(f"{line}\n" for line in lines), documents=documents), sys.stdout)
-        _write_notes(_notes([outcome, other], session), documents)
+        write_notes(_notes([outcome, other], session), documents)
     return 1 if different else 0
 
 
@@ -88,13 +89,6 @@ def _outcome(path: str, session: Session, *, everything: bool) -> _Outcome:
     config = configs.from_document(document, context.basis.but(policies=()))
     rejected = [finding for finding in engine.check(config) if finding.effect == "rejected"]
     return _Outcome(config, effective(config, everything=everything), rejected)
-
-
-def _write_notes(notes: Iterable[str], documents: list[Document]) -> None:
-    width = terminal_of(sys.stderr).width
-    for note in notes:
-        lines = wrap(f"note: {visible(note)}", width, taken=0, indent=2)
-        sys.stderr.write(harmless("\n".join(lines) + "\n", documents=documents))
 
 
 def _lines(values: list[Value], terminal: Terminal, signs: list[str] | None = None) -> list[str]:
@@ -145,13 +139,14 @@ def _notes(outcomes: list[_Outcome | None], session: Session) -> Iterator[str]:
             yield f"{path}: ? follows from the training arguments (give --trainer-args)"
 
 
-def _as_json(outcome: _Outcome, different: list[Difference] | None) -> str:
+def _as_json(outcome: _Outcome, different: list[Difference] | None, notes: list[str]) -> str:
     from json import dumps
 
     config = outcome.config
     described: Json = {
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": __version__},
+        **({"notes": notes} if notes else {}),
         "path": config.document.path,
         "stack": config.stack,
         "target": config.knowledge.target,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.linter.choice import UnknownRelease
 from ds_lint.output.harmless import complaint, without_secrets
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 WRONG_USAGE = (UnknownRelease, UnreadableFact, SettingsError)  # a message is enough
 
 
-def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]) -> Result | None:
+def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[Complaint]) -> Result | None:
     """What is made of a file; None where ds-lint itself fails over it, which does not keep it from the other files."""
     try:
         return work()
@@ -29,7 +30,7 @@ def unless_it_fails(work: Callable[[], Result], path: str, unreadable: list[str]
         from traceback import format_exc
 
         sys.stderr.write(without_secrets(format_exc()))
-        unreadable.append(f"{path}: internal error ({type(error).__name__}); please report it with this file")
+        unreadable.append(Complaint(path, f"internal error ({type(error).__name__}); please report it with this file"))
         return None
 
 
@@ -40,7 +41,7 @@ def complain(error: Exception) -> int:
     return 2
 
 
-def list_unreadable(unreadable: list[str]) -> None:
+def list_unreadable(unreadable: list[Complaint]) -> None:
     """Say what could not be read, or written."""
     for each in unreadable:
-        sys.stderr.write(complaint(each))
+        sys.stderr.write(complaint(str(each)))

@@ -11,7 +11,8 @@ from tempfile import mkstemp
 
 from ds_lint.commands.documents import STANDARD_INPUT, documents_at
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
-from ds_lint.commands.report import print_text
+from ds_lint.commands.report import print_text, write_notes
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import not_fixed
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 
-def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple[FileReport, LintContext]]:
+def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     linted = []
     for path, document, context in _documents(options, session, unreadable):
@@ -46,7 +47,7 @@ def fix(options: Options, session: Session, unreadable: list[str]) -> list[tuple
     return linted
 
 
-def diff(options: Options, session: Session, unreadable: list[str]) -> int:
+def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int:
     """Print what ``fix`` would change; the exit status says whether that is anything."""
     changes, number = "", 0
     left: list[str] = []
@@ -58,6 +59,7 @@ def diff(options: Options, session: Session, unreadable: list[str]) -> int:
         changes += _masked(_difference(document, report.document), document)
         number += len(report.fixed or ())
     list_unreadable(unreadable)
+    write_notes(session.notes)
     if options.output_file is None:
         print_text(_printed(changes, left), sys.stdout)
     else:
@@ -100,7 +102,7 @@ def _harmless_line(line: str) -> str:
 
 
 def _documents(
-    options: Options, session: Session, unreadable: list[str]
+    options: Options, session: Session, unreadable: list[Complaint]
 ) -> Iterator[tuple[str, Document, LintContext]]:
     """Every document with the path that it was asked for by, and the terms that it is linted on."""
     seen: set[str] = set()
@@ -109,7 +111,9 @@ def _documents(
             yield path, document, session.context(document.path)
 
 
-def _fixed(document: Document, context: LintContext, options: Options, unreadable: list[str]) -> FileReport | None:
+def _fixed(
+    document: Document, context: LintContext, options: Options, unreadable: list[Complaint]
+) -> FileReport | None:
     """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
 
     def fixed() -> FileReport:
@@ -129,13 +133,13 @@ def _safeties(options: Options) -> tuple[str, ...]:
     return ALL if options.unsafe_fixes else SAFE
 
 
-def _replaced(document: Document, text: str, unreadable: list[str]) -> bool:
+def _replaced(document: Document, text: str, unreadable: list[Complaint]) -> bool:
     """Whether the file now holds the text: put in place in one step, with its mode, where no link is in the way."""
     path = os.path.realpath(document.path)
     try:
         with open(path, "r+b") as file:  # a file that may not be written is not to be replaced either
             if file.read() != document.text.encode():
-                unreadable.append(f"{document.path}: was changed while it was judged, so nothing was fixed")
+                unreadable.append(Complaint(document.path, "was changed while it was checked, so nothing was fixed"))
                 return False
             status = os.fstat(file.fileno())
         temporary, name = mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
@@ -150,7 +154,7 @@ def _replaced(document: Document, text: str, unreadable: list[str]) -> bool:
             os.unlink(name)
             raise
     except OSError as error:
-        unreadable.append(f"{document.path}: cannot be written: {error.strerror or error}")
+        unreadable.append(Complaint(document.path, f"cannot be written: {error.strerror or error}"))
         return False
     return True
 

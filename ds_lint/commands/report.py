@@ -9,30 +9,37 @@ from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.diagnostics.report import Report
 from ds_lint.output import FOR_PROGRAMS, harmlessly, renderer
+from ds_lint.output.harmless import harmless
 from ds_lint.output.terminal import terminal_of
+from ds_lint.output.text import visible, wrap
 from ds_lint.targets.text import shown
 from ds_lint.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
-    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.report import Complaint, FileReport
     from ds_lint.output.terminal import Terminal
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
+    from ds_lint.source.document import Document
 
 
 def finish(
     options: Options,
     linted: list[tuple[FileReport, LintContext]],
     notes: list[str],
-    unreadable: list[str],
+    unreadable: list[Complaint],
     *,
     can_fix: bool = True,
+    about_report: tuple[str, ...] = (),
 ) -> int:
-    """Write the report, complain of what could not be read, and return the exit status."""
+    """Write the report, complain of what could not be read, and return the exit status.
+
+    ``about_report`` are notes on what the report has, which are of no use without it.
+    """
     for report, context in linted:
         report.fail_on = context.fail_on
     name = options.output_format or _usual_format(options)
@@ -43,11 +50,21 @@ def finish(
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
         notes = [*notes, *_of_other_files(reports)]
-        whole = Report(reports, __version__, notes=notes, can_fix=can_fix, unreadable=unreadable)
+        if name in FOR_PROGRAMS or options.output_file is not None:
+            write_notes(notes)  # a person who looks at the log does not see them in the report
+        whole = Report(reports, __version__, notes=[*notes, *about_report], can_fix=can_fix, unreadable=unreadable)
         _write(whole, _statistics(name) if options.statistics else renderer(name), options)
     if unreadable:
         return 2
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def write_notes(notes: Iterable[str], documents: Sequence[Document] = ()) -> None:
+    """Say on standard error what a person should know, without the secrets of the documents that it is about."""
+    width = terminal_of(sys.stderr).width
+    for note in notes:
+        text = "\n".join(wrap(f"note: {visible(note)}", width, taken=0, indent=2)) + "\n"
+        print_text(harmless(text, documents=documents), sys.stderr)
 
 
 def _of_other_files(reports: list[FileReport]) -> Iterator[str]:

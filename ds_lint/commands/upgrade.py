@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from ds_lint.commands.documents import linted_documents
+from ds_lint.commands.documents import complaints_into, linted_documents, locate
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.session.session import Session
+from ds_lint.source.dialect import hjson_refusal, json_refuses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.options import Options
     from ds_lint.targets.pin import Library
 
 
 def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> int:
     """Print what is new with the newer releases, and return the exit status; ``ends`` are from and to by library."""
-    unreadable: list[str] = []
+    unreadable: list[Complaint] = []
     try:
-        session = Session(options, ends)
-        linted = linted_documents(options, session, unreadable)
+        session = Session(options, ends, on_error=complaints_into(unreadable))
+        linted = []
+        for report, context in linted_documents(options, session, unreadable):
+            if _can_be_read(report):
+                linted.append((report, context))
+            else:
+                unreadable.append(Complaint(report.path, "cannot be parsed; ds-lint check says where"))
+        locate(unreadable, session)
     except WRONG_USAGE as error:
         return complain(error)
     steps = dict.fromkeys(
@@ -26,5 +35,19 @@ def upgrade(options: Options, ends: dict[Library, tuple[str, str | None]]) -> in
         for choice in session.choices.values()
         for library in ends
     )
-    only = [f"only what changes is reported: {', '.join(steps)}"] if steps else []
-    return finish(options, linted, [*session.notes, *only], unreadable, can_fix=False)
+    only = (f"only what changes is reported: {', '.join(steps)}",) if steps else ()
+    return finish(options, linted, session.notes, unreadable, can_fix=False, about_report=only)
+
+
+def _can_be_read(report: FileReport) -> bool:
+    """Whether one of the stacks that may load a text makes a config of it, now or once its placeholders are filled in.
+
+    Of a text that none of them reads, no release does anything, and so nothing changes.
+    """
+    document = report.document
+    if any(issue.kind == "template" for issue in document.issues):
+        return True
+    return any(
+        hjson_refusal(document) is None if stack == "deepspeed" else not json_refuses(document)
+        for stack in report.stacks
+    )

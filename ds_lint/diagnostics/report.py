@@ -99,11 +99,30 @@ class FileReport:
         )
 
 
+class Complaint:
+    """Why the exit status is 2: a file or folder that could not be opened, read or written, or a run that failed.
+
+    ``stack`` and ``target`` say what a file would have been checked for; ``target`` is None where that is not known.
+    """
+
+    __slots__ = ("path", "reason", "stack", "target")
+
+    def __init__(self, path: str | None, reason: str) -> None:
+        self.path = path  # None if it is about no file
+        self.reason = reason
+        self.stack: Stack | None = None
+        self.target: dict[str, str] | None = None
+
+    def __str__(self) -> str:
+        """The complaint as one line."""
+        return self.reason if self.path is None else f"{self.path}: {self.reason}"
+
+
 class Report:
     """The outcome of one run. ``material`` are documents that findings point into but that hold no config.
 
     ``can_fix`` says whether the command that wrote the report also applies fixes. ``unreadable`` are the complaints
-    about what could not be linted.
+    about what could not be checked.
     """
 
     __slots__ = ("_documents", "can_fix", "files", "notes", "unreadable", "version")
@@ -116,7 +135,7 @@ class Report:
         notes: list[str] | None = None,
         material: list[Document] | None = None,
         can_fix: bool = False,
-        unreadable: list[str] | None = None,
+        unreadable: list[Complaint] | None = None,
     ) -> None:
         self.files = files
         self.version = version  # of ds-lint
@@ -131,6 +150,13 @@ class Report:
     def findings(self) -> list[Finding]:
         """All findings, file by file, each file's in the order of its text."""
         return [finding for file in self.files for finding in file.findings]
+
+    @property
+    def unopened(self) -> list[Complaint]:
+        """The complaints about files that are not among ``files``, because they could not be opened or checked."""
+        checked = {file.path for file in self.files}
+        by_path = {complaint.path: complaint for complaint in self.unreadable if complaint.path not in checked}
+        return [complaint for path, complaint in by_path.items() if path is not None]
 
     @property
     def fixed(self) -> list[Finding]:

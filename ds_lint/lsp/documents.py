@@ -130,7 +130,10 @@ class OpenDocuments:
         return self._by_uri.pop(uri, None)
 
     def _path(self, uri: str) -> str:
-        path = to_fs_path(uri)
+        try:
+            path = to_fs_path(uri)
+        except ValueError:  # no address that anything could lie at, such as file://[
+            path = None
         if path is not None:
             return os.path.normpath(path)
         return os.path.join(self.directory, os.path.basename(uri.rpartition(":")[2]) or "untitled")

@@ -13,9 +13,8 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcMethodNotFound
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcParseError
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.uris import to_fs_path
 
 from ds_lint import __version__
@@ -27,6 +26,7 @@ from ds_lint.linter.selection import find
 from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.project import Projects
+from ds_lint.lsp.protocol import Protocol, RefusedMessage
 from ds_lint.lsp.schedule import Schedule
 from ds_lint.lsp.target import target_of
 from ds_lint.rule_pages import pages
@@ -44,36 +44,17 @@ FINDINGS_IN_HOVER = "findingsInHover"  # of the initializationOptions: false whe
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
 
-class _Protocol(LanguageServerProtocol):
-    """The protocol, with our own texts: pygls ends lines at characters that are no line ends for a client."""
-
-    _server: Server
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """A text is open from now on."""
-        self._server.schedule.opened(params.text_document)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """A text has changed."""
-        self._server.schedule.changed(params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """A text is no longer open."""
-        self._server.schedule.closed(params.text_document.uri)
-
-
 class Server(LanguageServer):
     """A language server for one client."""
+
+    protocol: Protocol
 
     def __init__(self) -> None:
         super().__init__(
             "ds-lint",
             __version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
-            protocol_cls=_Protocol,
+            protocol_cls=Protocol,
         )
         self.documents = OpenDocuments()
         self.has_shut_down = False
@@ -107,10 +88,13 @@ class Server(LanguageServer):
         self._said.clear()
         self.schedule.lint_all()
 
-    def report_server_error(self, error: BaseException, source: Any) -> None:  # noqa: ARG002 - pygls names its kind
-        """Tell the client's log of what went wrong in here: nobody can do anything about it while typing."""
-        if isinstance(error, JsonRpcMethodNotFound):
-            return  # the client is told so in the answer
+    def report_server_error(self, error: BaseException, source: Any) -> None:
+        """Tell the client's log of what went wrong in here, which is no use in a message to somebody who types."""
+        if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
+            return  # a mistake of the client, which is told so in the answer
+        if source is JsonRpcException and isinstance(error, (ValueError, RecursionError)):  # of the text of a message
+            self.protocol.refuse(RefusedMessage(JsonRpcParseError(f"a message cannot be parsed: {error}")))
+            return
         data = getattr(error, "data", None)
         trace = "".join([*(data["traceback"] if isinstance(data, dict) else ()), *format_exception(error)])
         message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
@@ -278,7 +262,10 @@ def _target(ls: Server, params: Any) -> dict[str, object]:
 
 @server.feature(EXPLAIN)
 def _explain(params: Any) -> dict[str, str] | None:
-    rule = find(str(getattr(params, "rule", "")))
+    name = getattr(params, "rule", None)
+    if not isinstance(name, str):
+        raise JsonRpcInvalidParams(f"{EXPLAIN} takes the code or the name of a rule as `rule`")
+    rule = find(name)
     if rule is None:
         return None
     return {"code": rule.code, "name": rule.name, "url": page_url(rule), "markdown": pages.page(rule)}
@@ -287,4 +274,7 @@ def _explain(params: Any) -> dict[str, str] | None:
 def _uri_of(params: Any) -> str:
     """The address that a request of our own is about, given alone or as a text document."""
     document = getattr(params, "textDocument", None)
-    return str(getattr(document if document is not None else params, "uri", ""))
+    uri = getattr(document if document is not None else params, "uri", None)
+    if not isinstance(uri, str):
+        raise JsonRpcInvalidParams(f"{TARGET} takes the address of a text as `uri`")
+    return uri

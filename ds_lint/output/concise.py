@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.output.sentences import outcome
 from ds_lint.output.summary import summary
 from ds_lint.output.terminal import SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible
@@ -30,4 +31,4 @@ def record(file: FileReport, finding: Finding, terminal: Terminal) -> str:
     code = terminal.paint(f"{finding.code} [{finding.severity}]", SEVERITY[finding.severity])
     held = f"; {finding.held_for}" if finding.releases else ""
     seen = "; a run confirms it" if finding.confirmed else ""
-    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({finding.effect}{held}{seen})"
+    return f"{path}:{line}:{column}: {code} {visible(finding.message)} ({outcome(finding)}{held}{seen})"

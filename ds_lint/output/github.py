@@ -16,7 +16,7 @@ from ds_lint.output.text import visible
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
-    from ds_lint.diagnostics.report import FileReport, Report
+    from ds_lint.diagnostics.report import Complaint, FileReport, Report
     from ds_lint.output.places import Root
 
 COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -29,7 +29,7 @@ _OF_PROPERTIES = _OF_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
 def render(report: Report, terminal: Terminal) -> str:
     """A command for each finding, then the training runs and the summary for who reads the log."""
     root = places.root()
-    lines = [command("error", visible(complaint), {"title": "ds-lint"}) for complaint in report.unreadable]
+    lines = [_complaint(root, complaint) for complaint in report.unreadable]
     lines += [_annotation(root, file, finding) for file in report.files for finding in file.findings]
     told = _not_shown(report.findings)
     if runs := report.smoke:
@@ -44,6 +44,12 @@ def command(name: str, message: str, properties: dict[str, str]) -> str:
     """One line that the runner understands; a property that is empty is not there."""
     given = ",".join(f"{key}={value.translate(_OF_PROPERTIES)}" for key, value in properties.items() if value)
     return f"::{name} {given}::{message.translate(_OF_MESSAGES)}"
+
+
+def _complaint(root: Root, complaint: Complaint) -> str:
+    """Why the status is 2, beside the file that it is about."""
+    file = "" if complaint.path is None else root.shown(complaint.path)
+    return command("error", visible(str(complaint)), {"title": "ds-lint", "file": file})
 
 
 def _annotation(root: Root, file: FileReport, finding: Finding) -> str:

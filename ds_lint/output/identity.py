@@ -1,12 +1,11 @@
-"""What makes a finding the same one as before, for CI systems that follow findings from commit to commit.
+"""What CI systems follow a finding by from commit to commit: its file, and its fingerprint as a baseline has it.
 
-It is the rule, the key and the file, as a baseline counts them; of several that agree in all three, which one it is.
-Lines play no part, so that an edit elsewhere in the file makes no finding new.
+Of several findings of a file with one fingerprint, which one it is counts as well: GitLab shows each only then.
 """
 
 from __future__ import annotations
 
-from hashlib import sha256
+from ds_lint.diagnostics.fingerprint import fingerprint, hashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
 
 
 def identified(report: Report, root: Root) -> Iterator[tuple[FileReport, Finding, str]]:
-    """Every finding with its file and its fingerprint, which no other finding of the report has."""
-    seen: dict[tuple[str, str, str], int] = {}
+    """Every finding with its file and its identity, which no other finding of the report has."""
+    seen: dict[tuple[str, str], int] = {}
     for file in report.files:
         for finding in file.findings:
-            identity = (root.shown(file.path), finding.name, finding.key or "")
-            seen[identity] = seen.get(identity, 0) + 1
-            parts = "\0".join([*identity, str(seen[identity])])
-            yield file, finding, sha256(parts.encode(errors="surrogatepass")).hexdigest()[:32]
+            one = (root.shown(file.path), fingerprint(finding, file.document))
+            seen[one] = seen.get(one, 0) + 1
+            yield file, finding, hashed(*one, str(seen[one]))

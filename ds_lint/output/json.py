@@ -10,7 +10,7 @@ from ds_lint.diagnostics.report import page_url
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding, Fix, Related
-    from ds_lint.diagnostics.report import FileReport, Report
+    from ds_lint.diagnostics.report import Complaint, FileReport, Report
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Span
@@ -33,7 +33,7 @@ def as_object(report: Report) -> Json:
         "version": VERSION,
         "tool": {"name": "ds-lint", "version": report.version},
         **({"notes": report.notes} if report.notes else {}),
-        "files": [_file(file) for file in report.files],
+        "files": [*map(_file, report.files), *map(_unopened, report.unopened)],
         "findings": [_finding(report, file, finding) for file in report.files for finding in file.findings],
         **_smoke(report),
     }
@@ -61,6 +61,16 @@ def _file(file: FileReport) -> Json:
     if file.fixed is not None:
         described["fixed"] = [_fixed(finding) for finding in file.fixed]
     return described
+
+
+def _unopened(complaint: Complaint) -> Json:
+    """A file that could not be opened: what it would have been checked for, and why it was not."""
+    return {
+        "path": complaint.path,
+        "stack": complaint.stack,
+        "target": complaint.target,
+        "error": complaint.reason,
+    }
 
 
 def _fixed(finding: Finding) -> Json:

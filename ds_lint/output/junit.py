@@ -41,7 +41,7 @@ def render(report: Report, _terminal: Terminal) -> str:
     root = places.root()
     suites = [_suite(root.shown(file.path), list(_cases(report, file))) for file in report.files]
     if report.unreadable or not report.files:
-        unreadable = [Case(complaint, "error", "unreadable", complaint) for complaint in report.unreadable]
+        unreadable = [Case(said, "error", "unreadable", said) for said in map(str, report.unreadable)]
         suites.append(_suite("ds-lint", unreadable))
     text = "\n".join(['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *suites, "</testsuites>"])
     return text.encode("ascii", "xmlcharrefreplace").decode() + "\n"

@@ -22,7 +22,7 @@ from ds_lint.rule_pages.pages import first_paragraph, page, row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Edit, Finding, Fix, Related
-    from ds_lint.diagnostics.report import FileReport, Report
+    from ds_lint.diagnostics.report import Complaint, FileReport, Report
     from ds_lint.output.places import Root
     from ds_lint.output.terminal import Terminal
     from ds_lint.source.document import Document
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
-FINGERPRINT = "dsLintIdentity/v1"
+FINGERPRINT = "dsLintIdentity/v2"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 PRIORITIES = {"error": "error", "warning": "warning", "info": "recommendation"}  # GitHub's problem.severity
 MOST_RESULTS = 25_000  # GitHub refuses a run with more
@@ -72,7 +72,7 @@ def as_object(report: Report, root: Root) -> Json:
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {ROOT: {"uri": file_uri(root.absolute(root.folder).rstrip("/") + "/")}},
-        "invocations": [_invocation(report, len(found) - len(results))],
+        "invocations": [_invocation(log, len(found) - len(results))],
         "artifacts": [log.artifact(path) for path in dict.fromkeys(file.path for file in report.files)],
         "results": [log.result(result) for result in results],
     }
@@ -138,15 +138,16 @@ def _rule(finding: Finding) -> Json:
     }
 
 
-def _invocation(report: Report, left_out: int) -> Json:
-    """How the run went: what could not be linted, and what a person should know."""
+def _invocation(log: SarifLog, left_out: int) -> Json:
+    """How the run went: what could not be checked, and what a person should know."""
+    report = log.report
     notes = list(report.notes)
     if left_out:
         notes.append(f"{counted(left_out, 'finding')} more, the least severe, would be more than GitHub takes")
     return {
         "executionSuccessful": not report.unreadable,
         "toolExecutionNotifications": [
-            *({"level": "error", "message": message(complaint)} for complaint in report.unreadable),
+            *(log.complaint(complaint) for complaint in report.unreadable),
             *({"level": "note", "message": message(note)} for note in notes),
         ],
     }
@@ -161,6 +162,13 @@ class SarifLog:
         self.report = report
         self.root = root
         self.rules = rules  # the place of each in the log, by its code
+
+    def complaint(self, complaint: Complaint) -> Json:
+        """Why the run was not successful, with the file that it is about."""
+        told: Json = {"level": "error", "message": message(str(complaint))}
+        if complaint.path is not None:
+            told["locations"] = [{"physicalLocation": {"artifactLocation": self._location(complaint.path)}}]
+        return told
 
     def artifact(self, path: str) -> Json:
         """A file that was linted."""

@@ -1,17 +1,36 @@
-"""A finding in whole sentences, for formats that have one field for all of it."""
+"""A finding in words: what comes of it with each stack, and all of it for formats that have one field."""
 
 from __future__ import annotations
+
+from ds_lint.diagnostics.finding import EFFECTS, NONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
 
 
+def outcome(finding: Finding) -> str:
+    """The effect; where the stack is unknown and the stacks differ, that with each of them, the worst first.
+
+    ``rejected at parse with trainer and accelerate, no-effect with deepspeed``
+    """
+    effects, stage = finding.effects, finding.stage
+    if not effects:
+        return finding.effect
+    parts = []
+    for effect in sorted(set(effects.values()), key=(*EFFECTS, NONE).index):
+        stacks = " and ".join(stack for stack, found in effects.items() if found == effect)
+        words = "fine" if effect == NONE else f"{effect}{f' at {stage}' if effect == 'rejected' and stage else ''}"
+        parts.append(f"{words} with {stacks}")
+    return ", ".join(parts)
+
+
 def told(finding: Finding) -> str:
-    """What is wrong and for which releases, what a training run showed, and the way out."""
+    """What is wrong, for which releases and with which stacks, what a training run showed, and the way out."""
     wrong = f"{finding.message} (holds for {finding.held_for})" if finding.releases else finding.message
+    by_stack = f"It is {outcome(finding)}" if finding.effects else ""
     confirmed = f"The training run confirms it: {finding.confirmed}" if finding.confirmed else ""
-    return " ".join(_ended(text) for text in (wrong, confirmed, finding.help) if text)
+    return " ".join(_ended(text) for text in (wrong, by_stack, confirmed, finding.help) if text)
 
 
 def _ended(text: str) -> str:

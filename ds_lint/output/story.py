@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import EFFECTS, NONE
 from ds_lint.output.frame import Mark, Sheet, frame, margin_for
+from ds_lint.output.sentences import outcome
 from ds_lint.output.terminal import FRAME, SEVERITY, STRONG
 from ds_lint.output.text import shown_path, visible, wrap
 
@@ -108,20 +108,10 @@ def _footer(title: str, text: str, sheet: Sheet) -> list[str]:
 def _effect(file: FileReport, finding: Finding) -> str:
     """What happens, in words; where the stack decides and is not known, what happens with each."""
     if finding.effects:
-        return f"{_by_stack(finding.effects, finding.stage)}; which one loads this file is not known (--stack)"
+        return f"{outcome(finding)}; which one loads this file is not known (--stack)"
     if finding.effect == "rejected":
         return f"rejected - {_raises(file.stack, finding.stage)}"
     return f"{finding.effect} - {MEANING[finding.effect]}"
-
-
-def _by_stack(effects: dict[Stack, str], stage: Stage | None) -> str:
-    """``rejected at parse with trainer and accelerate, no-effect with deepspeed``, the worst first."""
-    parts = []
-    for effect in sorted(set(effects.values()), key=(*EFFECTS, NONE).index):
-        stacks = " and ".join(stack for stack, outcome in effects.items() if outcome == effect)
-        words = "fine" if effect == NONE else f"{effect}{f' at {stage}' if effect == 'rejected' and stage else ''}"
-        parts.append(f"{words} with {stacks}")
-    return ", ".join(parts)
 
 
 def _raises(stack: Stack | None, stage: Stage | None) -> str:

@@ -12,7 +12,7 @@ from ds_lint.output.text import counted, shown_path, visible, wrap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
-    from ds_lint.diagnostics.report import FileReport, Report
+    from ds_lint.diagnostics.report import Complaint, FileReport, Report
     from ds_lint.output.terminal import Terminal
 
 # What supplies a fact.
@@ -29,12 +29,12 @@ def summary(report: Report, terminal: Terminal) -> list[str]:
     return [*_outcome(report, terminal), *(_wrapped(line, terminal) for line in _unreadable(report.unreadable))]
 
 
-def _unreadable(complaints: list[str]) -> list[str]:
+def _unreadable(complaints: list[Complaint]) -> list[str]:
     """What is lost above a long report."""
     if not complaints:
         return []
     more = f", and {len(complaints) - 1} more" if len(complaints) > 1 else ""
-    return [f"Status 2, because of {visible(complaints[0])}{more}"]
+    return [f"Status 2, because of {visible(str(complaints[0]))}{more}"]
 
 
 def _outcome(report: Report, terminal: Terminal) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +71,18 @@ def json_files(
         )
         for name in sorted(files):
             path = os.path.join(here, name)
-            if name.endswith(ENDINGS) and os.path.isfile(path) and not is_excluded(path):
+            if name.endswith(ENDINGS) and _may_be_file(path) and not is_excluded(path):
                 yield path
+
+
+def _may_be_file(path: str) -> bool:
+    """Whether there is a file, or something that cannot be looked at: who opens it says why. A dead link is neither."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def may_be_config(data: bytes) -> bool:

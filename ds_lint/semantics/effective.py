@@ -7,6 +7,7 @@ from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.semantics.constructors import optimizer_constructor, scheduler_constructor
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.preparation.words import source_of
+from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
@@ -19,16 +20,22 @@ if TYPE_CHECKING:
     from ds_lint.semantics.preparation.prepared_config import ConfigObject, StackValue
     from ds_lint.source.tree import KeyPath
 
+_ZERO = ("zero_optimization",)
+_OLD_BUCKET_SIZE = "allgather_size"  # which is read beside a boolean only
 _PARAMETERS = {("optimizer", "params"): optimizer_constructor, ("scheduler", "params"): scheduler_constructor}
 
 
 class Value:
-    """One value, which may be UNKNOWN. ``by`` is written, filled, inserted, overwritten or default."""
+    """One value, which may be UNKNOWN. ``by`` is written, filled, inserted, overwritten or default.
 
-    __slots__ = ("by", "path", "source", "value")
+    ``meant`` is its key path in the spelling of DeepSpeed's documentation, where the config has another.
+    """
 
-    def __init__(self, path: KeyPath, value: Any, by: str, source: str) -> None:
+    __slots__ = ("by", "meant", "path", "source", "value")
+
+    def __init__(self, path: KeyPath, value: Any, by: str, source: str, meant: KeyPath | None = None) -> None:
         self.path = path
+        self.meant = meant or path
         self.value = value
         self.by = by
         self.source = source  # in words
@@ -47,7 +54,8 @@ def effective(config: Config, *, everything: bool = False) -> list[Value]:
     prepared = prepare(config)
     found = list(_values(config, prepared.config, (), None))
     given = {value.path[:length] for value in found for length in range(len(value.path) + 1)}
-    defaults = _defaults(config, config.knowledge.root, given, everything=everything)
+    unknown = {value.path for value in found if value.value is UNKNOWN}
+    defaults = _defaults(config, config.knowledge.root, given, unknown, everything=everything)
     return [*found, *defaults, *_parameters(config, given)]
 
 
@@ -59,10 +67,37 @@ def _values(config: Config, section: ConfigObject, path: KeyPath, around: StackV
         setting = settings.get(here, around)
         if isinstance(value, dict) and value:
             yield from _values(config, value, here, setting)
+        elif here == _ZERO and isinstance(value, bool):
+            yield from _values_of_old_form(config, section, is_on=value)
         elif setting is not None:
-            yield Value(here, value, setting.did, source_of(here, setting))
+            yield Value(here, value, setting.did, source_of(here, setting), _meant(config, here))
         else:
-            yield Value(here, value, "written", _place(config, here))
+            yield Value(here, value, "written", _place(config, here), _meant(config, here))
+
+
+def _values_of_old_form(config: Config, section: dict[str, Any], *, is_on: bool) -> Iterator[Value]:
+    """What a boolean ``zero_optimization`` stands for, in every release since 0.3.1.
+
+    Source: ``read_zero_config_deprecated`` in ``deepspeed/runtime/zero/config.py``.
+    """
+
+    def source(path: KeyPath, spelling: str) -> str:
+        return _place(config, path).replace("written", f"written as {spelling}", 1)
+
+    yield Value((*_ZERO, "stage"), int(is_on), "written", source(_ZERO, as_json(is_on)))
+    if is_on and (size := section.get(_OLD_BUCKET_SIZE)) is not None:
+        place = source((_OLD_BUCKET_SIZE,), _OLD_BUCKET_SIZE)
+        yield Value((*_ZERO, "allgather_bucket_size"), size, "written", place)
+
+
+def _meant(config: Config, path: KeyPath) -> KeyPath:
+    """The key path with the name of each key that DeepSpeed's documentation uses, instead of an alias."""
+    section: Key | None = config.knowledge.root
+    names = []
+    for name in path:
+        section = section.child(name) if section is not None else None
+        names.append(section.name if section is not None else name)
+    return tuple(names)
 
 
 def _place(config: Config, path: KeyPath) -> str:
@@ -75,8 +110,10 @@ def _place(config: Config, path: KeyPath) -> str:
     return f"written, {config.document.path}:{line}"
 
 
-def _defaults(config: Config, section: Key, given: set[KeyPath], *, everything: bool) -> Iterator[Value]:
-    """The defaults of the keys that the config leaves out."""
+def _defaults(
+    config: Config, section: Key, given: set[KeyPath], unknown: set[KeyPath], *, everything: bool
+) -> Iterator[Value]:
+    """The defaults of the keys that the config leaves out; none of a section of which it is unknown what it holds."""
     for name in section.names():
         key = section.child(name)
         if key is None or "removed" in key.facts or "deprecated" in key.facts or "no_effect" in key.facts:
@@ -84,8 +121,8 @@ def _defaults(config: Config, section: Key, given: set[KeyPath], *, everything: 
         if key.path in _PARAMETERS:  # as each constructor has them
             continue
         if key.is_section:
-            if everything or key.path in given:
-                yield from _defaults(config, key, given, everything=everything)
+            if (everything or key.path in given) and key.path not in unknown:
+                yield from _defaults(config, key, given, unknown, everything=everything)
         elif "default" in key.facts and name not in BATCH_SIZES and given.isdisjoint(_spellings(key)):
             yield Value(key.path, key.facts["default"], "default", f"default of DeepSpeed {config.knowledge.deepspeed}")
 
@@ -118,13 +155,32 @@ class Difference:
 
 
 def differences(ones: list[Value], others: list[Value]) -> list[Difference]:
-    """What differs between two configs, in the order of the first; what is unknown in both is the same."""
-    left, right = ({value.key: value for value in values} for values in (ones, others))
-    found = (Difference(key, left.get(key), right.get(key)) for key in {**left, **right})
-    return [each for each in found if each.one is None or each.other is None or not _is_same(each.one, each.other)]
+    """What differs between two configs, in the order of the first; what is unknown in both is the same.
+
+    Both lists have the defaults of every section, so that a section that one config leaves out is compared as well.
+    """
+    left, right = ({value.meant: value for value in values} for values in (ones, others))
+    found = (Difference((left.get(path) or right[path]).key, left.get(path), right.get(path)) for path in left | right)
+    return [each for each in found if not _is_same(each.one, each.other, left, right)]
 
 
-def _is_same(one: Value, other: Value) -> bool:
+def _is_same(one: Value | None, other: Value | None, left: dict[KeyPath, Value], right: dict[KeyPath, Value]) -> bool:
+    if one is None or other is None:
+        alone, others = (one, right) if one is not None else (other, left)
+        return alone is not None and _says_nothing(alone, others)
     if UNKNOWN in (one.value, other.value):
         return one.value is other.value
     return bool(one.value == other.value)
+
+
+def _says_nothing(alone: Value, others: dict[KeyPath, Value]) -> bool:
+    """Whether a value that only one config has is no difference.
+
+    It is an empty section, whose defaults are compared, or a default in a section that is unknown in the other config.
+    """
+    if alone.value == {}:
+        return any(path[: len(alone.meant)] == alone.meant for path in others)
+    return alone.by == "default" and any(
+        alone.meant[:length] in others and others[alone.meant[:length]].value is UNKNOWN
+        for length in range(1, len(alone.meant))
+    )

@@ -16,6 +16,7 @@ from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ds_lint.diagnostics.finding import Severity
@@ -56,14 +57,21 @@ class _Chosen:
 class Session:
     """What the user wants for each config; for an upgrade, ``ends`` are the releases from and to by library.
 
-    Raises SettingsError, UnknownRule, UnreadableFact and UnknownRelease.
+    ``on_error`` hears of a file of settings that cannot be opened; without it OSError is raised. Raises SettingsError,
+    UnknownRule, UnreadableFact and UnknownRelease.
     """
 
-    def __init__(self, options: Options, ends: dict[Library, tuple[str, str | None]] | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        ends: dict[Library, tuple[str, str | None]] | None = None,
+        *,
+        on_error: Callable[[OSError], None] | None = None,
+    ) -> None:
         self.options = options
         self.ends = ends
         self.choices: dict[str, Choice] = {}  # by directory
-        self._nearest = Nearest(options.settings, is_isolated=options.isolated)
+        self._nearest = Nearest(options.settings, is_isolated=options.isolated, on_error=on_error)
         self._chosen: dict[str, _Chosen] = {}  # by the path of the settings
         self._gathered: dict[tuple[object, ...], Facts] = {}  # by what the sources say
         self._policies: dict[str, list[Policy]] = {}  # by the path of the settings

@@ -11,6 +11,8 @@ from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ds_lint.settings.record import Settings
 
 # What somebody may take for the name of our table.
@@ -21,13 +23,21 @@ NAMES = ("ds-lint.toml", SHARED)  # in the order in which they count
 class Nearest:
     """The settings nearest to each config; every folder is looked at once.
 
-    ``named`` is the one file that counts for all of them, and ``is_isolated`` says that none does.
+    ``named`` is the one file that counts for all of them, and ``is_isolated`` says that none does. ``on_error`` hears
+    of a file that cannot be opened, which then says nothing; without it the error is raised.
     """
 
-    __slots__ = ("_by_directory", "_for_all", "notes")
+    __slots__ = ("_by_directory", "_for_all", "_on_error", "notes")
 
-    def __init__(self, named: str | None = None, *, is_isolated: bool = False) -> None:
+    def __init__(
+        self,
+        named: str | None = None,
+        *,
+        is_isolated: bool = False,
+        on_error: Callable[[OSError], None] | None = None,
+    ) -> None:
         self.notes: list[str] = []  # on tables that nobody reads
+        self._on_error = on_error
         self._by_directory: dict[str, Settings] = {}
         self._for_all = NO_SETTINGS if is_isolated else _named(named) if named is not None else None
 
@@ -52,11 +62,24 @@ class Nearest:
                 break
             looked_at.append(folder)
             self.notes += _mistaken(folder)
-            if (here := _in(folder)) is not None:
+            if (here := self._in(folder)) is not None:
                 found = here
                 break
         self._by_directory.update(dict.fromkeys(looked_at, found))
         return found
+
+    def _in(self, folder: str) -> Settings | None:
+        """The settings that a folder has itself."""
+        for name in NAMES:
+            path = os.path.join(folder, name)
+            try:
+                if os.path.isfile(path) and (settings := _read(path)) is not None:
+                    return settings
+            except OSError as error:
+                if self._on_error is None:
+                    raise
+                self._on_error(error)
+        return None
 
 
 def _mistaken(folder: str) -> list[str]:
@@ -66,22 +89,13 @@ def _mistaken(folder: str) -> list[str]:
         return []
     try:
         data = bytes_of(path)
-    except NotReadError:
+    except OSError:  # is said where the settings are read
         return []
     return [
         f"{shown(path)}: nobody reads [tool.{name}]; the table of ds-lint is [tool.{OWN_TABLE}]"
         for name in _MISTAKEN
         if f"[tool.{name}]".encode() in data
     ]
-
-
-def _in(folder: str) -> Settings | None:
-    """The settings that a folder has itself."""
-    for name in NAMES:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path) and (settings := _read(path)) is not None:
-            return settings
-    return None
 
 
 def _read(path: str) -> Settings | None:

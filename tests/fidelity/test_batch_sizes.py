@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from linted import lint_document
-
-from ds_lint.source import documents
+from linted import lint_bytes, lint_dict
 
 pytest.importorskip("deepspeed")
 
@@ -33,9 +31,12 @@ SIZES = {
 
 
 def is_rejected(config: dict[str, Any], *, from_file: bool) -> bool:
-    document = documents.from_dict({**config, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}})
-    facts = Facts(world_size=2)
-    report = lint_document(document, target=INSTALLED, stack="deepspeed", facts=facts, from_file=from_file)
+    given = {**config, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}
+    known = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=2)}
+    if from_file:
+        report = lint_bytes(json.dumps(given).encode(), "config.json", **known)
+    else:
+        report = lint_dict(given, **known)
     return any(finding.code == "DS512" for finding in report.findings)
 
 

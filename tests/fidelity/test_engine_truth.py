@@ -13,11 +13,16 @@ import textwrap
 from typing import Any
 
 import pytest
+from linted import config_of
+
+from ds_lint.source import documents
 
 pytest.importorskip("deepspeed")
 
-from installed import knowledge, measured_with_the_newest
+from installed import INSTALLED, knowledge, measured_with_the_newest
 from oracle import Oracle, Verdict
+
+from ds_lint.semantics.effective import effective
 
 pytestmark = pytest.mark.fidelity
 
@@ -84,6 +89,45 @@ def zero_optimizer(engine: Any) -> dict[str, Any]:
 
     secondary = groups._get_zero_param_intra_parallel_group()
     return {"class": type(engine.optimizer).__name__, "has secondary partitions": secondary is not None}
+
+
+SHARES = ("master weights", "gradients are shared", "bucket")
+
+
+def shares(engine: Any) -> dict[str, Any]:
+    optimizer = engine.optimizer
+    masters = getattr(optimizer, "single_partition_of_fp32_groups", None)
+    return {
+        "master weights": masters and sum(one.numel() for one in masters),
+        "gradients are shared": getattr(optimizer, "partition_gradients", None),
+        "bucket": getattr(optimizer, "allgather_bucket_size", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"zero_optimization": True}, {"zero_optimization": {"stage": 1}}),
+        (
+            {"zero_optimization": True, "allgather_size": 1000},
+            {"zero_optimization": {"stage": 1, "allgather_bucket_size": 1000}},
+        ),
+        ({"zero_optimization": False, "allgather_size": 1000}, {"zero_optimization": {"stage": 0}}),
+    ],
+)
+def test_a_boolean_zero_section_is_a_stage(oracle, old, new):
+    """DS301, and what `ds-lint effective` shows."""
+    one, other = ({**config(0), **section} for section in (old, new))
+    built, meant = (
+        {name: facts_of(oracle.verdict(each, world_size=4, look=shares))[name] for name in SHARES}
+        for each in (one, other)
+    )
+    assert built == meant
+    assert (built["master weights"] is not None) == old["zero_optimization"]
+    shown = effective(config_of(documents.from_dict(one), target=INSTALLED, stack="deepspeed"))
+    values = {value.key: value.value for value in shown}
+    assert values["zero_optimization.stage"] == new["zero_optimization"]["stage"]
+    assert built["bucket"] in (None, values["zero_optimization.allgather_bucket_size"])
 
 
 @measured_with_the_newest

@@ -275,6 +275,37 @@ def test_weights_are_saved_where_they_are_gathered(config, is_saved):
     assert ("weights-not-gathered-on-save" in findings(config, SAVED)) != is_saved
 
 
+GATHER = "stage3_gather_16bit_weights_on_model_save"
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "arguments"),
+    [
+        (GATHER, False, SAVED),
+        (GATHER, "auto", {"save_strategy": "no"}),
+        ("stage3_gather_fp16_weights_on_model_save", False, {**SAVED, "save_only_model": True}),  # its old name
+    ],
+    ids=["off", "auto", "old name"],
+)
+def test_a_key_that_is_off_leaves_no_model(key, written, arguments):
+    config = {**BASE, "zero_optimization": {"stage": 3, key: written}}
+    run = train(config, arguments)
+    assert (run.at, run.error) == (None, None)
+    assert "global_step4" in run.saved
+    assert not [
+        name for name in (*run.saved, *run.checkpoint) if name.endswith((".safetensors", ".bin")) and "args" not in name
+    ]
+    finding = findings(config, arguments)["weights-not-gathered-on-save"]
+    assert (finding.severity, finding.effect) == ("warning", "risk")
+
+
+def test_evaluation_alone_saves_nothing():
+    assert train(STAGE_3, {}, evaluate=True).error is None
+    assert "weights-not-gathered-on-save" not in findings(STAGE_3, {"do_eval": True})
+    assert "weights-not-gathered-on-save" in findings(STAGE_3, {"do_eval": True, "do_train": True})
+    assert "weights-not-gathered-on-save" in findings(STAGE_3, {"do_eval": True, "eval_strategy": "steps"})
+
+
 def test_only_the_model_is_saved_where_it_can_be():
     arguments = {**SAVED, "save_only_model": True}
     assert "global_step4" not in train(STAGE_2, arguments).checkpoint

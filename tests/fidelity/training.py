@@ -209,7 +209,7 @@ def _run(run: Run, job: dict[str, Any]) -> None:
     run.at = "save"
     trainer.save_model(str(out / "model"))
     run.saved = sorted(path.name for path in (out / "model").iterdir())
-    run.checkpoint = sorted(path.name for path in (out / "checkpoint-4").iterdir())
+    run.checkpoint = sorted(path.name for path in (out / "checkpoint-4").glob("*"))  # none with save_strategy "no"
     for path in (out / "model").glob("*.safetensors"):
         run.shapes = [list(tensor.shape) for tensor in load_file(path).values()]
 

@@ -55,3 +55,14 @@ print(*set(sys.modules) - before)
     late = {"json", "textwrap", "unicodedata", "dataclasses", "typing", "pathlib", "logging", "re", "shutil"}
     assert not imported & late
     assert not imported & {"ds_lint.output.story", "ds_lint.output.frame", "ds_lint.output.json"}
+
+
+@pytest.mark.parametrize("name", ["concise", "full", "github", "gitlab", "junit", "sarif"])
+def test_every_format_for_people_says_which_stacks_are_affected(name, report, file, finding):
+    from ds_lint.output.terminal import Terminal
+    from ds_lint.source.tree import Span
+
+    effects = {"deepspeed": "none", "trainer": "rejected", "accelerate": "no-effect"}
+    found = finding(Span(0, 1), effect="rejected", stage="parse", effects=effects)
+    told = renderer(name)(report(file("{}", found, stack=None)), Terminal())
+    assert "rejected at parse with trainer, no-effect with accelerate, fine with deepspeed" in told

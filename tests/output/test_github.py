@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.output.github import command, render
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.tree import Span
@@ -72,8 +73,10 @@ def test_a_narrow_terminal_makes_no_command(report, file):
 
 
 def test_what_could_not_be_read_is_an_error(report, file):
-    first, second, last = render(report(file("{}"), unreadable=["a\nb.json: gone"]), Terminal()).splitlines()
-    assert first == "::error title=ds-lint::a<U+000A>b.json: gone"
+    first, second, last = render(
+        report(file("{}"), unreadable=[Complaint("a\nb.json", "gone")]), Terminal()
+    ).splitlines()
+    assert first == "::error title=ds-lint,file=a%0Ab.json::a<U+000A>b.json: gone"
     assert second.startswith("config.json: no findings.")
     assert last == "Status 2, because of a<U+000A>b.json: gone"
 

@@ -41,7 +41,7 @@ def test_a_finding(issues, finding, tmp_path, monkeypatch):
 def test_fingerprints_are_unique_and_outlive_lines_above(issues, finding):
     first, second = issues(finding(Span(0, 1)), finding(Span(1, 2)))
     assert first["fingerprint"] != second["fingerprint"]
-    (moved,) = issues(finding(Span(6, 7)), text="\n" * 9)
+    (moved,) = issues(finding(Span(6, 7)), text="\n" * 6 + "{")
     assert moved["fingerprint"] == first["fingerprint"]
 
 

@@ -39,6 +39,12 @@ def test_another_key_rule_or_file_is_another_finding(identities, changes):
     assert identities(FIRST) != identities(FIRST, **changes)
 
 
+def test_another_text_is_another_finding(identities):
+    assert identities(FIRST, text="8" * 9) == identities(SECOND, text="\n   88")
+    assert identities(FIRST, text="8" * 9) != identities(FIRST, text="9" * 9)
+    assert identities(Span(0, 6), text="{\n 1}") == identities(Span(0, 6), text="{\n 2}")  # what is inside has findings
+
+
 @pytest.mark.parametrize("changes", [{"message": "said better"}, {"severity": "info"}, {"code": "DS199"}])
 def test_what_is_said_of_it_may_change(identities, changes):
     assert identities(FIRST) == identities(FIRST, **changes)

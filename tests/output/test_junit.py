@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.diagnostics.verdict import CPU, Check, Verdict
 from ds_lint.output.junit import render
 from ds_lint.output.terminal import Terminal
@@ -67,7 +68,7 @@ def test_equal_findings_are_told_apart_without_their_lines(suites, file, finding
 
 
 def test_what_could_not_be_read_is_an_error(suites, file):
-    _, suite = suites(file("{}"), unreadable=["a.json: Permission denied"])
+    _, suite = suites(file("{}"), unreadable=[Complaint("a.json", "Permission denied")])
     assert (suite.get("name"), numbers(suite)) == ("ds-lint", {"tests": "1", "failures": "0", "errors": "1"})
     assert suite[0][0].tag == "error"
     assert suite[0][0].get("message") == "a.json: Permission denied"

@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from ds_lint.diagnostics.finding import Edit, Fix, Related
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.output import sarif
 from ds_lint.output.places import Root
 from ds_lint.output.terminal import Terminal
@@ -67,7 +68,7 @@ def test_a_finding(result):
                 "message": {"text": "unknown"},
             }
         ],
-        "partialFingerprints": {"dsLintIdentity/v1": "652d617168e268f7c41c23a62bd0b35a"},
+        "partialFingerprints": {"dsLintIdentity/v2": "a324caf5bec9da51b6602d132a7d2f35"},
         "properties": {"effect": "ignored", "key": "gradient_cliping"},
     }
 
@@ -211,11 +212,17 @@ def test_clean_files_are_told_too(run, file):
 
 
 def test_what_could_not_be_linted_makes_the_run_a_failure(run):
-    (invocation,) = run(unreadable=["a.json: Permission denied"], notes=["wrote a baseline"])["invocations"]
+    (invocation,) = run(unreadable=[Complaint("a.json", "Permission denied")], notes=["wrote a baseline"])[
+        "invocations"
+    ]
     assert invocation == {
         "executionSuccessful": False,
         "toolExecutionNotifications": [
-            {"level": "error", "message": {"text": "a.json: Permission denied"}},
+            {
+                "level": "error",
+                "message": {"text": "a.json: Permission denied"},
+                "locations": [{"physicalLocation": {"artifactLocation": {"uri": "a.json", "uriBaseId": "%SRCROOT%"}}}],
+            },
             {"level": "note", "message": {"text": "wrote a baseline"}},
         ],
     }
