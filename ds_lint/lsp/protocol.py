@@ -90,17 +90,17 @@ class Protocol(LanguageServerProtocol):
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
         """A text is open from now on."""
-        self._server.turns.opened(params.text_document)
+        self._server.schedule.opened(params.text_document)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """A text has changed."""
-        self._server.turns.changed(params)
+        self._server.schedule.changed(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """A text is no longer open."""
-        self._server.turns.closed(params.text_document.uri)
+        self._server.schedule.closed(params.text_document.uri)
 
 
 def _invalid_request(data: dict[str, Any]) -> RefusedMessage | None:

@@ -33,10 +33,8 @@ SIZES = {
 def is_rejected(config: dict[str, Any], *, from_file: bool) -> bool:
     given = {**config, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}
     known = {"target": INSTALLED, "stack": "deepspeed", "facts": Facts(world_size=2)}
-    if from_file:
-        report = lint_bytes(json.dumps(given).encode(), "config.json", **known)
-    else:
-        report = lint_dict(given, **known)
+    text = json.dumps(given).encode()
+    report = lint_bytes(text, "config.json", **known) if from_file else lint_dict(given, **known)
     return any(finding.code == "DS512" for finding in report.findings)
 
 
