@@ -178,11 +178,14 @@ def _wanted(facts: Facts, takes: list[str]) -> str:
     if choices:
         words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
     words = words or [str(one) for one in facts.get("numbers", ())]
-    return _either(words) if words else "no value that JSON can write"
+    return _either(words) if words else "a value that JSON cannot express"
 
 
 def _either(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+    if len(words) == 1:
+        return words[0]
+    words = [one for word in words for one in (word.split(" or ") if word == "true or false" else [word])]
+    return ", ".join(words[:-1]) + " or " + words[-1]
 
 
 def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
