@@ -91,11 +91,11 @@ def test_a_text_in_another_encoding_is_linted():
     [
         (
             "  deepspeed_config_file: 'conf/ds.json'  # ours\n",
-            "Check conf/ds.json, which `deepspeed_config_file` names.",
+            "Check conf/ds.json instead, the value of `deepspeed_config_file`.",
         ),
         (
             "  zero_stage: 3\n",
-            "It names no DeepSpeed config (`deepspeed_config_file`) that could be checked.",
+            "Without `deepspeed_config_file` there is no DeepSpeed config to check.",
         ),
     ],
 )

@@ -112,8 +112,7 @@ def test_findings_are_1(run, write):
     assert (result.returncode, result.stderr) == (1, "")
     (line,) = found(result)
     assert line == (
-        "typo.json:1:74: DS101 [error] DeepSpeed does not know `gradient_cliping`: "
-        "the key is ignored without a word (ignored)"
+        "typo.json:1:74: DS101 [error] unknown key `gradient_cliping`: DeepSpeed silently ignores it (ignored)"
     )
 
 

@@ -43,37 +43,37 @@ def properties(**schemas):
             properties(gradient_clipping={"const": 1}),
             "gradient_clipping",
             "0.5",
-            "`gradient_clipping` is 0.5, and org.schema.json wants 1",
+            "`gradient_clipping` is 0.5, but org.schema.json requires 1",
         ),
         (
             properties(gradient_clipping={"type": ["string", "null"]}),
             "gradient_clipping",
             "0.5",
-            "`gradient_clipping` is 0.5, and org.schema.json wants string or null",
+            "`gradient_clipping` is 0.5, but org.schema.json requires string or null",
         ),
         (
             properties(zero_optimization=properties(stage={"enum": [0, 3]})),
             "zero_optimization.stage",
             "2",
-            "`zero_optimization.stage` is 2, and org.schema.json wants one of 0, 3",
+            "`zero_optimization.stage` is 2, but org.schema.json requires one of 0, 3",
         ),
         (
             properties(zero_optimization=properties(stage={"minimum": 3})),
             "zero_optimization.stage",
             "2",
-            "`zero_optimization.stage` is 2, and org.schema.json wants at least 3",
+            "`zero_optimization.stage` is 2, but org.schema.json requires at least 3",
         ),
         (
             properties(zero_optimization={"required": ["stage", "overlap_comm"]}),
             "zero_optimization.overlap_comm",
             '"zero_optimization"',
-            "`zero_optimization.overlap_comm` is not set, and org.schema.json requires it",
+            "`zero_optimization.overlap_comm` is not set, but org.schema.json requires it",
         ),
         (
             {"required": ["wall_clock_breakdown"]},
             "wall_clock_breakdown",
             "{",
-            "`wall_clock_breakdown` is not set, and org.schema.json requires it",
+            "`wall_clock_breakdown` is not set, but org.schema.json requires it",
         ),
         (
             properties(zero_optimization=properties(stage={}) | {"additionalProperties": False}),
@@ -97,26 +97,26 @@ def properties(**schemas):
             properties(optimizer=properties(params=properties(betas={"items": {"maximum": 0.95}}))),
             "optimizer.params.betas.1",
             "0.999",
-            "`optimizer.params.betas.1` is 0.999, and org.schema.json wants at most 0.95",
+            "`optimizer.params.betas.1` is 0.999, but org.schema.json requires at most 0.95",
         ),
         (
             properties(zero_optimization={"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
             "zero_optimization",
             '"zero_optimization"',
-            "`zero_optimization` is an object, and org.schema.json wants one of 2 other forms",
+            "`zero_optimization` is an object, but org.schema.json requires one of 2 other forms",
         ),
         (
             properties(optimizer={"not": {"required": ["type"]}}),
             "optimizer",
             '"optimizer"',
-            '`optimizer` is an object, and org.schema.json wants something else (its "not")',
+            '`optimizer` is an object, but org.schema.json requires another value (keyword "not")',
         ),
         (False, None, "{", "org.schema.json does not allow the config"),
         (
             {"maxProperties": 2},
             None,
             "{",
-            "the config is an object, and org.schema.json wants at most 2 keys",
+            "the config is an object, but org.schema.json requires at most 2 keys",
         ),
     ],
 )
@@ -182,7 +182,8 @@ def test_a_policy_lies_beside_the_settings_and_may_refer_to_others(run, write):
     result = run("check", "configs/a.json", "--select", "policy-violation", "--output-format", "concise")
     assert (result.returncode, result.stderr) == (1, "")
     assert result.stdout.splitlines()[0] == (
-        "configs/a.json:3:24: DS207 [warning] `gradient_clipping` is 0.5, and policies/org.schema.json wants 1 (advice)"
+        "configs/a.json:3:24: DS207 [warning] `gradient_clipping` is 0.5, "
+        "but policies/org.schema.json requires 1 (advice)"
     )
 
 

@@ -87,9 +87,9 @@ def test_in_a_range_of_releases_a_comment_is_used_where_one_of_them_needs_it():
 def test_a_comment_that_holds_nothing_back_is_information():
     (finding,) = linted(f"{{{BATCH} // ds-lint: ignore[unknown-key]\n}}").findings
     assert (finding.code, finding.severity) == ("DS013", "info")
-    assert finding.message == "there is no finding of `unknown-key` in line 1, so this comment holds nothing back"
+    assert finding.message == "unused suppression: there is no `unknown-key` finding on line 1"
     (finding,) = linted(f"// ds-lint: ignore-file[unknown-key]\n{{{BATCH}}}").findings
-    assert finding.message == "there is no finding of `unknown-key` in this file, so this comment holds nothing back"
+    assert finding.message == "unused suppression: there is no `unknown-key` finding in this file"
 
 
 def test_only_rules_that_were_asked_can_be_found_unused():
@@ -127,19 +127,19 @@ def test_a_comment_that_says_or_does_more_is_left_to_its_author(text):
 @pytest.mark.parametrize(
     ("comment", "said"),
     [
-        ("ds-lint: ignore", "this comment names no rule, so it holds nothing back"),
-        ("ds-lint: ignore[]", "this comment names no rule, so it holds nothing back"),
+        ("ds-lint: ignore", "this comment names no rule, so it suppresses nothing"),
+        ("ds-lint: ignore[]", "this comment names no rule, so it suppresses nothing"),
         (
             "ds-lint: ignore[DS1]",
-            "a comment holds nothing back with this: there is no rule DS1; `ds-lint rules` lists them",
+            "this name suppresses nothing: there is no rule DS1; `ds-lint rules` lists them",
         ),
         (
             "ds-lint: ignore[unknown_key]",
-            "a comment holds nothing back with this: there is no rule unknown_key; did you mean unknown-key?",
+            "this name suppresses nothing: there is no rule unknown_key; did you mean unknown-key?",
         ),
         (
             "ds-lint: ignore-file[DS101]",
-            "a comment about the whole file has to stand above its first key: here it holds nothing back",
+            "a comment about the whole file must be above its first key: here it suppresses nothing",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rules over the keys that the target knows: removed, deprecated, without effect, unread, doubly named (DS10x)."""
+"""Rules about keys that the target knows: removed, deprecated, without effect, unread, under two names (DS10x)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @rule("DS103", "removed-key", severity="error", effects=("rejected",))
 def removed_key(config: Config) -> Iterator[Problem]:
-    """Keys that DeepSpeed refuses by name since it removed their feature, whatever their value."""
+    """DeepSpeed has removed the feature and rejects the key, whatever its value."""
     for visit in config.remarkable:
         if visit.key is None or "removed" not in visit.key.facts:
             continue
@@ -29,8 +29,8 @@ def removed_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             visit.path,
             visit.member.key_span,
-            f"`{dotted(visit.path)}` was removed in DeepSpeed {since}, which refuses a config that still has the key, "
-            "even switched off",
+            f"`{dotted(visit.path)}` is removed in DeepSpeed {since}: DeepSpeed rejects every config that has the key, "
+            "even if it is disabled",
             {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
             help=_instead_of_removed(visit, since),
             label="removed",
@@ -40,7 +40,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
 
 @rule("DS104", "deprecated-key", severity="info", effects=("advice", "rejected"))
 def deprecated_key(config: Config) -> Iterator[Problem]:
-    """Keys that still work and have a successor."""
+    """The key still works, but DeepSpeed has a new name for it."""
     for visit in config.remarkable:
         if visit.key is None or not visit.key.facts.get("deprecated") or visit.value.value == AUTO:
             continue
@@ -56,10 +56,10 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` and its successor `{both.key}` are both set: DeepSpeed refuses the two together",
+                f"`{visit.member.key}` and its successor `{both.key}` are both set: DeepSpeed rejects the config",
                 rejected("parse"),
-                help=f"Delete `{visit.member.key}`; `{both.key}` says the same.",
-                label="deprecated spelling",
+                help=f"Delete `{visit.member.key}` and keep `{both.key}`.",
+                label="deprecated",
                 severity="error",
                 related=[Related(both.key_span, "its successor")],
                 fix=edits.deletion(config, visit.path, _safe_if_alike(config, visit.value, both.value)),
@@ -68,9 +68,9 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` is deprecated: DeepSpeed warns and takes it over into `{name}`",
+                f"`{visit.member.key}` is deprecated: DeepSpeed logs a warning and applies its value to `{name}`",
                 ADVICE,
-                help=_written_anew(visit, name),
+                help=_instead_of_deprecated(visit, name),
                 label=f"now `{name}`",
                 fix=_succeeded(config, visit, name),
             )
@@ -78,24 +78,24 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
 
 @rule("DS105", "no-effect-key", severity="info", effects=("no-effect", "ignored"))
 def no_effect_key(config: Config) -> Iterator[Problem]:
-    """Keys that DeepSpeed accepts and then uses for nothing."""
+    """DeepSpeed accepts the key and never uses it."""
     for visit in config.remarkable:
         if visit.key is None or "no_effect" not in visit.key.facts or not _says_something(visit):
             continue
         yield Problem(
             visit.path,
             visit.member.key_span,
-            f"`{dotted(visit.path)}` changes nothing: {visit.key.facts['no_effect']}",
+            f"`{dotted(visit.path)}` has no effect: {visit.key.facts['no_effect']}",
             IGNORED if visit.key.facts.get("unread") else NO_EFFECT,
-            help="Delete the key; the run stays the same.",
-            label="without effect",
+            help="Delete the key. The run stays the same.",
+            label="no effect",
             fix=edits.deletion(config, visit.path, "unsafe" if visit.key.facts.get("deprecated") else "safe"),
         )
 
 
 @rule("DS106", "key-under-two-names", severity="error", effects=("rejected",))
 def key_under_two_names(config: Config) -> Iterator[Problem]:
-    """One setting written under its name and under its alias."""
+    """A setting is in the config under both its name and its alias."""
     seen: dict[tuple[str, ...], Visit] = {}
     for visit in config.remarkable:
         if visit.key is None or "alias" not in visit.key.facts or visit.value.value == AUTO:
@@ -107,10 +107,10 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` and `{first.member.key}` are two names of one setting: "
-                "DeepSpeed refuses the two together",
+                f"`{visit.member.key}` and `{first.member.key}` are two names of the same setting: "
+                "DeepSpeed rejects the config",
                 rejected("parse"),
-                help=f"Keep `{visit.key.name}`, the documented name, and delete the other.",
+                help=f"Keep `{visit.key.name}`, the documented name, and delete the other one.",
                 label="second name",
                 related=[Related(first.member.key_span, "first name")],
                 fix=edits.deletion(config, alias.path, _safe_if_alike(config, first.value, visit.value)),
@@ -119,7 +119,7 @@ def key_under_two_names(config: Config) -> Iterator[Problem]:
 
 @rule("DS108", "unread-key", severity="error", effects=("ignored",))
 def unread_key(config: Config) -> Iterator[Problem]:
-    """Known keys that nothing reads because of what stands, or does not stand, beside them."""
+    """DeepSpeed does not read a known key because another key is set or missing."""
     for section in ("optimizer", "scheduler"):
         if "deepspeed" not in config.stacks and (section == "optimizer" or config.stack == "trainer"):
             continue  # optimizer_without_type, scheduler_without_type
@@ -129,9 +129,9 @@ def unread_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (section, "params"),
                 params.key_span,
-                f"nothing reads `{section}.params`: without `{section}.type` DeepSpeed builds no {section}",
+                f"`{section}.type` is not set: DeepSpeed builds no {section} and ignores `{section}.params`",
                 IGNORED,
-                help=f"Name the {section} in `{section}.type`.",
+                help=f"Set `{section}.type`.",
                 label="not read",
             )
     old = config.member("bfloat16")
@@ -140,7 +140,7 @@ def unread_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("bfloat16",),
             old.key_span,
-            "nothing reads `bfloat16`: DeepSpeed looks at the old name only where there is no `bf16`",
+            "DeepSpeed ignores `bfloat16`: it reads this old name only if `bf16` is not set",
             IGNORED,
             help="Delete `bfloat16`.",
             label="not read",
@@ -152,8 +152,8 @@ def unread_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("bfloat16",),
             old.key_span,
-            "nothing reads `bfloat16`: Accelerate adds a `bf16`, which DeepSpeed looks at instead, and switches it on "
-            "only where the arguments of the run ask for bf16",
+            "DeepSpeed ignores `bfloat16`: it reads the `bf16` that Accelerate adds, "
+            "which is enabled only if the arguments of the run ask for bf16",
             IGNORED,
             help="Rename it to `bf16`.",
             label="not read",
@@ -162,20 +162,20 @@ def unread_key(config: Config) -> Iterator[Problem]:
         )
 
 
-def _written_anew(visit: Visit, name: str) -> str:
-    """The successor with the value that says the same; the offload switches became sections."""
+def _instead_of_deprecated(visit: Visit, name: str) -> str:
+    """The successor with an equal value; the offload switches became sections."""
     if not name.startswith("offload_"):
-        return f"Write `{name}` instead."
+        return f"Rename it to `{name}`."
     if visit.value.value is True:
         return f'Write "{name}": {{"device": "cpu"}} instead.'
-    return "Delete it: nothing is offloaded without it either."
+    return "Delete it: offloading is off by default."
 
 
 def _instead_of_removed(visit: Visit, since: str) -> str:
     instead = visit.key.facts.get("instead") if visit.key else None
     if instead:
-        return f"Delete the key, and {instead}; or stay below DeepSpeed {since}."
-    return f"Delete the key, or stay below DeepSpeed {since} if the run needs the feature."
+        return f"Delete the key and {instead}, or pin DeepSpeed below {since}."
+    return f"Delete the key, or pin DeepSpeed below {since} if the run needs the feature."
 
 
 def _is_missing(node: Node | None) -> bool:
@@ -187,7 +187,7 @@ def _removed_outcome(stack: Stack, value: Node) -> Outcome:
 
 
 def _succeeded(config: Config, visit: Visit, name: str) -> Fix | None:
-    """The successor instead of a deprecated key, as ``_written_anew`` says it."""
+    """The successor instead of a deprecated key, as ``_instead_of_deprecated`` says it."""
     renamed = edits.renaming(config, visit.path, name, "safe")
     if not name.startswith("offload_"):
         return renamed
@@ -197,13 +197,13 @@ def _succeeded(config: Config, visit: Visit, name: str) -> Fix | None:
 
 
 def _is_switched_off(value: Node) -> bool:
-    """Whether a feature that is gone was not in use: false, null, nothing, -1 (of a size), or not enabled."""
+    """Whether a removed feature was off: false, null, empty, -1 (a size), or not enabled."""
     enabled = value.get("enabled")
     return not is_truthy(value) or value.value == -1 or (enabled is not None and not is_truthy(enabled))
 
 
 def _safe_if_alike(config: Config, one: Node, other: Node) -> Safety:
-    """How safe it is to delete one of two values: unless they are the same, it takes a decision."""
+    """How safe it is to delete one of two values: safe only if they are equal."""
     text = config.document.text
     return "safe" if text[one.span.start : one.span.end] == text[other.span.start : other.span.end] else "unsafe"
 
@@ -217,5 +217,5 @@ def _successor(config: Config, visit: Visit, successor: str) -> Member | None:
 
 
 def _says_something(visit: Visit) -> bool:
-    """A key that holds its own default says nothing that a reader could take for a setting."""
+    """Whether a key has another value than its default; at its default it does not mislead."""
     return visit.value.value != AUTO and visit.value.value != visit.key.facts.get("default", AUTO)  # type: ignore[union-attr]

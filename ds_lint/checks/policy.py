@@ -1,4 +1,4 @@
-"""The rule about the policies of an organisation, which are JSON Schemas of its own (DS2xx)."""
+"""The rule about the policies of an organisation, which are its own JSON Schemas (DS2xx)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Node, Span
 
 _CLOSED = ("additionalProperties", "unevaluatedProperties")
-# What a keyword of a schema wants, in words.
+# What a keyword of a schema requires, in words.
 _WANTED = {
     "const": "{}",
     "minimum": "at least {}",
@@ -37,7 +37,7 @@ _LONGEST = 60  # of a value that a message repeats
 
 @rule("DS207", "policy-violation", severity="warning", effects=("advice",))
 def policy_violation(config: Config) -> Iterator[Problem]:
-    """What the policies in the settings do not allow."""
+    """The config violates a policy from the settings."""
     if not config.policies or any(issue.kind == "deep-nesting" for issue in config.document.issues):
         return
     content = plain(config.root)
@@ -45,24 +45,24 @@ def policy_violation(config: Config) -> Iterator[Problem]:
         seen: set[tuple[KeyPath, str]] = set()
         for violation in policy.violations(content):
             for problem in _problems(config, policy.name, violation):
-                identity = problem.key or (), problem.message  # of several missing keys, each violation names them all
+                identity = problem.key or (), problem.message  # each violation names all missing keys
                 if identity not in seen:
                     seen.add(identity)
                     yield problem
 
 
 def _problems(config: Config, policy: str, violation: Violation) -> Iterator[Problem]:
-    """What one violation comes to: one problem for each key that is missing or one too many."""
+    """The problems of one violation: one for each key that is missing or not allowed."""
     path = violation.path
     node = config.root.at(path)
     if node is None or node.kind in ("template", "missing"):
-        return  # what is filled in there is not known
+        return  # the value that replaces it is not known
     way_out = _way_out(violation, policy)
     if violation.keyword == "required":
         for name in violation.wanted:
             if name not in violation.instance:
-                message = f"`{dotted((*path, name))}` is not set, and {policy} requires it"
-                yield Problem((*path, name), _place(config, path), message, ADVICE, help=way_out, label="incomplete")
+                message = f"`{dotted((*path, name))}` is not set, but {policy} requires it"
+                yield Problem((*path, name), _place(config, path), message, ADVICE, help=way_out, label="missing key")
     elif violation.keyword in _CLOSED and (extra := _extra_keys(violation)):
         for name in extra:
             message = f"{policy} does not allow `{dotted((*path, name))}`"
@@ -74,11 +74,11 @@ def _problems(config: Config, policy: str, violation: Violation) -> Iterator[Pro
     else:
         span = _place(config, path) if node.kind in ("object", "array") else node.span
         message = _mismatch(node, policy, violation)
-        yield Problem(path or None, span, message, ADVICE, help=way_out, label="against the policy")
+        yield Problem(path or None, span, message, ADVICE, help=way_out, label="policy violation")
 
 
 def _extra_keys(violation: Violation) -> list[str]:
-    """The keys that a closed object of the schema does not know, as far as it says which it knows."""
+    """The keys that a closed object of the schema does not list, if it lists its keys."""
     if violation.wanted is not False:
         return []
     from re import search
@@ -95,7 +95,7 @@ def _extra_keys(violation: Violation) -> list[str]:
 def _mismatch(node: Node, policy: str, violation: Violation) -> str:
     value = "an object" if node.kind == "object" else "an array" if node.kind == "array" else _short(node.value)
     wanted = _wanted(violation.keyword, violation.wanted)
-    return f"{_subject(violation.path)} is {value}, and {policy} wants {wanted}"
+    return f"{_subject(violation.path)} is {value}, but {policy} requires {wanted}"
 
 
 def _wanted(keyword: str, value: object) -> str:
@@ -105,7 +105,7 @@ def _wanted(keyword: str, value: object) -> str:
         return " or ".join(value) if isinstance(value, list) else str(value)
     if keyword in ("anyOf", "oneOf") and isinstance(value, list):
         return f"one of {len(value)} other forms"
-    return _WANTED[keyword].format(_short(value)) if keyword in _WANTED else f'something else (its "{keyword}")'
+    return _WANTED[keyword].format(_short(value)) if keyword in _WANTED else f'another value (keyword "{keyword}")'
 
 
 def _short(value: object) -> str:
@@ -114,9 +114,9 @@ def _short(value: object) -> str:
 
 
 def _way_out(violation: Violation, policy: str) -> str:
-    """The words of the organisation, where its schema has some."""
+    """The description in the schema of the organisation, if there is one."""
     words = violation.schema.get("description")
-    return words if isinstance(words, str) and words else f"Write what {policy} asks for."
+    return words if isinstance(words, str) and words else f"Change it to what {policy} requires."
 
 
 def _subject(path: KeyPath) -> str:
@@ -124,7 +124,7 @@ def _subject(path: KeyPath) -> str:
 
 
 def _place(config: Config, path: KeyPath) -> Span:
-    """The key of a member, else the value itself; the opening of the config for its root."""
+    """The key of a member, otherwise the value itself; the opening of the config for its root."""
     if not path:
         return config.opening
     section = config.root.at(path[:-1])

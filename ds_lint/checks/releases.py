@@ -1,6 +1,6 @@
-"""Rules about what changes from release to release: defaults, and keys that come into effect (DS12x).
+"""Rules about changes between releases: defaults, and keys that come into effect (DS12x).
 
-They compare the target with an older release: the one that is upgraded from, or the oldest that a range allows.
+They compare the target with an older release: the one before the upgrade, or the oldest that a range allows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @rule("DS121", "changed-default", severity="info", effects=("advice",), kind="comparison")
 def changed_default(config: Config) -> Iterator[Problem]:
-    """Keys that the config leaves to a default, and the default is another one than it was."""
+    """The config does not set a key whose default has changed."""
     if config.before is None:
         return
     for key in _left_out(config, config.knowledge.root):
@@ -36,17 +36,17 @@ def changed_default(config: Config) -> Iterator[Problem]:
         since = config.knowledge.since_default(key.path)
         consequence = key.facts.get("on_new_default")
         if not consequence and not config.is_upgrade:
-            continue  # in a range, only what changes the training is worth a word
+            continue  # in a range, only defaults that change the training are reported
         overwritten = config.knowledge.trainer["overwrites"].get(dotted(key.path), {"by": ()})
         yield Problem(
             key.path,
             _place(config, key.path[:-1]),
-            f"`{dotted(key.path)}` is not set, and its default went from {as_json(older.facts['default'])} to "
+            f"`{dotted(key.path)}` is not set, and its default changed from {as_json(older.facts['default'])} to "
             f"{as_json(key.facts['default'])}{f' in DeepSpeed {since}' if since else ''}"
             + (f": {consequence}" if consequence else ""),
             {stack: ADVICE for stack in config.stacks if stack not in overwritten["by"]},
-            help=f'Write "{key.name}": {as_json(older.facts["default"])} to keep what DeepSpeed '
-            f"{config.before.deepspeed} does, or {as_json(key.facts['default'])} to say that the new one is meant.",
+            help=f'Set "{key.name}": {as_json(older.facts["default"])} to keep the behaviour of DeepSpeed '
+            f"{config.before.deepspeed}, or {as_json(key.facts['default'])} to confirm the new default.",
             label="new default",
             severity="warning" if consequence and config.is_upgrade else None,
             fix=_as_before(config, key.path, older.facts["default"]),
@@ -56,7 +56,7 @@ def changed_default(config: Config) -> Iterator[Problem]:
 
 @rule("DS122", "newly-read-key", severity="warning", effects=("advice",), kind="comparison")
 def newly_read_key(config: Config) -> Iterator[Problem]:
-    """Keys that the older release passed over without a word, and that the newer one reads."""
+    """The older release silently ignores the key, the newer one reads it."""
     if config.before is None or not config.is_upgrade:
         return
     for visit in config.visits:
@@ -70,16 +70,16 @@ def newly_read_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"DeepSpeed {config.before.deepspeed} passed `{dotted(visit.path)}` over without a word, and since "
-                f"{arrival} DeepSpeed reads it: what it says may come into effect",
+                f"DeepSpeed {config.before.deepspeed} silently ignores `{dotted(visit.path)}`, "
+                f"but releases from {arrival} on read it: the setting may take effect",
                 ADVICE,
-                help="Make sure that the value is what the run is meant to have, or delete the key.",
+                help="Check that you want this value, or delete the key.",
                 label=f"read since {arrival}",
             )
 
 
 def _may_take_effect(config: Config, visit: Visit) -> bool:
-    """Whether a key that is newly read is more than its own default, or a section that is switched off."""
+    """Whether a newly read key differs from its default, or is a section that is enabled."""
     if visit.key is None or "no_effect" in visit.key.facts:
         return False
     if visit.key.is_section:
@@ -89,7 +89,7 @@ def _may_take_effect(config: Config, visit: Visit) -> bool:
 
 
 def _left_out(config: Config, section: Key) -> Iterator[Key]:
-    """The keys that the config does not set, in the sections that it has and that are in use."""
+    """The keys that the config does not set in its sections that are in use."""
     for name in section.names():
         key = section.child(name)
         if key is None or "removed" in key.facts or "deprecated" in key.facts or "no_effect" in key.facts:
@@ -104,7 +104,7 @@ def _left_out(config: Config, section: Key) -> Iterator[Key]:
 
 
 def _is_in_use(config: Config, section: Key) -> bool:
-    """Whether a section that is there does something: it is switched on, or names a device."""
+    """Whether a section has an effect: it is enabled, or names a device."""
     if section.child("enabled") is not None:
         return is_on(config, *section.path, "enabled") or config.value(*section.path, "enabled") == AUTO
     if section.child("device") is not None:
@@ -113,7 +113,7 @@ def _is_in_use(config: Config, section: Key) -> bool:
 
 
 def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
-    """Parameters of the optimizer and the scheduler that the config leaves out."""
+    """The config does not set a parameter of the optimizer or scheduler whose default has changed."""
     for section, constructor in (
         ("optimizer", optimizer_constructor(config)),
         ("scheduler", scheduler_constructor(config)),
@@ -131,10 +131,11 @@ def _changed_parameters(config: Config, before: Knowledge) -> Iterator[Problem]:
                 yield Problem(
                     (section, "params", name),
                     _place(config, (section,)),
-                    f"`{name}` of {constructor.name} is not set, and its default went from {as_json(older[name])} to "
-                    f"{as_json(default)} in DeepSpeed {since}" + (f": {consequence}" if consequence else ""),
+                    f"`{name}` of {constructor.name} is not set, and its default changed "
+                    f"from {as_json(older[name])} to {as_json(default)} in DeepSpeed {since}"
+                    + (f": {consequence}" if consequence else ""),
                     ADVICE,
-                    help=f'Write "{name}": {as_json(older[name])} to keep what DeepSpeed {before.deepspeed} does.',
+                    help=f'Set "{name}": {as_json(older[name])} to keep the behaviour of DeepSpeed {before.deepspeed}.',
                     label="new default",
                     severity="warning" if config.is_upgrade else None,
                     fix=_as_before(config, (section, "params", name), older[name]),
@@ -149,18 +150,18 @@ def _defaults(knowledge: Knowledge, section: str, kind: str, constructor: Constr
 
 
 def _as_before(config: Config, path: KeyPath, default: Scalar) -> Fix | None:
-    """The older default, written where the key is missing; null may not be taken."""
+    """Write the older default, except null, which DeepSpeed may not accept."""
     return None if default is None else edits.written(config, path, default, "unsafe")
 
 
 def _differs(older: object, newer: object) -> bool:
-    """Whether two defaults differ in what they do; false and null, and sections, do not."""
+    """Whether two defaults behave differently; false and null do not, and sections are not compared."""
     if isinstance(older, (dict, list)) or isinstance(newer, (dict, list)) or AUTO in (older, newer):
         return False
     return older != newer and bool(older or newer)
 
 
 def _place(config: Config, path: tuple[str, ...]) -> Span:
-    """Where to point for a key that is not there: the key of its section, or the opening of the config."""
+    """The place to report a missing key at: the key of its section, or the opening of the config."""
     member = config.member(*path) if path else None
     return member.key_span if member is not None else config.opening

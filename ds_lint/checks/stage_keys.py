@@ -1,4 +1,4 @@
-"""A rule about settings of ZeRO that only another stage reads; off by default (DS3xx)."""
+"""A rule about ZeRO settings that only another stage uses; off by default (DS3xx)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 # What _configure_zero_optimizer in deepspeed/runtime/engine.py hands to stage 3 alone, without the prefix that most
-# of the names may have. Gathering weights for saving is left out: below stage 3 they are whole, as it asks.
+# of the names may have. Gathering weights for saving is left out: below stage 3 they are whole anyway.
 _STAGE_3 = (
     "sub_group_size",
     "prefetch_bucket_size",
@@ -32,7 +32,7 @@ _STAGE_3 = (
 
 @rule("DS340", "key-of-another-stage", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
 def key_of_another_stage(config: Config) -> Iterator[Problem]:
-    """Settings of stage 3 below it, and ``round_robin_gradients`` where no gradients are partitioned."""
+    """Stage 3 settings at a lower stage, and ``round_robin_gradients`` at a stage without partitioned gradients."""
     section = config.section(ZERO)
     stage = zero_stage(config)
     if section is None or stage is None:
@@ -44,12 +44,12 @@ def key_of_another_stage(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, first.key),
         first.key_span,
-        f"this is stage {stage}, and only {'stages 1 and 2 read' if stage == 3 else 'another stage reads'} "
-        f"`{'`, `'.join(member.key for member in members)}`",
+        f"ZeRO stage {stage} ignores `{'`, `'.join(member.key for member in members)}`: "
+        f"only {'stages 1 and 2 use' if stage == 3 else 'another stage uses'} {'it' if not others else 'them'}",
         NO_EFFECT,
-        help="Delete what this stage does not read, or keep it for the day on which the stage changes.",
-        label="not read at this stage",
-        related=[Related(other.key_span, "nor this") for other in others],
+        help="Delete it, or keep it if you plan to change the stage.",
+        label="not used at this stage",
+        related=[Related(other.key_span, "not used either") for other in others],
     )
 
 

@@ -1,7 +1,7 @@
-"""Rules about the file and its syntax (DS0xx): what json refuses, what hjson refuses, and what they read differently.
+"""Rules about the file and its syntax (DS0xx): what json rejects, what hjson rejects, and what they read differently.
 
-The Trainer and Accelerate read a config with Python's json, DeepSpeed with hjson. What json refuses follows from the
-construct; what hjson does with a construct depends on the text around it, so hjson's reading is made again.
+The Trainer and Accelerate read a config with Python's json, DeepSpeed with hjson. What json rejects depends on the
+construct alone; what hjson does with a construct depends on the text around it, so ``hjson.parse`` repeats its reading.
 """
 
 from __future__ import annotations
@@ -33,36 +33,39 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document, SyntaxIssue
     from ds_lint.source.tree import KeyPath, Member, Node
 
-# What a message calls a construct that is no JSON, and what to do.
+# What a message says about a construct that is not JSON, and what to do.
 _WORDS = {
     "comment": (
-        "JSON has no comments",
-        "Delete the comment, or make it a top-level key that starts with an underscore.",
+        "JSON does not allow comments",
+        "Delete the comment, or move its text to a top-level key that starts with an underscore.",
     ),
-    "trailing-comma": ("JSON has no trailing commas", "Delete the comma."),
-    "unquoted-key": ("JSON wants keys in double quotes", "Put the key in double quotes."),
-    "unquoted-value": ("JSON wants strings in double quotes", "Put the value in double quotes."),
-    "single-quotes": ("JSON has no single quotes", "Use double quotes."),
-    "triple-quotes": ("JSON has no ''' strings", "Use a string in double quotes."),
-    "bom": ("JSON has no byte order mark", 'Save the file as "UTF-8", not as "UTF-8 with BOM".'),
-    "no-braces": ("JSON wants braces around the config", "Put { and } around the config."),
-    "missing-comma": ("there is no comma between two members", "Add the comma."),
-    "extra-comma": ("there is a comma too many", "Delete it."),
-    "missing-key": ("there is a value without a key", "Write the key, or delete the value."),
-    "missing-colon": ("there is no colon after a key", "Add the colon."),
-    "missing-value": ("there is no value after a key", "Write the value, or delete the key."),
-    "number-format": ("JSON has no such number", "Write it as JSON does: no leading zero, plus or underscore."),
-    "bad-escape": ("JSON has no such escape", "Write two backslashes for one."),
-    "unterminated-string": ("a string has no end", "Add the closing quote."),
+    "trailing-comma": ("JSON does not allow trailing commas", "Delete the comma."),
+    "unquoted-key": ("JSON requires double quotes around keys", "Put the key in double quotes."),
+    "unquoted-value": ("JSON requires double quotes around strings", "Put the value in double quotes."),
+    "single-quotes": ("JSON does not allow single quotes", "Use double quotes."),
+    "triple-quotes": ("JSON does not allow ''' strings", "Use a string in double quotes."),
+    "bom": ("JSON does not allow a byte order mark", 'Save the file as "UTF-8", not as "UTF-8 with BOM".'),
+    "no-braces": ("JSON requires braces around the config", "Put { and } around the config."),
+    "missing-comma": ("a comma is missing between two members", "Add the comma."),
+    "extra-comma": ("there is an extra comma", "Delete it."),
+    "missing-key": ("a value has no key", "Add the key, or delete the value."),
+    "missing-colon": ("a colon is missing after a key", "Add the colon."),
+    "missing-value": ("a key has no value", "Add the value, or delete the key."),
+    "number-format": (
+        "JSON does not allow this number format",
+        "Write the number without a leading zero, plus sign or underscore.",
+    ),
+    "bad-escape": ("JSON does not allow this escape", "Write two backslashes for each backslash."),
+    "unterminated-string": ("a string is never closed", "Add the closing quote."),
     "unclosed": ("a bracket is never closed", "Close it."),
-    "unopened": ("the first brace is missing", "Put { before the config."),
-    "stray-text": ("this text belongs to nothing", "Delete it."),
+    "unopened": ("the first brace is missing", "Add { before the config."),
+    "stray-text": ("unexpected text", "Delete it."),
 }
 _CONTROL_CHARACTERS = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab", "\0": "a NUL", "\x1b": "an ESC"}
 _SEEN = "\n\r\t"  # which need no number to be known by
 _LIMITS = {
-    "deep-nesting": "objects and arrays nest deeper than Python can follow",
-    "long-integer": "Python reads no integer of thousands of digits",
+    "deep-nesting": "objects and arrays are nested deeper than Python can read",
+    "long-integer": "an integer has more digits than Python can read",
 }
 _LONGEST = 60  # characters of a string that a message repeats
 _ONCE = "comment"  # one finding for all of them: a file with comments has many
@@ -70,12 +73,12 @@ _ONCE = "comment"  # one finding for all of them: a file with comments has many
 
 @rule("DS001", "not-utf8", severity="error", effects=("rejected",), kind="syntax", alone_on="binary")
 def not_utf8(config: Config) -> Iterator[Problem]:
-    """Bytes that are no UTF-8."""
+    """The file is not UTF-8."""
     for issue in _of(config, NOT_UTF8):
         yield Problem(
             None,
             issue.span,
-            f"the file is not UTF-8 ({issue.found}): every reader of it stops here",
+            f"the file is not UTF-8 ({issue.found}): it cannot be loaded",
             rejected("load"),
             help="Save the file as UTF-8.",
             label="not UTF-8",
@@ -84,11 +87,11 @@ def not_utf8(config: Config) -> Iterator[Problem]:
 
 @rule("DS002", "hjson-only-syntax", severity="error", effects=("rejected",), kind="syntax")
 def hjson_only_syntax(config: Config) -> Iterator[Problem]:
-    """Comments, trailing commas and the like, which DeepSpeed reads and the Trainer and Accelerate refuse."""
+    """Comments, trailing commas and other syntax that DeepSpeed reads and the Trainer and Accelerate reject."""
     seen: set[str] = set()
     for issue in config.document.issues:
         words = _words(issue)
-        if words is None or not _hjson_reads_what_is_meant(config, issue) or issue.kind in seen:
+        if words is None or not _hjson_reads_it(config, issue) or issue.kind in seen:
             continue
         if issue.kind == _ONCE:
             seen.add(_ONCE)
@@ -96,27 +99,27 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
         yield Problem(
             issue.path,
             issue.span,
-            f"{what}: the Trainer and Accelerate refuse the file, DeepSpeed alone reads it",
+            f"{what}: the Trainer and Accelerate reject the file, only DeepSpeed reads it",
             {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"},
             help=instead,
             label=issue.kind.replace("-", " "),
             severity="warning" if "deepspeed" in config.stacks else "error",
-            fix=_offered(config, _mended(config, issue)),
+            fix=_offered(config, _as_strict_json(config, issue)),
         )
 
 
 @rule("DS003", "duplicate-key", severity="error", effects=("rejected", "overridden"), kind="syntax")
 def duplicate_key(config: Config) -> Iterator[Problem]:
-    """One key twice in one object."""
+    """The same key appears twice in one object."""
     for issue in _of(config, "duplicate-key"):
         name = issue.found.strip("\"'")
         path = issue.path
         yield Problem(
             path,
             issue.span,
-            f"`{name}` stands here twice: {_DUPLICATE[_who_loads(config)]}",
+            f"duplicate key `{name}`: {_DUPLICATE[_who_loads(config)]}",
             {stack: rejected("load") if stack == "deepspeed" else OVERRIDDEN for stack in config.stacks},
-            help="Delete the one that is not meant.",
+            help="Delete one of the two.",
             label="this one wins with the Trainer",
             related=[Related(issue.related, "the first")] if issue.related else [],
             fix=_offered(config, _without_the_first(config, path, issue.related)) if path and issue.related else None,
@@ -125,7 +128,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
 
 @rule("DS004", "python-literal", severity="error", effects=("rejected", "wrong-result"), kind="syntax")
 def python_literal(config: Config) -> Iterator[Problem]:
-    """``True``, ``False`` and ``None``."""
+    """``True``, ``False`` or ``None`` instead of ``true``, ``false`` or ``null``."""
     for issue in _of(config, "python-literal"):
         right = _as_json_literal(issue)
         yield Problem(
@@ -134,33 +137,33 @@ def python_literal(config: Config) -> Iterator[Problem]:
             f"`{issue.found}` is Python, not JSON: {_what_happens(config, issue)}",
             _outcomes(config, issue),
             help=f"Write {right}.",
-            label=f"JSON has {right}",
-            fix=_offered(config, _mended(config, issue)),
+            label=f"{right} in JSON",
+            fix=_offered(config, _as_strict_json(config, issue)),
         )
 
 
 @rule("DS005", "not-a-number", severity="error", effects=("rejected", "wrong-result", "risk"), kind="syntax")
 def not_a_number(config: Config) -> Iterator[Problem]:
-    """``NaN``, ``Infinity`` and ``1e400``, which json reads as numbers that nothing can compute with."""
+    """``NaN``, ``Infinity`` and ``1e400``, which json reads as numbers and hjson does not."""
     for issue in config.document.issues:
         if issue.kind not in ("not-a-number", "infinite-number"):
             continue
         yield Problem(
             issue.path,
             issue.span,
-            f"`{issue.found}` is not a JSON number: {_what_becomes_of_it(config, issue)}",
+            f"`{issue.found}` is not a finite number: {_what_becomes_of_it(config, issue)}",
             dict.fromkeys(config.stacks, RISK) | _outcomes(config, issue),
-            help="Write a number, or delete the key.",
-            label="no number",
+            help="Write a finite number, or delete the key.",
+            label="not a finite number",
         )
 
 
 @rule("DS006", "broken-syntax", severity="error", effects=("rejected", "wrong-result"), kind="syntax")
 def broken_syntax(config: Config) -> Iterator[Problem]:
-    """Everything else that is no JSON."""
+    """Everything else that is not JSON."""
     for issue in config.document.issues:
         words = _words(issue)
-        if words is None or _hjson_reads_what_is_meant(config, issue):
+        if words is None or _hjson_reads_it(config, issue):
             continue
         what, instead = words
         yield Problem(
@@ -170,21 +173,21 @@ def broken_syntax(config: Config) -> Iterator[Problem]:
             _outcomes(config, issue),
             help=instead,
             label=issue.kind.replace("-", " "),
-            fix=_offered(config, _mended(config, issue)),
+            fix=_offered(config, _as_strict_json(config, issue)),
         )
 
 
 @rule("DS007", "template", severity="info", effects=("risk",), kind="syntax")
 def template(config: Config) -> Iterator[Problem]:
-    """A placeholder that something fills in before DeepSpeed sees the file."""
+    """The file contains a placeholder that is replaced before DeepSpeed reads it."""
     for issue in _of(config, "template"):
         yield Problem(
             issue.path,
             issue.span,
-            f"`{issue.found}` is a placeholder, so this file is a template: "
-            "the values that are filled in are not judged",
+            f"`{issue.found}` is a placeholder: ds-lint does not check the values that replace the placeholders "
+            "in this template",
             RISK,
-            help="Judge the filled file as well: pipe it into `ds-lint check -`.",
+            help="Check the rendered file too: pipe it into `ds-lint check -`.",
             label="placeholder",
         )
         return
@@ -192,50 +195,50 @@ def template(config: Config) -> Iterator[Problem]:
 
 @rule("DS008", "not-an-object", severity="error", effects=("rejected",), kind="syntax")
 def not_an_object(config: Config) -> Iterator[Problem]:
-    """A config that is an array, a string or a number."""
+    """The config is an array, a string or a number."""
     for issue in _of(config, "not-an-object"):
         yield Problem(
             None,
             issue.span,
-            "a DeepSpeed config is an object in braces, and this file holds something else",
+            "a DeepSpeed config must be a JSON object in braces, but this file contains something else",
             {stack: rejected("parse" if stack == "deepspeed" else "initialize") for stack in config.stacks},
-            help='Write {"train_micro_batch_size_per_gpu": 1}, and go on from there.',
-            label="no object",
+            help='Write an object, for example {"train_micro_batch_size_per_gpu": 1}.',
+            label="not an object",
         )
 
 
 @rule("DS009", "deep-nesting", severity="error", effects=("rejected",), kind="syntax")
 def deep_nesting(config: Config) -> Iterator[Problem]:
-    """More levels, or more digits, than Python's readers can follow."""
+    """The file has more levels, or a number more digits, than Python can read."""
     for issue in config.document.issues:
         if issue.kind in _LIMITS:
             yield Problem(
                 None,
                 issue.span,
-                f"{_LIMITS[issue.kind]}: whoever reads the file stops here",
+                f"{_LIMITS[issue.kind]}: the file cannot be loaded",
                 _outcomes(config, issue),
-                help="Nothing in a DeepSpeed config needs this; rewrite the value.",
-                label="too much",
+                help="Shorten the value: no DeepSpeed key needs this.",
+                label="too deep" if issue.kind == "deep-nesting" else "too long",
             )
 
 
 @rule("DS010", "empty-file", severity="error", effects=("rejected",), kind="syntax")
 def empty_file(config: Config) -> Iterator[Problem]:
-    """Nothing in the file."""
+    """The file is empty."""
     for issue in _of(config, "empty"):
         yield Problem(
             None,
             issue.span,
-            "the file is empty: the Trainer and Accelerate cannot read it, and DeepSpeed finds no batch size in it",
+            "the file is empty: the Trainer and Accelerate cannot load it, and DeepSpeed finds no batch size",
             {stack: rejected("parse" if stack == "deepspeed" else "load") for stack in config.stacks},
             help='Write a config, at least {"train_micro_batch_size_per_gpu": 1}.',
-            label="nothing here",
+            label="empty",
         )
 
 
 @rule("DS011", "yaml", severity="error", effects=("rejected", "wrong-result"), kind="syntax", alone_on="yaml")
 def yaml(config: Config) -> Iterator[Problem]:
-    """A config in YAML, of which hjson makes something that nobody meant."""
+    """The config is YAML, which json rejects and hjson misreads."""
     if not config.is_yaml:
         return
     tree = _hjson_tree(config)
@@ -251,31 +254,31 @@ def yaml(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             first_line,
-            "this is Accelerate's own config, for the --config_file of accelerate launch, and no DeepSpeed config",
+            "this is Accelerate's own config for `accelerate launch --config_file`, not a DeepSpeed config",
             outcomes,
-            help=f"Check {named}, which `deepspeed_config_file` names."
+            help=f"Check {named} instead, the value of `deepspeed_config_file`."
             if named
-            else "It names no DeepSpeed config (`deepspeed_config_file`) that could be checked.",
-            label="Accelerate's",
+            else "Without `deepspeed_config_file` there is no DeepSpeed config to check.",
+            label="Accelerate's config",
         )
         return
     yield Problem(
         None,
         first_line,
-        "this is YAML, and DeepSpeed configs are JSON: "
+        "this is YAML, but a DeepSpeed config must be JSON: "
         + (
-            f"DeepSpeed reads `{texts[0]}` as a string and stops"
+            f"DeepSpeed reads `{texts[0]}` as a string and raises an error"
             if texts and config.stack == "deepspeed"
-            else "sections by indentation are lost on DeepSpeed, and the Trainer and Accelerate cannot read the file"
+            else "DeepSpeed loses the indented sections, and the Trainer and Accelerate cannot read the file"
         ),
         outcomes,
-        help="Write it as JSON: every section in braces, every key in double quotes.",
+        help="Write it as JSON: put every section in braces and every key in double quotes.",
         label="YAML",
     )
 
 
 def _accelerates_own(config: Config, keys: str) -> str | None:
-    """What YAML has at one of these keys of ``ClusterConfig`` in ``accelerate/commands/config/config_args.py``."""
+    """The value in YAML of one of these keys of ``ClusterConfig`` in ``accelerate/commands/config/config_args.py``."""
     from re import MULTILINE, search
 
     found = search(rf"^[ \t]*(?:{keys})[ \t]*:[ \t]*['\"]?([^\s'\"#]+)", config.document.text, MULTILINE)
@@ -283,17 +286,17 @@ def _accelerates_own(config: Config, keys: str) -> str | None:
 
 
 def _words(issue: SyntaxIssue) -> tuple[str, str] | None:
-    """What a message calls a construct that is no JSON, and what to do; None where another rule is about it."""
+    """What a message says about a construct that is not JSON, and what to do; None if another rule reports it."""
     if issue.kind != "control-character":
         return _WORDS.get(issue.kind)
     character = issue.found[0]
     name = _CONTROL_CHARACTERS.get(character, "a control character")
     number = "" if character in _SEEN else f" (U+{ord(character):04X})"
-    return f"there is {name}{number} inside a string", f"Write {as_json(character)[1:-1]}, or delete it."
+    return f"a string contains {name}{number}", f"Write {as_json(character)[1:-1]}, or delete it."
 
 
 def _offered(config: Config, fix: Fix | None) -> Fix | None:
-    """A fix as it is offered: none is safe in a text that no library can read, whatever is fixed in it."""
+    """The fix to offer: none is safe in a text that no library can read after all safe fixes."""
     if fix is not None and fix.safety == "safe" and not _can_be_read_once_fixed(config):
         return Fix(fix.title, "unsafe", fix.edits)
     return fix
@@ -316,7 +319,7 @@ def _fixed(config: Config) -> Document:
 
     chosen: list[Edit] = []
     for issue in config.document.issues:
-        fix = _mended(config, issue)
+        fix = _as_strict_json(config, issue)
         for edit in fix.edits if fix is not None and fix.safety == "safe" else ():
             if not chosen or chosen[-1].span.end <= edit.span.start:
                 chosen.append(edit)
@@ -327,8 +330,8 @@ def _as_json_literal(issue: SyntaxIssue) -> str:
     return {"true": "true", "false": "false"}.get(issue.found.lower(), "null")
 
 
-def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
-    """The JSON for a construct, where there is no doubt about it."""
+def _as_strict_json(config: Config, issue: SyntaxIssue) -> Fix | None:
+    """The JSON for a construct, if its meaning is clear."""
     if issue.kind == "python-literal":
         right = _as_json_literal(issue)
         return Fix(f"Write {right}", "safe", [Edit(issue.span, right)])
@@ -340,7 +343,7 @@ def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
     if issue.kind in ("unquoted-key", "unquoted-value", "single-quotes") and not any(one in written for one in '"\\'):
         inside = written[1:-1] if issue.kind == "single-quotes" else written
         # A bare word may be a string, or a variable of the script that the text was copied from.
-        is_word = issue.kind == "unquoted-value" and not _hjson_reads_what_is_meant(config, issue)
+        is_word = issue.kind == "unquoted-value" and not _hjson_reads_it(config, issue)
         return Fix("Use double quotes", "unsafe" if is_word else "safe", [Edit(issue.span, f'"{inside}"')])
     if issue.kind == "number-format":
         return _as_json_number(config, issue)
@@ -348,7 +351,7 @@ def _mended(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 
 def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
-    """``1_000`` and ``.5`` as JSON has them."""
+    """``1_000`` and ``.5`` as JSON writes them."""
     path = issue.path
     node = config.document.root.at(path) if config.document.root is not None and path else None
     if node is None or node.span != issue.span or not isinstance(node.value, (int, float)):
@@ -358,7 +361,7 @@ def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
 
 
 def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None:
-    """Leave the one of two duplicates that json takes; where they say different things, that is a decision."""
+    """Delete the duplicate that json does not use; if the two differ, the fix is unsafe."""
     from ds_lint.fixes import layout
 
     section = config.written.at(path[:-1])
@@ -382,12 +385,9 @@ def _who_loads(config: Config) -> tuple[bool, bool]:
 
 
 _DUPLICATE = {
-    (True, True): "DeepSpeed refuses the file",
-    (
-        False,
-        True,
-    ): "DeepSpeed refuses the file, the Trainer and Accelerate take this one and drop the first without a word",
-    (False, False): "this one is taken, and the first is dropped without a word",
+    (True, True): "DeepSpeed rejects the file",
+    (False, True): "DeepSpeed rejects the file, the Trainer and Accelerate silently use the last one",
+    (False, False): "the last one silently overrides the first",
 }
 
 
@@ -396,16 +396,16 @@ def _of(config: Config, kind: str) -> Iterator[SyntaxIssue]:
 
 
 def _outcomes(config: Config, issue: SyntaxIssue) -> dict[Stack, Outcome]:
-    """What each stack makes of a construct; a stack that reads what is meant is missing."""
+    """What each stack does with a construct; a stack that reads it correctly is missing."""
     outcomes: dict[Stack, Outcome] = {}
-    if _json_refuses(issue):
+    if _json_rejects(issue):
         outcomes = {stack: rejected("load") for stack in config.stacks if stack != "deepspeed"}
-    if "deepspeed" in config.stacks and not _hjson_reads_what_is_meant(config, issue):
+    if "deepspeed" in config.stacks and not _hjson_reads_it(config, issue):
         outcomes["deepspeed"] = rejected("load") if _hjson_tree(config) is None else WRONG_RESULT
     return outcomes
 
 
-def _json_refuses(issue: SyntaxIssue) -> bool:
+def _json_rejects(issue: SyntaxIssue) -> bool:
     if issue.kind == "deep-nesting":
         return int(issue.found) > MOST_NESTING_JSON
     return refused_by(issue.kind).json == ALWAYS
@@ -417,11 +417,11 @@ def _what_happens(config: Config, issue: SyntaxIssue) -> str:
     alone = _what_deepspeed_reads(config, issue)
     if config.stack == "deepspeed":
         return alone
-    return f"the Trainer and Accelerate refuse the file, and {alone}"
+    return f"the Trainer and Accelerate reject the file, and {alone}"
 
 
 def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:
-    """What the stacks make of a number that is none for hjson: json computes with it."""
+    """What happens to a number that hjson does not read as one: json computes with it."""
     if "deepspeed" not in config.stacks:
         return "the run computes with it"
     alone = "DeepSpeed cannot read the file"
@@ -433,14 +433,14 @@ def _what_becomes_of_it(config: Config, issue: SyntaxIssue) -> str:
 def _what_deepspeed_reads(config: Config, issue: SyntaxIssue) -> str:
     value = _hjson_value(config, issue)
     if not isinstance(value, str):
-        return "DeepSpeed reads something else"
+        return "DeepSpeed misreads the file"
     if len(value) > _LONGEST:
         return f"DeepSpeed reads the string {value[:_LONGEST]!r}... up to the end of the line"
     return f"DeepSpeed reads the string {value!r}"
 
 
-def _hjson_reads_what_is_meant(config: Config, issue: SyntaxIssue) -> bool:
-    """Whether DeepSpeed gets from this construct what a person sees in it."""
+def _hjson_reads_it(config: Config, issue: SyntaxIssue) -> bool:
+    """Whether DeepSpeed reads this construct the way a person does."""
     refusal = refused_by(issue.kind).hjson
     if refusal != DEPENDS:
         return refusal == NEVER
@@ -474,7 +474,7 @@ def _hjson_value(config: Config, issue: SyntaxIssue) -> object:
 
 
 def _hjson_tree(config: Config) -> Node | None:
-    """What hjson makes of the text; None where it refuses it for more than a duplicate key."""
+    """The text as hjson reads it; None if hjson rejects it for more than a duplicate key."""
     if "hjson" not in config.derived:
         from ds_lint.source import hjson
 

@@ -1,4 +1,4 @@
-"""Rules over the keys that the target does not know: misspelled, misplaced, of other releases (DS10x)."""
+"""Rules about keys that the target does not know: misspelled, misplaced, of other releases (DS10x)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @rule("DS101", "unknown-key", severity="error", effects=("ignored", "rejected", "no-effect"))
 def unknown_key(config: Config) -> Iterator[Problem]:
-    """Keys that no section of this name reads, with the key that was meant where one is close."""
+    """The section does not know this key; the finding suggests a key if one is close."""
     for visit in _unknown(config):
         if _arrival(config, visit):
             continue  # newer-key
@@ -29,16 +29,16 @@ def unknown_key(config: Config) -> Iterator[Problem]:
             continue  # misplaced-key
         outcomes = _outcomes_of_unread(config, visit)
         last_release = config.knowledge.last_release_of(visit.path)
-        what = f"DeepSpeed does not know `{dotted(visit.path)}`"
+        what = f"unknown key `{dotted(visit.path)}`"
         if last_release:
-            what = f"DeepSpeed has not read `{dotted(visit.path)}` since {_next_release(config, last_release)}"
+            what = f"`{dotted(visit.path)}` is unknown since DeepSpeed {_next_release(config, last_release)}"
         yield Problem(
             visit.path,
             visit.member.key_span,
             f"{what}: {_consequence(visit, outcomes)}",
             outcomes,
             help=rewritten or _help(visit, meant),
-            label=f"{'now' if renamed else 'did you mean'} `{_shown(meant, visit)}`{'' if renamed else '?'}"
+            label=f"{'renamed to' if renamed else 'did you mean'} `{_shown(meant, visit)}`{'' if renamed else '?'}"
             if meant
             else "unknown key",
             severity=None if meant or last_release or visit.section.strict else "warning",
@@ -48,7 +48,7 @@ def unknown_key(config: Config) -> Iterator[Problem]:
 
 @rule("DS102", "misplaced-key", severity="error", effects=("ignored", "rejected", "no-effect"))
 def misplaced_key(config: Config) -> Iterator[Problem]:
-    """Keys that another section reads, and this one does not."""
+    """Another section reads this key, this one does not."""
     for visit in _unknown(config):
         name = visit.member.key
         home, is_misplaced = (None, False) if _arrival(config, visit) else _meant(config, visit)
@@ -69,24 +69,24 @@ def misplaced_key(config: Config) -> Iterator[Problem]:
 
 @rule("DS107", "comment-in-strict-section", severity="error", effects=("rejected", "no-effect"))
 def comment_in_strict_section(config: Config) -> Iterator[Problem]:
-    """Comment keys in a section that refuses every key it does not know."""
+    """A comment key in a section that rejects unknown keys."""
     for visit in config.unknown:
         if visit.section.strict and is_comment(visit.member.key):
             outcomes = _outcomes_of_unread(config, visit)
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{dotted(visit.section.path)}` takes no comment keys: {_consequence(visit, outcomes)}",
+                f"comment key `{dotted(visit.path)}` in a strict section: {_consequence(visit, outcomes)}",
                 outcomes,
-                help="Move the comment to the top level of the config, where DeepSpeed does not look at it.",
-                label="refused here",
+                help="Move the comment to the top level of the config, where DeepSpeed ignores unknown keys.",
+                label="no comments here",
                 fix=edits.moving(config, visit.path, (visit.member.key,), "safe"),
             )
 
 
 @rule("DS109", "newer-key", severity="error", effects=("ignored", "rejected", "no-effect"))
 def newer_key(config: Config) -> Iterator[Problem]:
-    """Keys that only newer releases of DeepSpeed than the target read."""
+    """Only DeepSpeed releases newer than the target read this key."""
     for visit in _unknown(config):
         arrival = _arrival(config, visit)
         if arrival is None:
@@ -95,17 +95,17 @@ def newer_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             visit.path,
             visit.member.key_span,
-            f"`{dotted(visit.path)}` came with DeepSpeed {arrival}, and {config.knowledge.deepspeed} does not know it: "
+            f"`{dotted(visit.path)}` is new in DeepSpeed {arrival} and unknown to {config.knowledge.deepspeed}: "
             f"{_consequence(visit, outcomes)}",
             outcomes,
             help=_instead_of_newer(config, visit, arrival),
-            label=f"since {arrival}",
+            label=f"new in {arrival}",
             fix=_as_of_old(config, visit),
         )
 
 
 def _arrival(config: Config, visit: Visit) -> str | None:
-    """The release with which an unknown key came, if the target is older; a key that it lost is another matter."""
+    """The release that adds an unknown key, if the target is older; a key that the target has lost is left out."""
     if config.knowledge.last_release_of(visit.path):
         return None
     return config.knowledge.next_release_of(visit.path)
@@ -117,12 +117,12 @@ def _instead_of_newer(config: Config, visit: Visit, arrival: str) -> str:
         return f"Upgrade to DeepSpeed {arrival}, or delete the key."
     renamed = config.knowledge.new_name((*visit.section.path, old)) or {}
     if "value" in renamed:
-        return f"Upgrade to DeepSpeed {arrival}, or say it with `{old}`, which takes other values."
-    return f"Write `{old}`, its name before {arrival}."
+        return f"Upgrade to DeepSpeed {arrival}, or use `{old}`, which accepts other values."
+    return f"Rename it to `{old}`, its name before {arrival}."
 
 
 def _renamed(config: Config, visit: Visit) -> tuple[Key | None, str | None]:
-    """What a key is called now, and how to write it if that is more than the new name."""
+    """The new name of a key, and how to write it if the value changes too."""
     renamed = config.knowledge.new_name(visit.path)
     key = config.knowledge.find((*visit.section.path, renamed["to"])) if renamed else None
     if renamed is None or key is None:
@@ -141,11 +141,11 @@ def _is_loss_scale_of_bf16(visit: Visit, home: Key) -> bool:
     return home.path[0] == "fp16" and visit.section.path[:1] in (("bf16",), ("bfloat16",))
 
 
-_MOST_GUESSES = 100  # a file with more unknown keys is no config with typing errors
+_MOST_GUESSES = 100  # a file with more unknown keys is not a config with typos
 
 
 def _meant(config: Config, visit: Visit) -> tuple[Key | None, bool]:
-    """The key that was most likely meant, and whether it is this one in the wrong section."""
+    """The most likely intended key, and whether it is this one in the wrong section."""
     guesses = config.derived.setdefault("guesses", {})
     if visit.path not in guesses:
         if len(guesses) >= _MOST_GUESSES:
@@ -179,22 +179,22 @@ def _unread_outcome(stack: Stack, visit: Visit) -> Outcome:
 def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:
     effects = {outcome.effect for outcome in outcomes.values()}
     if effects == {"ignored"}:
-        return "the key is ignored without a word"
+        return "DeepSpeed silently ignores it"
     if effects == {"no-effect"}:
-        return 'DeepSpeed drops the key without a word, because its value is "auto"'
+        return 'DeepSpeed silently drops it because its value is "auto"'
     if effects == {"rejected"} and not holds_auto(visit.value):
-        return f"`{dotted(visit.section.path)}` refuses keys it does not know, and the run stops"
+        return "DeepSpeed rejects the config"
     if effects == {"rejected"}:
-        return 'Accelerate stops at an "auto" that nobody fills'
-    return 'DeepSpeed alone drops it without a word, Accelerate stops at an "auto" that nobody fills'
+        return 'Accelerate raises a ValueError because no library fills in "auto" here'
+    return 'DeepSpeed silently ignores it, Accelerate raises a ValueError because no library fills in "auto" here'
 
 
 def _help(visit: Visit, meant: Key | None) -> str:
     if meant is None:
-        return "Delete the key, or start its name with an underscore if it is meant as a comment at the top level."
+        return "Delete the key. If it is a comment, keep it at the top level and start its name with an underscore."
     if meant.path[:-1] == visit.section.path:
-        return f"Write `{meant.name}`."
-    return f"DeepSpeed reads `{dotted(meant.path)}`."
+        return f"Rename it to `{meant.name}`."
+    return f"Write `{dotted(meant.path)}` instead."
 
 
 def _shown(meant: Key, visit: Visit) -> str:
@@ -207,7 +207,7 @@ def _into(key: Key, *, section: bool = False) -> str:
 
 
 def _as_meant(config: Config, visit: Visit, meant: Key | None) -> Fix | None:
-    """A typo is mended; a key that belongs elsewhere under another name, or nowhere, is more than that."""
+    """Rename a typo; moving a key to another section under another name, or deleting it, is unsafe."""
     if meant is None:
         return edits.deletion(config, visit.path, "unsafe")
     if meant.path[:-1] != visit.section.path:
@@ -220,7 +220,7 @@ def _as_meant(config: Config, visit: Visit, meant: Key | None) -> Fix | None:
 
 
 def _is_beyond_doubt(config: Config, visit: Visit, meant: Key) -> bool:
-    """Whether a key was renamed, is another tool's name for this one, or mistyped."""
+    """Whether a key was renamed, is another tool's name for this one, or is a typo."""
     from ds_lint.knowledge import suggestions
 
     name, knowledge = visit.member.key, config.knowledge
@@ -229,7 +229,7 @@ def _is_beyond_doubt(config: Config, visit: Visit, meant: Key) -> bool:
 
 
 def _moved(config: Config, visit: Visit, home: Key) -> Fix | None:
-    """To its section, safe where that is there or the one around it; a loss scale in bf16 has no place."""
+    """Move a key to its section, safe if that section exists; delete a loss scale in bf16."""
     if _is_loss_scale_of_bf16(visit, home):
         return edits.deletion(config, visit.path, "safe")
     is_there = len(home.path) == 1 or config.written.get(home.path[0]) is not None
@@ -237,7 +237,7 @@ def _moved(config: Config, visit: Visit, home: Key) -> Fix | None:
 
 
 def _as_of_old(config: Config, visit: Visit) -> Fix | None:
-    """The name that the target knows, where it takes the same values."""
+    """Use the name that the target knows, if it accepts the same values."""
     old = config.knowledge.old_name(visit.path)
     if old is None:
         return edits.deletion(config, visit.path, "unsafe")

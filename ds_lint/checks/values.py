@@ -1,4 +1,4 @@
-"""Rules about single values: what DeepSpeed refuses, and "auto" where nobody fills it (DS2xx)."""
+"""Rules about single values: those that DeepSpeed rejects, and an "auto" that is not filled in (DS2xx)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @rule("DS201", "refused-value", severity="error", effects=("rejected",))
 def refused_value(config: Config) -> Iterator[Problem]:
-    """Values that DeepSpeed's own checks, or the code that uses them, refuse."""
+    """DeepSpeed's checks, or the code that uses the value, reject it."""
     for visit in config.visits:
         key, value = visit.key, visit.member.value
         if key is None or key.takes(value.kind, value.value, visit.section.strict):
@@ -46,20 +46,20 @@ def refused_value(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path)}` takes {wanted}, not {shown(config, visit.value)}"
+                f"`{dotted(visit.path)}` must be {wanted}, got {shown(config, visit.value)}: "
                 + _consequence(stage, outcomes),
                 outcomes,
                 help=_instead(visit, key, wanted),
-                label=f"not {wanted}" if len(wanted) < 40 else "refused",
-                fix=_mended(config, visit, key, wanted),
+                label=f"expected {wanted}" if len(wanted) < 40 else "rejected",
+                fix=_as_expected(config, visit, key, wanted),
             )
 
 
 def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
     """Whether the Trainer or Accelerate looks up a key of this section before DeepSpeed parses the config.
 
-    Source: ``find_config_node`` in ``accelerate/utils/deepspeed.py``. When it prepares, Accelerate only walks through
-    what is there.
+    Source: ``find_config_node`` in ``accelerate/utils/deepspeed.py``. When Accelerate prepares the run, it only
+    reads keys that the config has.
     """
     inside = f"{dotted(path)}."
     if stack == "trainer":
@@ -76,7 +76,7 @@ def _looks_inside(config: Config, stack: Stack, path: KeyPath) -> bool:
 
 @rule("DS202", "stage-as-string", severity="error", effects=("wrong-result", "no-effect"), keys=("zero_optimization",))
 def stage_as_string(config: Config) -> Iterator[Problem]:
-    """A ZeRO stage in quotes, which DeepSpeed understands and the Trainer does not."""
+    """The ZeRO stage is in quotes: DeepSpeed converts it, the Trainer and Accelerate do not."""
     stage = config.node("zero_optimization", "stage")
     key = config.knowledge.root.child("zero_optimization")
     known = key.child("stage") if key else None
@@ -87,9 +87,9 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
     number = int(float(str(stage.value)))
     empty = number == 3 and any(stack != "deepspeed" for stack in config.stacks)
     consequence = (
-        "the Trainer and Accelerate compare it with the number 3, take the run for another stage and save empty weights"
+        "the Trainer and Accelerate compare it with the number 3, do not recognise ZeRO-3 and save empty weights"
         if empty
-        else "DeepSpeed turns it into the number, the Trainer and Accelerate do not recognise the stage"
+        else "DeepSpeed converts it to a number, but the Trainer and Accelerate do not recognise the stage"
     )
     yield Problem(
         ("zero_optimization", "stage"),
@@ -97,7 +97,7 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
         f"`zero_optimization.stage` is the string {shown(config, stage)}: {consequence}",
         {stack: NO_EFFECT if stack == "deepspeed" or not empty else WRONG_RESULT for stack in config.stacks},
         help=f"Write the number: {number}.",
-        label="a string",
+        label="expected a number",
         severity="error" if empty else "warning",
         fix=edits.replacement(config, ("zero_optimization", "stage"), str(number), "safe"),
     )
@@ -105,7 +105,7 @@ def stage_as_string(config: Config) -> Iterator[Problem]:
 
 @rule("DS203", "auto-nobody-fills", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_nobody_fills(config: Config) -> Iterator[Problem]:
-    """The word "auto" in a place that neither the Trainer nor Accelerate fills."""
+    """The value is "auto" at a key that the Trainer or Accelerate does not fill in."""
     for path, member, visit in _autos(config):
         filling = config.filled_by(path)
         outcomes: dict[Stack, Outcome] = {
@@ -116,14 +116,15 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
             outcomes["deepspeed"], plain = _what_deepspeed_does(config, visit)
         if outcomes:
             others = [LOADERS[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
-            stops = f"{' and '.join(others)} {'stop' if len(others) > 1 else 'stops'} at it" if others else ""
+            do = "do not fill it in and raise" if len(others) > 1 else "does not fill it in and raises"
+            raises = f"{' and '.join(others)} {do} a ValueError" if others else ""
             yield Problem(
                 path,
                 member.value.span,
-                f'nobody fills "auto" at `{dotted(path)}`: {", ".join(part for part in (stops, plain) if part)}',
+                f'`{dotted(path)}` is "auto": {", ".join(part for part in (raises, plain) if part)}',
                 outcomes,
-                help="Write the value, or delete the key to get DeepSpeed's default.",
-                label="not filled",
+                help='Replace "auto" with a value, or delete the key to use DeepSpeed\'s default.',
+                label="not filled in",
                 severity="warning" if all(one.effect == "no-effect" for one in outcomes.values()) else None,
                 fix=edits.deletion(config, path, "unsafe"),
             )
@@ -132,25 +133,25 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
 
 
 def _autos_in_comments(config: Config) -> Iterator[Problem]:
-    """Accelerate does not know comments: it stops at an "auto" inside one."""
+    """Accelerate does not know comments: it raises at an "auto" inside one."""
     outcomes: dict[Stack, Outcome] = {stack: rejected("initialize") for stack in config.stacks if stack != "deepspeed"}
     for visit in config.unknown:
         if outcomes and is_comment(visit.member.key) and not visit.section.strict and holds_auto(visit.value):
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f'`{dotted(visit.path)}` holds an "auto": the Trainer and Accelerate look into comment keys too, '
-                'and stop at an "auto" that they do not fill',
+                f'`{dotted(visit.path)}` contains "auto": '
+                "the Trainer and Accelerate do not fill it in and raise a ValueError, even in a comment",
                 outcomes,
-                help='Delete the key, or write something other than "auto" in it.',
-                label='holds an "auto"',
+                help='Delete the key, or replace the "auto" in it.',
+                label='contains "auto"',
                 fix=edits.deletion(config, visit.path, "unsafe"),
             )
 
 
 @rule("DS204", "auto-without-trainer", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_without_trainer(config: Config) -> Iterator[Problem]:
-    """The word "auto" in a config that DeepSpeed loads alone, where nobody replaces it."""
+    """The value is "auto" in a config that DeepSpeed loads without the Trainer or Accelerate."""
     if config.stack != "deepspeed":
         return
     for path, member, visit in _autos(config):
@@ -160,10 +161,10 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f'without the Trainer or Accelerate nobody fills "auto" at `{dotted(path)}`: {plain}',
+            f'`{dotted(path)}` is "auto" without the Trainer or Accelerate to fill it in: {plain}',
             outcome,
-            help="Write the value.",
-            label="not filled",
+            help='Replace "auto" with a value.',
+            label="not filled in",
             severity="warning" if outcome.effect == "no-effect" else None,
             fix=edits.deletion(config, path, "unsafe"),
         )
@@ -171,7 +172,7 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
 
 @rule("DS205", "switch-needs-key", severity="error", effects=("rejected",))
 def switch_needs_key(config: Config) -> Iterator[Problem]:
-    """Features that are switched on without the key that they look up next."""
+    """A feature is enabled without a key that it requires."""
     for visit in config.remarkable:
         if visit.key is None or "needs" not in visit.key.facts or not is_truthy(visit.value):
             continue
@@ -182,17 +183,16 @@ def switch_needs_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.value.span,
-                f"`{dotted(visit.path[:-1])}` is on and has no `{missing[0]}`, which DeepSpeed looks up"
-                f"{_when(visit.key)}",
+                f"`{dotted(visit.path[:-1])}` is enabled without the required `{missing[0]}`: {_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
-                help=f"Add `{missing[0]}`, or switch the feature off.",
+                help=f"Add `{missing[0]}`, or disable the feature.",
                 label=f"needs `{missing[0]}`",
             )
 
 
 @rule("DS206", "section-needs-key", severity="error", effects=("rejected",))
 def section_needs_key(config: Config) -> Iterator[Problem]:
-    """Sections that may be left out, but not be there without a certain key."""
+    """An optional section lacks a key that it requires."""
     for visit in config.remarkable:
         if visit.key is None or "requires" not in visit.key.facts or visit.value.kind != "object":
             continue
@@ -201,8 +201,7 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{dotted(visit.path)}` is there without `{missing[0]}`, which DeepSpeed looks up without asking"
-                f"{_when(visit.key)}",
+                f"`{dotted(visit.path)}` is set without the required `{missing[0]}`: {_when(visit.key)}",
                 rejected(visit.key.facts["stage"]),
                 help=f"Add `{missing[0]}`, or delete `{dotted(visit.path)}`.",
                 label=f"needs `{missing[0]}`",
@@ -210,7 +209,7 @@ def section_needs_key(config: Config) -> Iterator[Problem]:
 
 
 def is_used(config: Config, key: Key) -> bool:
-    """Whether the code that would choke on a bad value runs: ``when`` and ``unless`` name what it depends on."""
+    """Whether the code that rejects a bad value runs: ``when`` and ``unless`` name the switch it depends on."""
     when, unless = key.facts.get("when"), key.facts.get("unless")
     if when == "16-bit":
         return model_dtype(config) != "fp32"
@@ -222,18 +221,18 @@ def is_used(config: Config, key: Key) -> bool:
 
 
 def shown(config: Config, node: Node) -> str:
-    """A value as the reader wrote it, shortened to a line."""
+    """A value as in the file, shortened to one line."""
     if node.span in config.filled:
-        return as_json(plain(node))  # nobody has written it
+        return as_json(plain(node))  # it is not in the file
     text = config.document.text[node.span.start : node.span.end]
     if node.kind == "string" and not text.startswith(('"', "'")):
-        text = as_json(node.value)  # hjson needs no quotes, and takes a comma into the text
+        text = as_json(node.value)  # hjson needs no quotes, and reads a comma as part of the text
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _autos(config: Config) -> Iterator[tuple[KeyPath, Member, Visit | None]]:
-    """Every "auto" under a key that DeepSpeed knows; the visit is None for parameters of a constructor."""
+    """Every "auto" at a key that DeepSpeed knows; the visit is None for parameters of a constructor."""
     if AUTO not in config.document.text:
         return
     for visit in config.visits:
@@ -248,7 +247,7 @@ def _autos(config: Config) -> Iterator[tuple[KeyPath, Member, Visit | None]]:
 
 
 def _is_a_choice(key: Key | None) -> bool:
-    """Whether "auto" is a value of DeepSpeed's own here."""
+    """Whether "auto" is a value of DeepSpeed's own at this key."""
     return key is not None and (AUTO in key.facts.get("one_of", ()) or key.facts.get("default") == AUTO)
 
 
@@ -257,18 +256,18 @@ def _what_deepspeed_does(config: Config, visit: Visit) -> tuple[Outcome, str]:
     assert key is not None  # noqa: S101 - _autos yields known keys only
     if visit.section.strict:
         default = key.facts.get("default")
-        kept = f"its default {as_json(default)}" if default is not None else "its default"
-        return NO_EFFECT, f"DeepSpeed drops the key without a word and keeps {kept}"
+        used = f"the default {as_json(default)}" if default is not None else "the default"
+        return NO_EFFECT, f"DeepSpeed silently drops the key and uses {used}"
     if visit.path[0] == "bfloat16" and bf16_section(config) == "bf16":
-        return NO_EFFECT, "and nothing reads it"
+        return NO_EFFECT, "DeepSpeed does not read it because `bf16` is set"
     if not is_used(config, key):
-        return NO_EFFECT, "and nothing reads it while its feature is off"
+        return NO_EFFECT, "DeepSpeed does not read it while its feature is off"
     if visit.path[0] in BATCH_SIZES or refusal(key.facts, False, visit.value, "string", AUTO):
         stage = key.facts.get("stage", "parse")
-        return rejected(stage), "DeepSpeed computes with the word itself and stops"
+        return rejected(stage), "DeepSpeed computes with the string and raises an error"
     if "no_effect" in key.facts or AUTO in key.facts.get("takes", "").split():
-        return NO_EFFECT, "and nothing reads it"
-    return WRONG_RESULT, "DeepSpeed takes the word itself, which counts as true"
+        return NO_EFFECT, "DeepSpeed does not use it"
+    return WRONG_RESULT, "DeepSpeed uses the string, which counts as true"
 
 
 def _stacks_that_use(key: Key, stacks: tuple[Stack, ...]) -> tuple[Stack, ...]:
@@ -289,14 +288,14 @@ def _when(key: Key) -> str:
 def _consequence(stage: Stage, outcomes: dict[Stack, Outcome]) -> str:
     if all(one.stage == stage for one in outcomes.values()) or "deepspeed" in outcomes:
         return _words_of(stage)
-    return f"; {' or '.join(LOADERS[stack] for stack in outcomes)} raises before DeepSpeed sees it"
+    return f"{' or '.join(LOADERS[stack] for stack in outcomes)} raises an error before DeepSpeed parses the config"
 
 
 def _words_of(stage: Stage) -> str:
     words = {
-        "parse": "; DeepSpeed refuses the config",
-        "initialize": "; deepspeed.initialize raises",
-        "train": "; the first training step raises",
+        "parse": "DeepSpeed rejects the config",
+        "initialize": "deepspeed.initialize raises an error",
+        "train": "the first training step raises an error",
     }
     return words[stage]
 
@@ -304,9 +303,9 @@ def _words_of(stage: Stage) -> str:
 def _instead(visit: Visit, key: Key, wanted: str) -> str:
     value = visit.value
     if value.kind == "null":
-        return "Delete the key to get DeepSpeed's default."
+        return "Delete the key to use DeepSpeed's default."
     if value.kind == "string" and str(value.value).strip().lower() == AUTO:
-        return 'Write "auto" in lower case if the Trainer or Accelerate loads the file, else the value.'
+        return 'Write "auto" in lower case if the Trainer or Accelerate loads the file, otherwise write the value.'
     if value.kind == "string":
         plain = unquoted(str(value.value), wanted)
         if plain is not None:
@@ -322,11 +321,11 @@ def _instead(visit: Visit, key: Key, wanted: str) -> str:
         return f"Write a whole number: {near}." if near else f"Write {wanted}."
     if key.is_section and value.kind == "string" and key.child("device"):
         return f'Write {{"device": "{value.value}"}}.'
-    return f"Write {wanted}, or delete the key to get DeepSpeed's default."
+    return f"Write {wanted}, or delete the key to use DeepSpeed's default."
 
 
-def _mended(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
-    """The value that ``_instead`` names; safe where it is the same one, written in another way."""
+def _as_expected(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
+    """The value that ``_instead`` names; safe if only its spelling changes."""
     value = visit.value
     if value.kind == "null":
         return edits.deletion(config, visit.path, "safe")
@@ -344,7 +343,7 @@ def _mended(config: Config, visit: Visit, key: Key, wanted: str) -> Fix | None:
 
 
 def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | None:
-    """The number or boolean that a quoted one stands for, and a whole number where one is wanted."""
+    """A quoted number or boolean without its quotes, or a whole number if one is expected."""
     if value.kind == "string":
         plain = unquoted(str(value.value), wanted)
         return edits.replacement(config, path, plain, "safe") if plain else None
@@ -355,7 +354,7 @@ def as_wanted(config: Config, path: KeyPath, value: Node, wanted: str) -> Fix | 
 
 
 def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix | None:
-    """The choice that was most likely meant; in another case or with other spaces around it, it is the same word."""
+    """The closest choice; safe if only case or surrounding spaces differ."""
     from ds_lint.knowledge import suggestions
 
     meant = suggestions.choice(text, choices)
@@ -366,7 +365,7 @@ def nearest(config: Config, path: KeyPath, text: str, choices: list[str]) -> Fix
 
 
 def unquoted(text: str, wanted: str) -> str | None:
-    """The JSON number or boolean that a quoted value stands for, if that is what is wanted."""
+    """The JSON number or boolean in a quoted value, if one is expected."""
     if text.strip().lower() in ("true", "false"):
         return text.strip().lower() if "true" in wanted else None
     try:

@@ -1,8 +1,8 @@
-"""Comments that hold findings back: ``// ds-lint: ignore[unknown-key, DS105] reason``.
+"""Comments that suppress findings: ``// ds-lint: ignore[unknown-key, DS105] reason``.
 
-At the end of a line it is about the findings in that line, on a line of its own about those in the next line that has
-more than comments, and ``ignore-file[...]`` at the top about those in the whole file. It names its rules one by one. It
-works where the file is read with comments, so not with the Trainer and Accelerate, which refuse such a file.
+At the end of a line it suppresses findings on that line, on a line of its own those on the next line that has more than
+comments. ``ignore-file[...]`` at the top suppresses findings in the whole file. A comment names each rule. It has no
+effect with the Trainer and Accelerate, which reject a file with comments.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 MARK = "ds-lint:"
-UNUSED = "unused-suppression"  # the rule that is asked once all other findings are known
+UNUSED = "unused-suppression"  # the rule that runs once all other findings are known
 _DIRECTIVE = re.compile(MARK + r"[ \t]*ignore(?P<file>-file)?\b(?:[ \t]*\[(?P<rules>[^\]\n]*)\])?")
 _WORD = re.compile(r"[^\s,]+")
 
 
 class Word:
-    """A rule as a comment names it, and whether it held anything back."""
+    """A rule as a comment names it, and whether it has suppressed a finding."""
 
     __slots__ = ("is_used", "span", "text")
 
@@ -43,20 +43,20 @@ class Word:
 
 
 class Suppression:
-    """One comment. ``line`` is the line that it is about, None for the whole file."""
+    """One comment. ``line`` is the line whose findings it suppresses, None for the whole file."""
 
     __slots__ = ("comment", "is_too_late", "line", "span", "unused", "words")
 
     def __init__(self, comment: Span, span: Span, words: list[Word], line: int | None, *, is_too_late: bool) -> None:
         self.comment = comment
-        self.span = span  # of what is addressed to ds-lint
+        self.span = span  # of the part that is addressed to ds-lint
         self.words = words
         self.line = line
-        self.is_too_late = is_too_late  # about the whole file, but below its first key
-        self.unused: list[Word] = []  # what of it holds nothing back, once all findings are known
+        self.is_too_late = is_too_late  # for the whole file, but below its first key
+        self.unused: list[Word] = []  # the rules that suppress nothing, once all findings are known
 
-    def holding(self, finding: Finding, line: int) -> Word | None:
-        """The word that holds back a finding of a line, or None."""
+    def suppressing(self, finding: Finding, line: int) -> Word | None:
+        """The word that suppresses a finding on a line, or None."""
         if self.is_too_late or self.line not in (None, line):
             return None
         return next((word for word in self.words if word.names(finding)), None)
@@ -91,14 +91,14 @@ def suppressions_among(document: Document, comments: list[Span]) -> Iterator[Sup
 
 
 def apply(report: FileReport, rules: list[Rule]) -> None:
-    """Take away what comments hold back, and note where they hold nothing back although the rule was asked."""
+    """Remove the findings that comments suppress, and note the words that suppress nothing although their rule runs."""
     if "deepspeed" not in report.stacks:
-        return  # nobody reads this file with its comments
+        return  # these stacks reject a file with comments
     suppressions = suppressions_of(report.document)
     for suppression in suppressions:
         for word in suppression.words:
             word.is_used = False  # a document may be linted again
-    kept = [finding for finding in report.findings if not _is_held_back(finding, report.document, suppressions)]
+    kept = [finding for finding in report.findings if not _is_suppressed(finding, report.document, suppressions)]
     report.suppressed = len(report.findings) - len(kept)
     report.findings = kept
     for suppression in suppressions:
@@ -108,12 +108,12 @@ def apply(report: FileReport, rules: list[Rule]) -> None:
             ]
 
 
-def _is_held_back(finding: Finding, document: Document, suppressions: Iterable[Suppression]) -> bool:
+def _is_suppressed(finding: Finding, document: Document, suppressions: Iterable[Suppression]) -> bool:
     line = document.position(finding.span.start)[0]
-    holding = [word for suppression in suppressions if (word := suppression.holding(finding, line)) is not None]
-    for word in holding:
+    words = [word for suppression in suppressions if (word := suppression.suppressing(finding, line)) is not None]
+    for word in words:
         word.is_used = True
-    return bool(holding)
+    return bool(words)
 
 
 def _without(text: str, comments: list[Span]) -> str:

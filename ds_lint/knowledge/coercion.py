@@ -1,8 +1,8 @@
-"""Which values the libraries take: pydantic's lax coercions for strict sections, plain Python for the others.
+"""Which values the libraries accept: pydantic's lax coercions for strict sections, plain Python for the others.
 
-Everything here answers one question: what would have been taken instead, or None if this value is taken.
-Facts that say ``lax`` are of a release with pydantic 1 (below 0.15.0), which cuts fractions off and makes a string of
-a number, and takes no text for a number of an enum.
+Every function answers one question: which values does the key accept instead, or None if it accepts this value.
+Facts with ``lax`` are of a release with pydantic 1 (below 0.15.0), which cuts off fractions, converts a number to a
+string, and rejects text for a number of an enum.
 Source: pydantic's conversion table (lax mode, Python input), held to the installed pydantic by
 ``tests/fidelity/test_coercion.py``; ``takes`` in ``schemas/overlay.json`` says what later code does with a raw value.
 """
@@ -51,9 +51,9 @@ _TAKES_WORDS = {
 
 
 def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
-    """In words, what DeepSpeed takes for a key instead of this value; None if it takes the value.
+    """In words, what DeepSpeed accepts instead of this value; None if it accepts the value.
 
-    ``kind`` and ``value`` are the node's as its reader hands them over (hjson turns ``100.0`` into ``100``).
+    ``kind`` and ``value`` are those that the reader returns (hjson converts ``100.0`` to ``100``).
     """
     if "takes" in facts:
         return refused_at_parsing(facts, strict, node, kind, value) or _refused_by_code(facts, node, kind, value)
@@ -63,7 +63,7 @@ def refusal(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) ->
 
 
 def refused_at_parsing(facts: Facts, strict: bool, node: Node, kind: str, value: Scalar) -> str | None:
-    """What pydantic takes instead of a value that later code has a say in too; None if it takes the value."""
+    """What pydantic accepts instead of a value that later code checks too; None if it accepts the value."""
     if strict and facts.get("stage", "parse") != "parse":
         return _refused_by_pydantic(facts, node, kind, value)
     return None
@@ -172,17 +172,20 @@ def _wanted(facts: Facts, takes: list[str]) -> str:
     words = [_TAKES_WORDS[word] for word in takes if word in _TAKES_WORDS]
     if "int" in takes and "float" in takes:
         words.remove("a whole number")
-    if "int" in takes and "bool" in takes:  # True is 1 to Python; nobody needs to be told
+    if "int" in takes and "bool" in takes:  # True is 1 to Python; the message leaves it out
         words.remove("a whole number" if facts.get("type") == "boolean" else "true or false")
     choices = facts.get("one_of")
     if choices:
         words.insert(0, "one of " + ", ".join(f'"{choice}"' for choice in choices))
     words = words or [str(one) for one in facts.get("numbers", ())]
-    return _either(words) if words else "no value that JSON can write"
+    return _either(words) if words else "a value that JSON cannot express"
 
 
 def _either(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+    if len(words) == 1:
+        return words[0]
+    words = [one for word in words for one in (word.split(" or ") if word == "true or false" else [word])]
+    return ", ".join(words[:-1]) + " or " + words[-1]
 
 
 def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> str | None:
@@ -192,7 +195,7 @@ def _refused_by_pydantic(facts: Facts, node: Node, kind: str, value: Scalar) -> 
         return _refused_enum(facts["enum"], kind, value, facts.get("lax", False))
     types = facts.get("type")
     if types is None:
-        return None  # annotated ``object``: anything is taken
+        return None  # annotated ``object``: any value is accepted
     if isinstance(types, str):
         types = [types]
     if kind == "null":  # pydantic 1 takes null for every field whose default it is
@@ -354,7 +357,7 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "zero",
 
 
 def kinds_taken(facts: Facts, strict: bool) -> frozenset[str]:
-    """The kinds of value that are taken whatever the value: for these nobody needs to call ``refusal``."""
+    """The kinds of value that are always accepted: they need no call of ``refusal``."""
     if "takes" in facts:
         if strict and facts.get("stage", "parse") != "parse":
             return frozenset()  # pydantic looks at it first

@@ -1,4 +1,4 @@
-"""The entry of a key: what is known of it, a label and a sentence at a time."""
+"""The entry of a key: what ds-lint knows about it, as labels and texts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class EntryLine(NamedTuple):
-    """One thing that is known: what it is about, and the text."""
+    """One fact about a key: its label and its text."""
 
     label: str
     text: str
 
 
 class Removal(NamedTuple):
-    """Since when a key is refused by name, and what DeepSpeed says to do instead, if it says something."""
+    """The release since which DeepSpeed rejects a key by name, and what to do instead, if there is something."""
 
     since: str
     instead: str | None
 
 
 def entry(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
-    """What there is to say of a key path, the key itself first; nothing where no release knows it."""
+    """The facts about a key path, the key itself first; empty if no release knows it."""
     key = knowledge.find(path)
     if key is not None and path != ():
         return list(_key_lines(key, knowledge))
@@ -48,7 +48,7 @@ def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
     if words.get("text"):
         yield EntryLine("meaning", words["text"])
     if gone := removal(key, knowledge):
-        yield EntryLine("removed", f"DeepSpeed refuses a config that has it since {gone.since}")
+        yield EntryLine("removed", f"DeepSpeed {gone.since} and later reject a config that has it")
         if gone.instead:
             yield EntryLine("instead", gone.instead)
     if key.facts.get("type") or "enum" in key.facts or "one_of" in key.facts:
@@ -58,8 +58,8 @@ def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
     if "alias" in key.facts:
         yield EntryLine("also", key.facts["alias"])
     if key.is_section and "removed" not in key.facts:
-        unknown = "refused" if key.strict else "passed over without a word"
-        yield EntryLine("section", f"keys that it does not know are {unknown}")
+        unknown = "rejected" if key.strict else "silently ignored"
+        yield EntryLine("section", f"unknown keys are {unknown}")
         yield EntryLine("keys", ", ".join(key.names()) or "any name")
     if "replaced_by" in key.facts:
         yield EntryLine("deprecated", f"write {key.facts['replaced_by']}")
@@ -72,14 +72,14 @@ def _key_lines(key: Key, knowledge: Knowledge) -> Iterator[EntryLine]:
 
 
 def removal(key: Key, knowledge: Knowledge) -> Removal | None:
-    """The removal of a key; None where the target does not refuse it."""
+    """The removal of a key; None if the target does not reject it."""
     if "removed" not in key.facts:
         return None
     return Removal(key.facts.get("since", knowledge.deepspeed), key.facts.get("instead"))
 
 
 def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
-    """Parameters of torch's optimizers and schedulers, which DeepSpeed passes through."""
+    """The facts about a parameter of torch's optimizers or schedulers, which DeepSpeed passes on."""
     if len(path) != 3 or path[1] != "params" or path[0] not in ("optimizer", "scheduler"):
         return []
     family = knowledge.torch["optimizers" if path[0] == "optimizer" else "schedulers"]
@@ -94,13 +94,13 @@ def _parameter(path: tuple[str, ...], knowledge: Knowledge) -> list[EntryLine]:
 
 
 def _history(knowledge: Knowledge, path: tuple[str, ...]) -> list[EntryLine]:
-    """What there is to say of a key that only older releases read."""
+    """The facts about a key that only older releases read."""
     last = knowledge.last_release_of(path)
     if last is None:
         return []
     return [
         EntryLine("key", dotted(path)),
-        EntryLine("releases", f"read up to {last}; DeepSpeed {knowledge.deepspeed} does not know it any more"),
+        EntryLine("releases", f"read up to {last}; DeepSpeed {knowledge.deepspeed} no longer reads it"),
     ]
 
 
@@ -115,7 +115,7 @@ def _type(facts: KeyFacts) -> str:
 
 
 def _releases(runs: list[KeyFacts], knowledge: Knowledge) -> str:
-    """Since when the key is read, and when its facts changed."""
+    """The releases that read the key, and those that changed its facts."""
     first = runs[0].get("since", knowledge.releases[0])
     text = f"since {first}" if first != knowledge.releases[0] else f"in every release since {first}"
     last = runs[-1].get("until")
@@ -129,7 +129,7 @@ def _change(before: KeyFacts, after: KeyFacts) -> str:
     if "removed" in after:
         return "removed"
     if before.get("unknown") != after.get("unknown"):
-        return "unknown keys " + ("refused" if after.get("unknown") == "rejected" else "passed over")
+        return "unknown keys " + ("rejected" if after.get("unknown") == "rejected" else "ignored")
     if before.get("default") != after.get("default"):
         return f"default {dumps(before.get('default'))} became {dumps(after.get('default'))}"
     if "deprecated" in after and "deprecated" not in before:
@@ -143,20 +143,20 @@ def _filling(path: str, knowledge: Knowledge) -> Iterator[EntryLine]:
         who = " and ".join(LOADERS[stack] for stack in filled["by"])
         yield EntryLine("auto", f"{who} {'fill' if len(filled['by']) > 1 else 'fills'} it with {filled['with']}")
         if filled["matched"]:
-            yield EntryLine("match", "a value of its own must equal the Trainer's")
+            yield EntryLine("match", "any other value must equal the Trainer's")
     overwritten = knowledge.trainer["overwrites"].get(path)
     if overwritten:
         yield EntryLine("overwritten", f"the Trainer and Accelerate set it to {overwritten['with']}")
 
 
 def documentation(path: tuple[str, ...]) -> KeyDocumentation:
-    """What is written of a key: its meaning as ``text``, and as ``url`` where DeepSpeed documents it."""
+    """The documentation of a key: its meaning as ``text``, and the ``url`` of DeepSpeed's page about it, if any."""
     return documented().get(path, {})
 
 
 @cache
 def documented() -> dict[tuple[str, ...], KeyDocumentation]:
-    """The same of every key that something is written of."""
+    """The documentation of every key that has some."""
     with open(resources.path("schemas", "documentation.json"), encoding="utf-8") as file:
         keys: dict[str, KeyDocumentation] = load(file)["keys"]
     return {tuple(path.split(".")): words for path, words in keys.items()}

@@ -19,11 +19,11 @@ _TYPO = 0.85  # from here on it is the same name, mistyped: "warmup_min_lr" is n
 _SLIP = 0.92  # a letter or two of a long name: a script's own "lora_rank" is no "local_rank"
 _TELLING = 6  # letters of a name below which closeness in another section is chance
 _LONGEST = 200  # characters of a name that can be a slip for another: none that the libraries read has half of it
-_TOO_COMMON = 3  # a name that stands in this many sections ("enabled") says nothing about where it belongs
+_TOO_COMMON = 3  # a name in this many sections ("enabled") does not show where it belongs
 
 
 def meant(name: str, section: Key, knowledge: Knowledge) -> tuple[Key | None, bool]:
-    """The key that was most likely meant, and whether it is this very name, which only stands in the wrong section."""
+    """The most likely intended key, and whether it has the same name in another section."""
     if name in knowledge.common_names:
         return sibling(name, section), False
     confused = confusion(name, knowledge)
@@ -122,7 +122,7 @@ def _plain(name: str) -> str:
 
 
 def no_such_rule(word: str) -> str:
-    """What is wrong with a word that names no rule, and which rule was meant."""
+    """The message about a word that names no rule, with the closest rule."""
     meant = choice(word, [name for one in sorted(RULES, key=lambda one: one.code) for name in (one.code, one.name)])
     hint = f"; did you mean {meant}?" if meant else "; `ds-lint rules` lists them"
     return f"there is no rule {word}{hint}"

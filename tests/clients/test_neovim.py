@@ -218,7 +218,7 @@ def test_the_editor_may_say_who_loads_a_config(workplace, neovim):
         answer("found", vim.tbl_map(function(one) return one.message end, vim.diagnostic.get(0)))
     """
     (settings,) = shown("Settings", "lua")
-    assert any('nobody fills "auto" at `bf16.enabled`' in message for message in neovim(scenario, settings)["found"])
+    assert any('`bf16.enabled` is "auto"' in message for message in neovim(scenario, settings)["found"])
 
 
 def test_what_is_shown_for_newer_releases_is_a_configuration(workplace, program):

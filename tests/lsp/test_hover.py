@@ -41,7 +41,7 @@ def test_a_value_says_what_it_stands_for(text_at):
 def test_a_misspelled_key_shows_the_finding_its_rule_and_what_is_meant(text_at):
     text = text_at(2, 6)
     assert text.startswith("**DS101 unknown-key** (error, ignored)")
-    assert "Write `gradient_clipping`." in text
+    assert "Rename it to `gradient_clipping`." in text
     assert "[More](https://ds-lint.readthedocs.io/en/latest/rules/DS101-unknown-key/)" in text
     assert "Is this meant?\n\n**`gradient_clipping`**" in text
 
