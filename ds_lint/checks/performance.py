@@ -135,7 +135,7 @@ def torch_adam(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f"`torch_adam` selects torch's Adam, which is slower than {ours}",
+        f"`torch_adam` selects torch's Adam instead of DeepSpeed's optimized {ours}",
         ADVICE,
         help="Delete `torch_adam`, unless the machine cannot build DeepSpeed's own Adam.",
         label="slower",
