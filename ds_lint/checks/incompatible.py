@@ -1,4 +1,4 @@
-"""Rules about training arguments that do not go with DeepSpeed, or with the stage of the config (DS64x)."""
+"""Rules about training arguments that do not work with DeepSpeed, or with the stage of the config (DS64x)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAGE = ("zero_optimization", "stage")
     keys=("zero_optimization",),
 )
 def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
-    """``auto_find_batch_size`` with ZeRO-3, which the Trainer refuses; for a few releases it refused every stage."""
+    """``auto_find_batch_size`` with ZeRO-3, which the Trainer rejects; a few releases reject it at every stage."""
     argument, stage = set_argument(config, "auto_find_batch_size"), config.node(*STAGE)
     if argument is None:
         return
@@ -32,10 +32,10 @@ def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            f"transformers {config.knowledge.target['transformers']} refuses auto_find_batch_size with DeepSpeed: "
+            f"transformers {config.knowledge.target['transformers']} rejects `auto_find_batch_size` with DeepSpeed: "
             "Trainer() raises",
             {"trainer": rejected("initialize")},
-            help="Leave auto_find_batch_size out and say a per_device_train_batch_size.",
+            help="Remove `auto_find_batch_size` and set `per_device_train_batch_size`.",
             label="with auto_find_batch_size",
             related=said_at(argument, "auto_find_batch_size"),
         )
@@ -45,20 +45,20 @@ def auto_find_batch_size_at_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             STAGE,
             stage.span,
-            "the Trainer refuses auto_find_batch_size at stage 3: Trainer() raises",
+            "the Trainer rejects `auto_find_batch_size` at stage 3: Trainer() raises",
             {"trainer": rejected("initialize")},
-            help="Leave auto_find_batch_size out and say a per_device_train_batch_size, or use stage 2.",
+            help="Remove `auto_find_batch_size` and set `per_device_train_batch_size`, or use stage 2.",
             label="with auto_find_batch_size",
             related=said_at(argument, "auto_find_batch_size"),
         )
 
 
-_DOES = {"do_eval": "evaluate", "do_predict": "predict"}
+_METHODS = {"do_eval": "evaluate", "do_predict": "predict"}
 
 
 @rule("DS641", "evaluation-below-stage-3", severity="warning", effects=("risk",), keys=("zero_optimization",))
 def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
-    """A run that evaluates or predicts without training, for which the Trainer takes ZeRO-3 only.
+    """A run that evaluates or predicts without training, for which the Trainer accepts only ZeRO-3.
 
     Source: ``deepspeed_init`` in ``transformers/integrations/deepspeed.py``.
     """
@@ -70,11 +70,11 @@ def evaluation_below_stage_3(config: Config) -> Iterator[Problem]:
     yield Problem(
         STAGE,
         node.span,
-        f"this run is to {_DOES[name]} without do_train, for which the Trainer takes DeepSpeed at stage 3 only: "
-        f"trainer.{_DOES[name]}() raises at stage {stage}",
+        f"`{name}` is set without `do_train`, for which the Trainer accepts DeepSpeed only at stage 3: "
+        f"trainer.{_METHODS[name]}() raises at stage {stage}",
         {"trainer": RISK},
-        help="Run the evaluation without DeepSpeed, or with a config of stage 3.",
-        label="not 3",
+        help="Run without DeepSpeed, or with a stage 3 config.",
+        label="not stage 3",
         related=said_at(argument, name),
     )
 
@@ -87,19 +87,19 @@ def fsdp_beside_deepspeed(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            "the Trainer takes DeepSpeed or FSDP, and fsdp is set too: Trainer() raises",
+            "`fsdp` is set together with DeepSpeed, and the Trainer accepts only one of them: Trainer() raises",
             {"trainer": rejected("initialize")},
-            help="Leave fsdp out of the training arguments, or the DeepSpeed config.",
-            label="beside fsdp",
+            help="Remove `fsdp` from the training arguments, or run without the DeepSpeed config.",
+            label="together with fsdp",
             related=said_at(argument, "fsdp"),
         )
 
 
 @rule("DS643", "frozen-parameters-recomputed", severity="warning", effects=("risk",), keys=("zero_optimization",))
 def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
-    """Stage 3, gradient checkpointing that is not reentrant, and parameters that do not learn, as with LoRA.
+    """Stage 3 with non-reentrant gradient checkpointing and frozen parameters, as with LoRA.
 
-    Older DeepSpeed releases let go of such parameters while torch still compares them with the first pass:
+    Older versions of DeepSpeed release frozen parameters while torch still compares them with the first pass:
     ``release_sub_module`` in ``deepspeed/runtime/zero/partitioned_param_coordinator.py``.
     """
     checkpointing, stage = set_argument(config, "gradient_checkpointing"), config.node(*STAGE)
@@ -111,19 +111,18 @@ def frozen_parameters_recomputed(config: Config) -> Iterator[Problem]:
         yield Problem(
             STAGE,
             stage.span,
-            f"{adapter} tells of an adapter beside frozen parameters, which DeepSpeed {config.knowledge.deepspeed} "
-            "loses at stage 3 with gradient checkpointing that is not reentrant: the first backward pass raises a "
-            "CheckpointError",
+            f"`{adapter}` suggests frozen parameters, which DeepSpeed {config.knowledge.deepspeed} loses at stage 3 "
+            "with non-reentrant gradient checkpointing: the first backward pass raises a CheckpointError",
             {"trainer": RISK},
-            help="Add --gradient_checkpointing_kwargs '{\"use_reentrant\": true}', or use stage 2, or DeepSpeed "
-            f"{config.knowledge.ended(behaviour)} or newer.",
+            help="Add `--gradient_checkpointing_kwargs '{\"use_reentrant\": true}'`, use stage 2, or upgrade to "
+            f"DeepSpeed {config.knowledge.ended(behaviour)} or newer.",
             label="with gradient checkpointing",
             related=said_at(checkpointing, "gradient_checkpointing"),
         )
 
 
 def _is_reentrant(config: Config) -> bool:
-    """Whether gradient checkpointing is of the older kind, or may be."""
+    """Whether gradient checkpointing is or may be reentrant, the older kind."""
     given = config.argument("gradient_checkpointing_kwargs")
     if given is None or given.value is None:
         return not config.knowledge.stack_does("gradient-checkpointing-is-not-reentrant")

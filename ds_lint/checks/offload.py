@@ -1,4 +1,4 @@
-"""Rules about offload: where it goes, and what keeps it from taking place (DS3xx)."""
+"""Rules about offload: its device, and the settings that prevent it (DS3xx)."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "offload_optimizer", "ratio"),
             member.value.span,
-            f"only stage 3 offloads a part of the optimizer, and this is stage {stage}: DeepSpeed refuses the config",
+            f"`offload_optimizer.ratio` below 1 works only at stage 3, but the stage is {stage}: "
+            "DeepSpeed rejects the config",
             rejected("parse"),
-            help="Write 1.0, or set `stage` to 3.",
+            help="Set `ratio` to 1.0, or set `stage` to 3.",
             label="needs stage 3",
             related=beside(config, ZERO, "stage"),
             fix=edits.replacement(config, (ZERO, "offload_optimizer", "ratio"), "1.0", "unsafe"),
@@ -52,7 +53,7 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
 
 @rule("DS311", "nvme-path-missing", severity="error", effects=("rejected",), keys=(ZERO,))
 def nvme_path_missing(config: Config) -> Iterator[Problem]:
-    """Offload to NVMe at stage 3 without saying where; below stage 3 it is offload to the CPU."""
+    """Offload to NVMe at stage 3 without ``nvme_path``; below stage 3 DeepSpeed offloads to the CPU instead."""
     if zero_stage(config) != 3:
         return
     for name in ("offload_param", "offload_optimizer"):
@@ -64,17 +65,17 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, name, "device"),
             device.value.span,
-            f"`{name}` goes to NVMe, and there is no `nvme_path`: deepspeed.initialize raises"
+            f'`{name}.device` is "nvme", but `nvme_path` is missing: deepspeed.initialize raises'
             + (with_passed_optimizer(config) if name == "offload_optimizer" else ""),
             rejected("initialize"),
-            help='Add "nvme_path", a folder on the NVMe drive of every node.',
-            label="where to?",
+            help="Add `nvme_path`: a folder on the NVMe drive of every node.",
+            label="needs nvme_path",
         )
 
 
 @rule("DS312", "offload-param-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
 def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
-    """Parameters to be offloaded that are not partitioned."""
+    """``offload_param`` at a stage that does not partition the parameters."""
     member = config.member(ZERO, "offload_param", "device")
     stage = zero_stage(config)
     if member is None or member.value.value not in ("cpu", "nvme") or stage is None or stage == 3:
@@ -82,7 +83,7 @@ def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "offload_param"),
         member.value.span,
-        f"`offload_param` is for stage 3, and this is stage {stage}: the parameters stay on the GPU",
+        f"`offload_param` works only at stage 3, but the stage is {stage}: the parameters stay on the GPU",
         NO_EFFECT,
         help="Set `stage` to 3, or delete `offload_param`.",
         label="nothing is offloaded",
@@ -93,16 +94,16 @@ def offload_param_below_stage_3(config: Config) -> Iterator[Problem]:
 
 @rule("DS313", "offload-without-device", severity="warning", effects=("no-effect",), keys=(ZERO,))
 def offload_without_device(config: Config) -> Iterator[Problem]:
-    """An offload section that does not say where to."""
+    """An offload section without a device."""
     for name in ("offload_param", "offload_optimizer"):
         member = config.member(ZERO, name)
         if member is not None and member.value.members and member.value.get("device") is None:
             yield Problem(
                 (ZERO, name),
                 member.key_span,
-                f"`{name}` has no `device`, and its default is none: nothing is offloaded",
+                f'`{name}` has no `device`, which defaults to "none": nothing is offloaded',
                 NO_EFFECT,
-                help='Add "device": "cpu".',
+                help='Add `"device": "cpu"`.',
                 label="no device",
                 fix=edits.written(config, (ZERO, name, "device"), "cpu", "unsafe"),
             )
@@ -110,7 +111,7 @@ def offload_without_device(config: Config) -> Iterator[Problem]:
 
 @rule("DS315", "offload-optimizer-at-stage-0", severity="error", effects=("risk", "no-effect"), keys=(ZERO,))
 def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
-    """An optimizer that is chosen for the CPU by its device, and gets parameters that only ZeRO would move there."""
+    """``offload_optimizer`` at stage 0: DeepSpeed builds a CPU optimizer, but only ZeRO moves its parameters there."""
     member = _offload(config)
     if member is None or zero_stage(config) != 0:
         return
@@ -119,7 +120,7 @@ def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
         yield Problem(
             DEVICE,
             member.value.span,
-            f"`offload_optimizer` needs ZeRO, and this is stage 0: the states of {constructor.name} stay on the GPU",
+            f"`offload_optimizer` needs ZeRO, but the stage is 0: the states of {constructor.name} stay on the GPU",
             NO_EFFECT,
             help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`.",
             label="nothing is offloaded",
@@ -129,18 +130,18 @@ def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
     yield Problem(
         DEVICE,
         member.value.span,
-        "`offload_optimizer` needs ZeRO, and this is stage 0: "
-        f"{constructor.name if constructor else 'an optimizer made for the CPU'} gets parameters that stay on the GPU, "
-        "and the first step raises",
+        "`offload_optimizer` needs ZeRO, but the stage is 0: "
+        f"the first step of {constructor.name if constructor else 'a CPU optimizer'} raises because the parameters "
+        "stay on the GPU",
         RISK,
         help="Set `stage` to 1, 2 or 3, or delete `offload_optimizer`.",
-        label="not at stage 0",
+        label="does not work at stage 0",
     )
 
 
 @rule("DS316", "nvme-optimizer-below-stage-3", severity="error", effects=("wrong-result",), keys=(ZERO,))
 def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
-    """Optimizer states meant for NVMe at a stage that only knows host memory."""
+    """Optimizer offload to NVMe at a stage that only offloads to host memory."""
     member = _offload(config)
     stage = zero_stage(config)
     if member is None or member.value.value != "nvme" or stage not in (1, 2):
@@ -149,11 +150,11 @@ def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             DEVICE,
             member.value.span,
-            f"only stage 3 writes optimizer states to NVMe, and this is stage {stage}: they stay in host memory, and "
-            "`nvme_path` is not used",
+            f"only stage 3 writes optimizer states to NVMe, but the stage is {stage}: they stay in host memory, and "
+            "DeepSpeed ignores `nvme_path`",
             WRONG_RESULT,
-            help='Set `stage` to 3, or write "cpu" if host memory is large enough.',
-            label="is taken for cpu",
+            help='Set `stage` to 3, or set `device` to "cpu" if host memory is large enough.',
+            label="read as cpu",
             related=beside(config, ZERO, "stage"),
         )
 
@@ -163,9 +164,9 @@ _BOTH_ADAMS_TAKE = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 
 @rule("DS322", "zenflow-without-its-needs", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
 def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
-    """ZenFlow without ZeRO, without offload, or with an optimizer that it cannot drive.
+    """ZenFlow without ZeRO, without offload, or with an optimizer that it does not support.
 
-    Source: ``ZenFlowZeroOptimizer.__init__`` hands ``optimizer.params`` to an AdamW of torch as well, and calls the
+    Source: ``ZenFlowZeroOptimizer.__init__`` passes ``optimizer.params`` to torch's AdamW too, and ZenFlow calls the
     ``step`` of the optimizer with a ``step_id``.
     """
     member = config.member(ZERO, "zenflow")
@@ -179,36 +180,36 @@ def zenflow_without_its_needs(config: Config) -> Iterator[Problem]:
             member.key_span,
             f"ZenFlow {what}{with_passed_optimizer(config)}",
             outcome,
-            help='Set `stage` to 2, `offload_optimizer` to {"device": "cpu"}, and the optimizer to AdamW with no '
-            "parameters but `lr`, `betas`, `eps` and `weight_decay`; or delete `zenflow`.",
+            help='Set `stage` to 2 and `offload_optimizer` to `{"device": "cpu"}`, and use AdamW with no parameters '
+            "other than `lr`, `betas`, `eps` and `weight_decay`. Or delete `zenflow`.",
             label="on",
         )
 
 
 @rule("DS323", "super-offload-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))
 def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
-    """SuperOffload, which only stage 3 has."""
+    """SuperOffload below stage 3, the only stage that has it."""
     path = (ZERO, "offload_optimizer", "super_offload")
     member = config.member(*path)
     stage = zero_stage(config)
-    if member is not None and is_on(config, *path) and stage in (1, 2):  # at stage 0 all of the section is in vain
+    if member is not None and is_on(config, *path) and stage in (1, 2):  # at stage 0 the whole section has no effect
         yield Problem(
             path,
             member.value.span,
-            f"SuperOffload is for stage 3, and this is stage {stage}: the optimizer is offloaded as without it",
+            f"`super_offload` works only at stage 3, but the stage is {stage}: the optimizer is offloaded without it",
             NO_EFFECT,
             help="Set `stage` to 3, or delete `super_offload`.",
-            label="without effect",
+            label="has no effect",
             related=beside(config, ZERO, "stage"),
         )
 
 
 @rule("DS328", "super-offload-without-its-needs", severity="error", effects=("rejected",), keys=(ZERO,))
 def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
-    """SuperOffload with an optimizer other than Adam, with the optimizer on the GPU, or with no cores for it.
+    """SuperOffload with an optimizer other than Adam, with an optimizer on the GPU, or without CPU cores.
 
-    Sources: ``SuperOffloadOptimizer_Stage3.__init__`` takes ``betas``, ``eps`` and ``amsgrad`` of each parameter group,
-    ``SuperOffloadCPUOptimizer`` checks the share of the cores (``deepspeed/runtime/superoffload/``).
+    Sources: ``SuperOffloadOptimizer_Stage3.__init__`` reads ``betas``, ``eps`` and ``amsgrad`` of each parameter group,
+    ``SuperOffloadCPUOptimizer`` checks the share of cores (``deepspeed/runtime/superoffload/``).
     """
     path = (ZERO, "offload_optimizer", "super_offload")
     member = config.member(*path)
@@ -218,17 +219,17 @@ def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
     cores = config.member(ZERO, "offload_optimizer", "cpuadam_cores_perc")
     lack = None
     if constructor.name not in ("DeepSpeedCPUAdam", "Adam", "AdamW"):
-        where = "" if _offload(config) is not None else ", which is built where `device` is none"
-        lack = f"drives DeepSpeed's Adam on the CPU, and this is {constructor.name}{where}"
+        why = "" if _offload(config) is not None else ' because `device` is "none"'
+        lack = f"works only with DeepSpeed's Adam on the CPU, but the optimizer is {constructor.name}{why}"
     elif cores is not None and number_of(cores.value) == 0:
-        lack = "needs cores for the optimizer, and `cpuadam_cores_perc` is 0"
+        lack = "needs CPU cores for the optimizer, but `cpuadam_cores_perc` is 0"
     if lack:
         yield Problem(
             path,
             member.value.span,
             f"SuperOffload {lack}: deepspeed.initialize raises",
             rejected("initialize"),
-            help='Set `device` to "cpu" and the optimizer to Adam or AdamW, leave `cpuadam_cores_perc` out; or delete '
+            help='Set `device` to "cpu", use Adam or AdamW, and leave `cpuadam_cores_perc` out. Or delete '
             "`super_offload`.",
             label="on",
             fix=edits.deletion(config, path, "unsafe"),
@@ -236,42 +237,43 @@ def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
 
 
 def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
-    """What ZenFlow does not find in a config, with what comes of it; of stage 3 nothing is known without a GPU."""
+    """What ZenFlow needs and the config lacks, with the outcome; stage 3 is unknown without a GPU."""
     stage = zero_stage(config)
     if stage in (None, 3):
         return None
     if stage == 0:
         return _zenflow_at_stage_0(config)
     if _offload(config) is None:
-        return "needs `offload_optimizer` with a device: deepspeed.initialize raises", rejected("initialize")
+        return "needs `offload_optimizer` with a `device`: deepspeed.initialize raises", rejected("initialize")
     if not names_optimizer(config) or config.section("optimizer", "params") is None:
-        what = "hands `optimizer.params` to torch's AdamW, and this config has none: deepspeed.initialize raises"
+        what = "passes `optimizer.params` to torch's AdamW, but the config has none: deepspeed.initialize raises"
         return what, rejected("initialize")
     if foreign := _foreign_to_zenflow(config):
         what = (
-            f"hands `optimizer.params` to torch's AdamW too, and that takes no `{foreign}`: deepspeed.initialize raises"
+            f"passes `optimizer.params` to torch's AdamW too, which does not accept `{foreign}`: "
+            "deepspeed.initialize raises"
         )
         return what, rejected("initialize")
     if not _has_step_of_zenflow(config):
-        kind = config.value("optimizer", "type")
-        what = f"calls the optimizer as only DeepSpeed's Adam can be called, and this is {kind}: the first step raises"
+        named = _with_its_library(str(config.value("optimizer", "type")))
+        what = f"calls `step` with a `step_id`, which {named} does not accept: the first step raises"
         return what, rejected("train")
     return None
 
 
 def _zenflow_at_stage_0(config: Config) -> tuple[str, Outcome]:
-    """The engine asks its optimizer whether to update, which only that of ZeRO answers, once the warm-up is over.
+    """After the warm-up, the engine calls a method of its optimizer that only ZeRO's optimizer has.
 
     Source: ``is_zenflow_update_boundary`` and ``zenflow_step`` in ``deepspeed/runtime/zenflow/engine.py``.
     """
     rounds = config.node(ZERO, "zenflow", "full_warm_up_rounds")
     if rounds is None or (number(rounds.value) or 0) <= 1:
-        return "needs ZeRO and offload, and this is stage 0: the first step raises", rejected("train")
-    return f"needs ZeRO and offload, and this is stage 0: step {rounds.value} raises", RISK
+        return "needs ZeRO and offload, but the stage is 0: the first step raises", rejected("train")
+    return f"needs ZeRO and offload, but the stage is 0: step {rounds.value} raises", RISK
 
 
 def _foreign_to_zenflow(config: Config) -> str | None:
-    """A parameter of Adam that either of the two optimizers of ZenFlow refuses."""
+    """A parameter of Adam that one of ZenFlow's two optimizers rejects."""
     params = config.section("optimizer", "params")
     if params is None or str(config.value("optimizer", "type")).lower() not in ("adam", "adamw"):
         return None
@@ -287,37 +289,37 @@ def _has_step_of_zenflow(config: Config) -> bool:
 
 
 def _offload(config: Config) -> Member | None:
-    """The device that the optimizer is to be offloaded to, or None where it is not."""
+    """The device to which the optimizer is offloaded, or None without offload."""
     member = config.member(*DEVICE)
     return member if member is not None and member.value.value in ("cpu", "nvme") else None
 
 
 @rule("DS327", "old-offload-with-own-optimizer", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
 def old_offload_with_own_optimizer(config: Config) -> Iterator[Problem]:
-    """``cpu_offload`` in a config without an optimizer: Accelerate does not see that the run offloads.
+    """``cpu_offload`` in a config without an optimizer: Accelerate does not recognize that the run offloads.
 
-    Sources: ``_prepare_deepspeed`` in ``accelerate/accelerator.py`` looks at ``offload_optimizer`` before it puts a CPU
-    optimizer of DeepSpeed for another one; ``_configure_optimizer`` in ``deepspeed/runtime/engine.py`` refuses others.
+    Sources: ``_prepare_deepspeed`` in ``accelerate/accelerator.py`` checks ``offload_optimizer`` before it replaces an
+    optimizer with DeepSpeed's for the CPU; ``_configure_optimizer`` in ``deepspeed/runtime/engine.py`` rejects others.
     """
     member = config.member(*OLD_OFFLOAD)
     if member is not None and is_old_offload_unseen(config):
         yield Problem(
             OLD_OFFLOAD,
             member.key_span,
-            "Accelerate puts a CPU optimizer of DeepSpeed for the one of the script only where it finds "
-            "`offload_optimizer`; with the old `cpu_offload` DeepSpeed gets another optimizer and refuses it",
+            "Accelerate uses DeepSpeed's CPU optimizer only if it finds `offload_optimizer`: with the old "
+            "`cpu_offload`, DeepSpeed gets another optimizer and rejects it",
             {"trainer": rejected("initialize"), "accelerate": RISK},
-            help='Write "offload_optimizer": {"device": "cpu"} instead.',
-            label="not seen by Accelerate",
+            help='Replace it with `"offload_optimizer": {"device": "cpu"}`.',
+            label="Accelerate ignores it",
             fix=edits.offloading_anew(config, OLD_OFFLOAD, "offload_optimizer"),
         )
 
 
 @rule("DS360", "partial-offload-without-adam", severity="error", effects=("rejected",), keys=(ZERO,))
 def partial_offload_without_adam(config: Config) -> Iterator[Problem]:
-    """``offload_optimizer.ratio`` below 1 with another optimizer than DeepSpeed's Adam for the CPU.
+    """``offload_optimizer.ratio`` below 1 with an optimizer other than DeepSpeed's Adam for the CPU.
 
-    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__`` asserts its very class, which the one of ZenFlow is not.
+    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__`` asserts exactly that class, which ZenFlow's Adam is not.
     """
     path = (ZERO, "offload_optimizer", "ratio")
     member = config.member(*path)
@@ -327,37 +329,42 @@ def partial_offload_without_adam(config: Config) -> Iterator[Problem]:
         return
     if not isinstance(kind, str) or _is_cpu_adam(config, kind):
         return
-    named = f"{kind} with ZenFlow" if config.section(ZERO, "zenflow") is not None else kind
+    named = f"{kind} with ZenFlow" if config.section(ZERO, "zenflow") is not None else _with_its_library(kind)
     yield Problem(
         path,
         member.value.span,
-        f"only DeepSpeed's own Adam keeps a part of its states on the GPU, and the optimizer is {named}: "
+        f"`offload_optimizer.ratio` below 1 works only with DeepSpeed's own Adam, but the optimizer is {named}: "
         "deepspeed.initialize raises",
         rejected("initialize"),
-        help="Write 1.0, or set `optimizer.type` to AdamW without `torch_adam`.",
+        help="Set `ratio` to 1.0, or set `optimizer.type` to AdamW without `torch_adam`.",
         label="needs AdamW",
         related=beside(config, "optimizer", "type"),
         fix=edits.replacement(config, path, "1.0", "unsafe"),
     )
 
 
+def _with_its_library(kind: str) -> str:
+    """An optimizer that is not DeepSpeed's Adam, as a message names it: an Adam is then torch's."""
+    return f"torch's {kind}" if kind.lower() in ("adam", "adamw") else kind
+
+
 def _is_cpu_adam(config: Config, kind: str) -> bool:
-    """Whether DeepSpeed builds its Adam for the CPU, and not that of torch or of ZenFlow."""
+    """Whether DeepSpeed builds its own Adam for the CPU, not torch's or ZenFlow's."""
     is_torch = is_truthy(config.node("optimizer", "params", "torch_adam"))
     return kind.lower() in ("adam", "adamw") and not is_torch and config.section(ZERO, "zenflow") is None
 
 
-# Of each parameter group Adam swaps in the master weights, its two moments and the gradients.
+# For each parameter group, Adam swaps in the master weights, its two moments and the gradients.
 _BUFFERS_OF_ADAM = 4
 
 
 @rule("DS361", "too-few-swap-buffers", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
 def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
-    """Fewer buffers than the optimizer states that are swapped in from NVMe at once.
+    """Fewer buffers than DeepSpeed needs to swap optimizer states in from NVMe.
 
     Sources: ``swap_in_optimizer_state`` in ``deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py`` and
-    ``pipelined_optimizer_swapper.py``. Partitions below 1 MB stay in memory, so a tiny model runs. With no buffer at
-    all ``SwapBufferManager.__init__`` in ``deepspeed/runtime/swap_tensor/utils.py`` raises IndexError.
+    ``pipelined_optimizer_swapper.py``. Partitions below 1 MB stay in memory, so a tiny model runs. Without any
+    buffer ``SwapBufferManager.__init__`` in ``deepspeed/runtime/swap_tensor/utils.py`` raises an IndexError.
     """
     section = config.section(ZERO, "offload_optimizer")
     if section is None or zero_stage(config) != 3 or config.value(*DEVICE) != "nvme":
@@ -369,9 +376,10 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
         yield Problem(
             (*DEVICE[:-1], "buffer_count"),
             member.value.span,
-            "states are swapped in from NVMe through buffers, and `buffer_count` is 0: deepspeed.initialize raises",
+            "`buffer_count` is 0, but DeepSpeed needs buffers to swap optimizer states in from NVMe: "
+            "deepspeed.initialize raises",
             rejected("initialize"),
-            help="Write 4 or more for Adam, 8 or more with a pipeline.",
+            help="Set it to 4 or more for Adam, or to 8 or more with a pipeline.",
             label="no buffer",
             fix=edits.deletion(config, (*DEVICE[:-1], "buffer_count"), "unsafe"),
         )
@@ -386,17 +394,17 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
         return
     if count >= _BUFFERS_OF_ADAM:
         what = (
-            f"with `{pipelines[0]}` Adam needs {needed} buffers at once, and `buffer_count` is {count:g}: the first "
-            "step raises once a rank has more than one sub-group of parameters"
+            f"Adam with `{pipelines[0]}` needs {needed} buffers at a time, but `buffer_count` is {count:g}: the first "
+            "step raises if a rank has more than one sub-group of parameters"
         )
     else:
-        what = f"Adam needs {needed} buffers at once, and `buffer_count` is {count:g}: the first steps raise"
+        what = f"Adam needs {needed} buffers at a time, but `buffer_count` is {count:g}: the first steps raise"
     yield Problem(
         (*DEVICE[:-1], "buffer_count"),
         place.value.span,
         what,
         RISK,
-        help=f'Write "buffer_count": {needed} or more.',
+        help=f"Set `buffer_count` to {needed} or more.",
         label=f"below {needed}",
         fix=edits.setting(config, (*DEVICE[:-1], "buffer_count"), needed, "unsafe"),
     )
@@ -404,11 +412,11 @@ def too_few_swap_buffers(config: Config) -> Iterator[Problem]:
 
 @rule("DS365", "zenflow-settings-conflict", severity="error", effects=("rejected",), keys=(ZERO,))
 def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
-    """Settings that ZenFlow does not run with.
+    """Settings that ZenFlow does not support.
 
     Sources: ``configure_zenflow`` in ``deepspeed/runtime/zenflow/engine.py``; ``ZenFlowZeroOptimizer.__init__`` and
     ``_initialize_zenflow_stage3_epilogue``; ``ZenFlowZeroOptimizer.average_tensor``, which calls
-    ``gradient_reduction_w_predivide`` with an argument too few.
+    ``gradient_reduction_w_predivide`` without one of its arguments.
     """
     section = config.section(ZERO, "zenflow")
     scatter = config.member(ZERO, "reduce_scatter")
@@ -416,16 +424,16 @@ def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "reduce_scatter"),
             scatter.value.span,
-            "ZenFlow reduces gradients with reduce-scatter, which is switched off: the first backward pass raises",
+            "ZenFlow needs `reduce_scatter` to reduce gradients, but it is off: the first backward pass raises",
             rejected("train"),
-            help="Delete `reduce_scatter`, which is on by default.",
+            help="Delete `reduce_scatter`: it is on by default.",
             label="off",
             fix=edits.deletion(config, (ZERO, "reduce_scatter"), "unsafe"),
         )
     conflict = _conflict_of_zenflow(config) if section is not None else None
     if section is None or conflict is None:
         return
-    key, what, way_out = conflict
+    key, what, remedy = conflict
     member = section.member(key) or config.member(ZERO, "zenflow")
     if member is not None:
         yield Problem(
@@ -433,13 +441,13 @@ def zenflow_settings_conflict(config: Config) -> Iterator[Problem]:
             member.value.span if member.key == key else member.key_span,
             f"{what}: deepspeed.initialize raises",
             rejected("initialize"),
-            help=way_out,
+            help=remedy,
             label="conflict",
         )
 
 
 def _conflict_of_zenflow(config: Config) -> tuple[str, str, str] | None:
-    """The key in question, what is wrong, and what to write instead; values that pydantic refuses come before."""
+    """The key, what is wrong with it, and what to write instead; another rule reports values that pydantic rejects."""
     strategy = config.value(ZERO, "zenflow", "select_strategy") or "auto"
     select, update = (config.node(ZERO, "zenflow", name) for name in ("select_interval", "update_interval"))
     selects = number(select.value) if select is not None else None
@@ -447,7 +455,7 @@ def _conflict_of_zenflow(config: Config) -> tuple[str, str, str] | None:
         if selects is not None:
             return (
                 "select_interval",
-                f'`select_interval` is {selects:g}, and `select_strategy` "auto" chooses the interval itself',
+                f'`select_interval` is {selects:g}, but `select_strategy` is "auto" and sets the interval itself',
                 'Delete `select_interval`, or set `select_strategy` to "step" or "epoch".',
             )
     elif strategy in ("step", "epoch"):
@@ -455,26 +463,26 @@ def _conflict_of_zenflow(config: Config) -> tuple[str, str, str] | None:
             return (
                 "select_interval",
                 f'`select_strategy` "{strategy}" needs a number for `select_interval`, which is "auto"',
-                "Write the interval as a number.",
+                "Set `select_interval` to a number.",
             )
         updates = number(update.value) if update is not None else None  # "auto" by default
         if strategy == "step" and selects and updates is not None and selects < updates:
             return (
                 "select_interval",
-                f"`select_interval` is {selects:g}, below the `update_interval` of {updates:g}",
-                f"Write {updates:g} or more, or a smaller `update_interval`.",
+                f"`select_interval` is {selects:g}, which is below the `update_interval` of {updates:g}",
+                f"Set it to {updates:g} or more, or lower `update_interval`.",
             )
     if is_on(config, ZERO, "zenflow", "offload") and _lacks_overlap_of_zenflow(config):
         return (
             "offload",
             "`zenflow.offload` needs `overlap_comm`, which is off",
-            'Set "overlap_comm": true in `zero_optimization`, or delete `offload`.',
+            "Set `zero_optimization.overlap_comm` to true, or delete `offload`.",
         )
     return None
 
 
 def _lacks_overlap_of_zenflow(config: Config) -> bool:
-    """Whether communication does not overlap: off by default below stage 3; older releases have no ZenFlow there."""
+    """Whether ``overlap_comm`` is off: the default below stage 3; older releases have no ZenFlow at stage 3."""
     stage = zero_stage(config)
     if stage in (1, 2):
         return not is_on(config, ZERO, "overlap_comm")

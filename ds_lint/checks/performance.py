@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 _GB = 10**9
-_WEIGHT, _GRADIENT, _OPTIMIZER = 4, 4, 12  # bytes of a parameter at the most: fp32, and of Adam a copy and two states
+_WEIGHT, _GRADIENT, _OPTIMIZER = 4, 4, 12  # bytes per parameter at most: fp32, and for Adam a copy and two states
 _GRADIENTS = 2  # the stage from which gradients are partitioned
-_LEFT_FREE = 4  # of a GPU, three quarters stay for activations and buffers
+_LEFT_FREE = 4  # three quarters of a GPU are left for activations and buffers
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
 def zero_on_one_rank(config: Config) -> Iterator[Problem]:
-    """Partitioning among ranks where there is one, and nothing is offloaded."""
+    """ZeRO on a single rank without offload, which partitions nothing."""
     stage = zero_stage(config)
     member = config.member(ZERO)
     if config.world_size != 1 or not stage or member is None or offloads_optimizer(config):
@@ -33,16 +33,16 @@ def zero_on_one_rank(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.key_span,
-        f"the run has 1 rank, and ZeRO stage {stage} divides memory among ranks: it saves none here",
+        f"ZeRO stage {stage} saves no memory on 1 rank: it partitions memory across ranks",
         NO_EFFECT,
-        help="Add `offload_optimizer` to move memory to the host; if more ranks are to come, all is well.",
-        label="nothing to divide",
+        help="Add `offload_optimizer` to move memory to the host. Change nothing if you will use more ranks.",
+        label="nothing to partition",
     )
 
 
 @rule("DS840", "large-communication-buffers", severity="info", effects=("advice",), keys=(ZERO,), default=False)
 def large_communication_buffers(config: Config) -> Iterator[Problem]:
-    """Two reduce buckets, which communication that overlaps with the backward pass takes, of a gigabyte and more."""
+    """``overlap_comm`` with two reduce buckets that use a gigabyte or more."""
     member = config.member(ZERO, "overlap_comm")
     if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) not in (1, 2):
         return
@@ -56,16 +56,16 @@ def large_communication_buffers(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "overlap_comm"),
             member.value.span,
-            f"`overlap_comm` keeps two reduce buckets of {bucket:g} gradients on the GPU, {size / _GB:.1f} GB at "
-            f"{width} bytes a gradient",
+            f"`overlap_comm` keeps two reduce buckets of {bucket:g} gradients on the GPU: {size / _GB:.1f} GB at "
+            f"{width} bytes per gradient",
             ADVICE,
-            help="Lower `reduce_bucket_size` if memory is short: 5e7 takes a tenth of the default.",
+            help="Lower `reduce_bucket_size` if memory is short: 5e7 uses a tenth of the default.",
             label=f"{size / _GB:.1f} GB",
         )
 
 
 def _accumulates_in_fp32_at_stage_1(config: Config) -> bool:
-    """Whether the buckets hold fp32 beside a 16-bit model: stage 1 reduces what was added up.
+    """Whether the buckets of a 16-bit model hold fp32: stage 1 reduces the accumulated gradients.
 
     Source: ``_gradient_reduction_buffer_dtype`` in ``deepspeed/runtime/zero/stage_1_and_2.py``.
     """
@@ -74,12 +74,12 @@ def _accumulates_in_fp32_at_stage_1(config: Config) -> bool:
 
 @rule("DS841", "extreme-size", severity="info", effects=("advice",), keys=(ZERO,), default=False)
 def extreme_size(config: Config) -> Iterator[Problem]:
-    """Limits of stage 3 that limit nothing, or let nothing stay."""
+    """Limits of stage 3 that are 0, which DeepSpeed does not read as "no limit"."""
     if zero_stage(config) != 3:
         return
     for name, meaning in (
-        ("max_live_parameters", "nothing is gathered ahead of its use, and every module waits for its parameters"),
-        ("sub_group_size", "every parameter is a group of its own, with a step of the optimizer each"),
+        ("max_live_parameters", "DeepSpeed prefetches nothing, and every module waits for its parameters"),
+        ("sub_group_size", "every parameter is a separate group with a separate optimizer step"),
     ):
         for spelling in (name, f"stage3_{name}"):
             member = config.member(ZERO, spelling)
@@ -89,7 +89,7 @@ def extreme_size(config: Config) -> Iterator[Problem]:
                     member.value.span,
                     f"`{spelling}` is 0: {meaning}",
                     ADVICE,
-                    help="Write 1e9, the default, unless memory is short.",
+                    help="Set it to 1e9, the default, unless memory is short.",
                     label="slow",
                 )
 
@@ -103,7 +103,7 @@ def extreme_size(config: Config) -> Iterator[Problem]:
     default=False,
 )
 def profiler_left_on(config: Config) -> Iterator[Problem]:
-    """Measurements that make the GPU wait."""
+    """A profiler whose timers wait for the GPU in every step."""
     for path in (("flops_profiler", "enabled"), ("wall_clock_breakdown",)):
         member = config.member(*path)
         if member is None or not is_on(config, *path):
@@ -111,11 +111,12 @@ def profiler_left_on(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            "the timers of every forward, backward and step wait for the GPU, so that the whole run is slower"
+            "the timers of `wall_clock_breakdown` wait for the GPU in every forward, backward and step: the whole run "
+            "is slower"
             if path == ("wall_clock_breakdown",)
-            else "the profiler switches `wall_clock_breakdown` on, whose timers wait for the GPU in every step",
+            else "`flops_profiler` turns on `wall_clock_breakdown`, whose timers wait for the GPU in every step",
             ADVICE,
-            help="Set it to false once the numbers are known.",
+            help="Set it to false when you have the numbers.",
             label="on",
         )
         return
@@ -123,7 +124,7 @@ def profiler_left_on(config: Config) -> Iterator[Problem]:
 
 @rule("DS843", "torch-adam", severity="info", effects=("advice",), keys=("optimizer",), default=False)
 def torch_adam(config: Config) -> Iterator[Problem]:
-    """Adam of torch where DeepSpeed has a faster one."""
+    """Adam of torch, although DeepSpeed has a faster one."""
     path = ("optimizer", "params", "torch_adam")
     member = config.member(*path)
     if member is None or not is_truthy(member.value):
@@ -134,16 +135,16 @@ def torch_adam(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f"`torch_adam` takes the Adam of torch in place of {ours}, which is made for this",
+        f"`torch_adam` selects torch's Adam instead of DeepSpeed's optimized {ours}",
         ADVICE,
-        help="Delete `torch_adam`, unless DeepSpeed's own cannot be built on the machine.",
+        help="Delete `torch_adam`, unless the machine cannot build DeepSpeed's own Adam.",
         label="slower",
     )
 
 
 @rule("DS844", "offload-while-it-fits", severity="info", effects=("advice",), keys=(ZERO,), default=False)
 def offload_while_it_fits(config: Config) -> Iterator[Problem]:
-    """An optimizer on the CPU, and a GPU that would hold all states several times over."""
+    """Optimizer offload, although a GPU has several times the memory that all states need."""
     model, gpu, ranks, stage = config.facts.model, config.facts.gpu, config.world_size, zero_stage(config)
     member = config.member(ZERO, "offload_optimizer", "device")
     if member is None or not offloads_optimizer(config) or not stage or not ranks:
@@ -156,11 +157,11 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "offload_optimizer", "device"),
             member.value.span,
-            f"all states of the model take at most {gibibytes(needed)} on each GPU, and {gpu.name} has "
-            f"{gibibytes(gpu.memory)}: without offload the steps are faster, if activations leave room",
+            f"all model states need at most {gibibytes(needed)} per GPU, and {gpu.name} has "
+            f"{gibibytes(gpu.memory)}: steps are faster without offload, if activations fit too",
             ADVICE,
-            help="Delete `offload_optimizer`, and put it back if the run is out of memory.",
-            label="would fit",
+            help="Delete `offload_optimizer`, and add it again if the run is out of memory.",
+            label="fits on the GPU",
         )
 
 

@@ -1,4 +1,4 @@
-"""Rules about ZeRO: what one setting demands of another (DS3xx)."""
+"""Rules about ZeRO settings that need or exclude each other (DS3xx)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ZERO = "zero_optimization"
 
 @rule("DS301", "zero-as-boolean", severity="warning", effects=("no-effect", "rejected"), keys=(ZERO,))
 def zero_as_boolean(config: Config) -> Iterator[Problem]:
-    """``zero_optimization: true``, the form of DeepSpeed's first releases."""
+    """A boolean for ``zero_optimization``, the form that DeepSpeed's first releases used."""
     member = config.member(ZERO)
     if member is None or member.value.kind != "boolean":
         return
@@ -45,10 +45,10 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.value.span,
-        f"`zero_optimization` as a boolean is deprecated: DeepSpeed takes it for stage {stage}"
-        + ("" if config.stack == "deepspeed" else ", the Trainer and Accelerate raise"),
+        f"a boolean for `zero_optimization` is deprecated: DeepSpeed reads it as stage {stage}"
+        + ("" if config.stack == "deepspeed" else ", and the Trainer and Accelerate raise an error"),
         outcomes,
-        help=f'Write {{"stage": {stage}}}, or the stage that is meant.',
+        help=f'Replace it with `{{"stage": {stage}}}`, or with the stage that you want.',
         label=f"means stage {stage}",
         severity=None if "deepspeed" in config.stacks else "error",
         fix=edits.replacement(config, (ZERO,), f'{{"stage": {stage}}}', "safe"),
@@ -57,7 +57,7 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
 
 @rule("DS302", "zero-without-optimizer", severity="info", effects=("risk",), keys=(ZERO,))
 def zero_without_optimizer(config: Config) -> Iterator[Problem]:
-    """ZeRO in a config without an optimizer: it needs one from the script."""
+    """ZeRO in a config without an optimizer: the script must pass one."""
     stage = zero_stage(config)
     member = config.member(ZERO)
     if config.stack != "deepspeed" or not stage or member is None or names_optimizer(config):
@@ -65,7 +65,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO,),
         member.key_span,
-        f"ZeRO stage {stage} needs an optimizer, and this config has none: "
+        f"ZeRO stage {stage} needs an optimizer, but the config has none: "
         f"{'the first step' if stage == 3 else 'deepspeed.initialize'} raises unless the script passes one",
         RISK,
         help=_how_to_bring_an_optimizer(config),
@@ -75,7 +75,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
 
 @rule("DS326", "odd-allgather-bucket", severity="error", effects=("rejected",), keys=(ZERO,))
 def odd_allgather_bucket(config: Config) -> Iterator[Problem]:
-    """A number of elements that does not fill 4 bytes in 16 bit.
+    """An odd number of 16-bit elements, which is not a multiple of 4 bytes.
 
     Source: ``DeepSpeedZeroOptimizer.__init__`` in ``deepspeed/runtime/zero/stage_1_and_2.py``.
     """
@@ -87,16 +87,17 @@ def odd_allgather_bucket(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "allgather_bucket_size"),
             member.value.span,
-            f"`allgather_bucket_size` is {size:.0f}, and DeepSpeed wants a multiple of 2: deepspeed.initialize raises",
+            f"`allgather_bucket_size` is {size:.0f}, but DeepSpeed expects a multiple of 2: "
+            "deepspeed.initialize raises",
             rejected("initialize"),
-            help=f"Write {size + 1:.0f}.",
-            label="odd",
+            help=f"Set it to {size + 1:.0f}.",
+            label="odd number",
         )
 
 
 @rule("DS304", "grad-norm-off", severity="error", effects=("rejected",), keys=(ZERO,))
 def grad_norm_off(config: Config) -> Iterator[Problem]:
-    """``compute_grad_norm: false`` with something that needs the norm."""
+    """``compute_grad_norm: false`` with a setting that needs the norm of the gradients."""
     member = config.member(ZERO, "compute_grad_norm")
     stage = zero_stage(config)
     if member is None or member.value.value == "auto" or _is_on_or_absent(config, "compute_grad_norm") or stage is None:
@@ -104,7 +105,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
     reason: str | None = None
     when: Stage = "initialize"
     if stage not in (1, 2):
-        reason, when = f"is for stages 1 and 2, and this is stage {stage}", "parse"
+        reason, when = f"works only at stages 1 and 2, but the stage is {stage}", "parse"
     else:
         reason = _what_needs_the_norm(config)
     if reason:
@@ -112,7 +113,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "compute_grad_norm"),
             member.value.span,
-            f"`compute_grad_norm: false` {reason}: {'DeepSpeed refuses the config' if when == 'parse' else raises}",
+            f"`compute_grad_norm: false` {reason}: {'DeepSpeed rejects the config' if when == 'parse' else raises}",
             rejected(when),
             help="Delete `compute_grad_norm`, or change the other setting.",
             label="off",
@@ -122,7 +123,7 @@ def grad_norm_off(config: Config) -> Iterator[Problem]:
 
 @rule("DS305", "legacy-stage-1", severity="error", effects=("rejected",), keys=(ZERO,))
 def legacy_stage_1(config: Config) -> Iterator[Problem]:
-    """``legacy_stage1``, whose implementation left with DeepSpeed 0.5.9; the optimizer for bf16 does not ask for it."""
+    """``legacy_stage1``, whose implementation DeepSpeed 0.5.9 removed; the optimizer for bf16 does not check it."""
     member = config.member(ZERO, "legacy_stage1")
     if member is None or not is_on(config, ZERO, "legacy_stage1") or may_have_bf16_optimizer(config):
         return
@@ -130,22 +131,22 @@ def legacy_stage_1(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "legacy_stage1"),
             member.value.span,
-            "the old implementation of stage 1 left DeepSpeed with 0.5.9: deepspeed.initialize raises",
+            "DeepSpeed 0.5.9 removed the implementation that `legacy_stage1` selects: deepspeed.initialize raises",
             rejected("initialize"),
             help="Delete `legacy_stage1`.",
-            label="no longer there",
+            label="removed",
             fix=edits.deletion(config, (ZERO, "legacy_stage1"), "unsafe"),
         )
 
 
 @rule("DS306", "prescale-with-reduce-scatter", severity="error", effects=("rejected",))
 def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
-    """Scaling of gradients before the reduction, which ZeRO's reduce-scatter does not do."""
+    """Gradient scaling before the reduction, which ZeRO's reduce-scatter does not do."""
     stage = zero_stage(config)
     if stage not in (2, 3) or not _reduces_with_scatter(config):
         return
     if stage == 2 and str(config.value("gradient_allreduce_op") or "mean").lower() != "mean":
-        return  # stage 2 asserts only where it averages
+        return  # stage 2 asserts only if it averages
     for name in ("prescale_gradients", "gradient_predivide_factor"):
         member = config.member(name)
         if member is None:
@@ -156,10 +157,10 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
                 (name,),
                 member.value.span,
                 f"ZeRO stage {stage} with reduce-scatter does not scale gradients before the reduction: "
-                f"deepspeed.initialize refuses `{name}`{with_passed_optimizer(config)}",
+                f"deepspeed.initialize rejects `{name}`{with_passed_optimizer(config)}",
                 rejected("initialize"),
                 help=f"Delete `{name}`, or set `zero_optimization.reduce_scatter` to false.",
-                label="not under reduce-scatter",
+                label="does not work with reduce-scatter",
                 related=beside(config, ZERO, "stage"),
                 fix=edits.deletion(config, (name,), "unsafe"),
             )
@@ -168,7 +169,7 @@ def prescale_with_reduce_scatter(config: Config) -> Iterator[Problem]:
 
 @rule("DS307", "sum-reduction", severity="error", effects=("rejected",), keys=("gradient_allreduce_op",))
 def sum_reduction(config: Config) -> Iterator[Problem]:
-    """``gradient_allreduce_op: sum`` with what cannot sum."""
+    """``gradient_allreduce_op: sum`` with a feature that can only average."""
     member = config.member("gradient_allreduce_op")
     if member is None or str(member.value.value).lower() != "sum":
         return
@@ -183,17 +184,17 @@ def sum_reduction(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("gradient_allreduce_op",),
             member.value.span,
-            f'"sum" is not supported with {other}: DeepSpeed refuses the config',
+            f'`gradient_allreduce_op` is "sum", which {other} does not support: DeepSpeed rejects the config',
             rejected("parse"),
-            help='Write "mean", or delete the key.',
-            label=f"not with {other}",
+            help='Set it to "mean", or delete the key.',
+            label=f"does not work with {other}",
             fix=edits.replacement(config, ("gradient_allreduce_op",), '"mean"', "unsafe"),
         )
 
 
 @rule("DS308", "low-precision-states", severity="error", effects=("rejected",), keys=("fp16", "bf16", "bfloat16"))
 def low_precision_states(config: Config) -> Iterator[Problem]:
-    """Master weights, gradients or optimizer states in 16 bit without the ZeRO and the offload that they need."""
+    """16-bit master weights, gradients or optimizer states without the ZeRO stage or the offload that they need."""
     stage = zero_stage(config)
     raises = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
     bf16 = bf16_section(config)
@@ -208,20 +209,20 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
         reason: str | None = None
         when: Stage = "parse"
         if stage != 2 and config.knowledge.does("master-weights-at-stage-2-only"):
-            reason = f"is for ZeRO stage 2, and this is stage {stage}"
+            reason = f"works only at ZeRO stage 2, but the stage is {stage}"
         elif not stage:
-            reason = "is for ZeRO stages 1 to 3, and this is stage 0"
+            reason = "works only at ZeRO stages 1 to 3, but the stage is 0"
         elif name == "bf16_optimizer_states" and not is_on(config, bf16, "bf16_master_weights_and_grads"):
-            reason = "needs `bf16_master_weights_and_grads` as well"
+            reason = "needs `bf16_master_weights_and_grads: true`"
         elif name.endswith("master_weights_and_grads") and _needs_cpu_adam(config, section):
-            reason, when = "needs the optimizer offloaded to the CPU, with Adam or AdamW", "initialize"
+            reason, when = "needs Adam or AdamW, offloaded to the CPU", "initialize"
         if reason:
             yield Problem(
                 (section, name),
                 member.value.span,
-                f"`{name}` {reason}: " + ("DeepSpeed refuses the config" if when == "parse" else raises),
+                f"`{name}` {reason}: " + ("DeepSpeed rejects the config" if when == "parse" else raises),
                 rejected(when),
-                help=f"Delete `{name}`, or set what it needs.",
+                help=f"Delete `{name}`, or change the setting that it needs.",
                 label="on",
                 fix=edits.deletion(config, (section, name), "unsafe"),
             )
@@ -235,7 +236,7 @@ def low_precision_states(config: Config) -> Iterator[Problem]:
     keys=("managed_gradient_accumulation",),
 )
 def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
-    """Gradient accumulation left to the script, with communication that overlaps it."""
+    """``managed_gradient_accumulation: false`` with ``overlap_comm`` below stage 2."""
     member = config.member("managed_gradient_accumulation")
     stage = zero_stage(config)
     if member is None or is_truthy(member.value) or stage is None or stage >= 2:
@@ -244,7 +245,7 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
-            f"without managed gradient accumulation only stage 2 overlaps communication, and this is stage {stage}: "
+            f"`overlap_comm` with `managed_gradient_accumulation` off needs ZeRO stage 2, but the stage is {stage}: "
             "deepspeed.initialize raises",
             rejected("initialize"),
             help="Set `zero_optimization.overlap_comm` to false.",
@@ -256,7 +257,7 @@ def overlap_without_managed_accumulation(config: Config) -> Iterator[Problem]:
 
 @rule("DS310", "muon-with-reduce-scatter", severity="error", effects=("rejected",), keys=("optimizer",))
 def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
-    """Muon at stage 3, where it needs whole gradients, and reduce-scatter hands out parts."""
+    """Muon at stage 3 with reduce-scatter, which gives each rank a part of a gradient that Muon needs whole."""
     member = config.member("optimizer", "type")
     if member is None or str(member.value.value).lower() != "muon" or zero_stage(config) != 3:
         return
@@ -264,21 +265,22 @@ def muon_with_reduce_scatter(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            f"Muon of DeepSpeed {config.knowledge.deepspeed} has no stage 3: deepspeed.initialize raises",
+            f"DeepSpeed {config.knowledge.deepspeed} does not support Muon at ZeRO stage 3: "
+            "deepspeed.initialize raises",
             rejected("initialize"),
             help=f"Use stage 2, or upgrade to DeepSpeed {config.knowledge.ended('muon-has-no-stage-3')}.",
-            label="not at stage 3",
+            label="does not work at stage 3",
             related=beside(config, ZERO, "stage"),
         )
     elif _reduces_with_scatter(config) and optimizer_constructor(config) is not None:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            "Muon at stage 3 does not go with reduce-scatter, which is on unless it is switched off: "
+            "Muon at ZeRO stage 3 does not work with reduce-scatter, which is on by default: "
             "deepspeed.initialize raises",
             rejected("initialize"),
-            help='Set "reduce_scatter": false in `zero_optimization`, or use stage 2.',
-            label="not with reduce-scatter",
+            help="Set `zero_optimization.reduce_scatter` to false, or use stage 2.",
+            label="does not work with reduce-scatter",
             related=beside(config, ZERO, "stage"),
             fix=edits.setting(config, (ZERO, "reduce_scatter"), False, "unsafe"),
         )
@@ -292,11 +294,11 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "elastic_checkpoint"),
             member.value.span,
-            "stage 3 has no elastic checkpoints any more: DeepSpeed warns, and the checkpoint loads at the same "
-            "world size only",
+            "stage 3 no longer supports `elastic_checkpoint`: DeepSpeed warns, and the checkpoint loads only at the "
+            "same world size",
             NO_EFFECT,
-            help="Delete the key, and convert with ds_to_universal to change the world size.",
-            label="without effect",
+            help="Delete the key. To change the world size, convert the checkpoint with ds_to_universal.",
+            label="has no effect",
             related=beside(config, ZERO, "stage"),
             fix=edits.deletion(config, (ZERO, "elastic_checkpoint"), "safe"),
         )
@@ -304,7 +306,7 @@ def elastic_checkpoint_at_stage_3(config: Config) -> Iterator[Problem]:
 
 @rule("DS324", "overlap-comm-race", severity="warning", effects=("risk",), keys=(ZERO,))
 def overlap_comm_race(config: Config) -> Iterator[Problem]:
-    """Reductions that overlap with the backward pass in buffers which it may overwrite too early."""
+    """``overlap_comm`` in releases whose backward pass may overwrite a buffer before its reduction ends."""
     member = config.member(ZERO, "overlap_comm")
     if member is None or not is_on(config, ZERO, "overlap_comm") or zero_stage(config) != 2:
         return
@@ -312,27 +314,30 @@ def overlap_comm_race(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "overlap_comm"),
             member.value.span,
-            f"in DeepSpeed {config.knowledge.deepspeed} the backward pass does not wait for reductions that overlap "
-            "with it, and may write into a buffer which is still being reduced: gradients turn into garbage or NaN",
+            f"with `overlap_comm`, the backward pass of DeepSpeed {config.knowledge.deepspeed} may overwrite a buffer "
+            "before its reduction ends: gradients become garbage or NaN",
             RISK,
             help="Set `overlap_comm` to false, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('overlap-comm-races')}.",
-            label="a race",
+            label="race condition",
         )
 
 
 def _how_to_bring_an_optimizer(config: Config) -> str:
-    """What to do about an optimizer that is missing; with offload, not every one will do."""
+    """How to add the missing optimizer; with offload, DeepSpeed does not accept every optimizer."""
     if not offloads_optimizer(config):
-        return 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize.'
+        return "Add `optimizer` to the config, or pass `optimizer=` to deepspeed.initialize."
     force = config.node("zero_force_ds_cpu_optimizer")
     if force is not None and not is_truthy(force):
-        return 'Add "optimizer", or pass `optimizer=` to deepspeed.initialize; DeepSpeedCPUAdam is the fast one.'
+        return (
+            "Add `optimizer` to the config, or pass `optimizer=` to deepspeed.initialize: DeepSpeedCPUAdam is fast, "
+            "others are slow."
+        )
     if not config.knowledge.knows(("zero_force_ds_cpu_optimizer",)):
-        return 'Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=` to deepspeed.initialize.'
+        return "Add `optimizer` to the config, or pass DeepSpeedCPUAdam as `optimizer=` to deepspeed.initialize."
     return (
-        'Add "optimizer", or pass DeepSpeedCPUAdam as `optimizer=`: with offload, others are refused unless '
-        "`zero_force_ds_cpu_optimizer` is false."
+        "Add `optimizer` to the config, or pass DeepSpeedCPUAdam as `optimizer=`: with offload, DeepSpeed rejects "
+        "others unless `zero_force_ds_cpu_optimizer` is false."
     )
 
 
@@ -345,26 +350,27 @@ def _reduces_with_scatter(config: Config) -> bool:
 
 
 def _needs_cpu_adam(config: Config, section: str) -> bool:
-    """16-bit master weights live on the CPU, in DeepSpeed's Adam, unless bf16 optimizer states stay on the GPU too."""
+    """Whether 16-bit master weights need DeepSpeed's Adam on the CPU; bf16 optimizer states may stay on the GPU."""
     if section != "fp16" and is_on(config, section, "bf16_optimizer_states") and not offloads_optimizer(config):
         return False
     if not names_optimizer(config):
-        return not offloads_optimizer(config)  # with offload, it may be DeepSpeedCPUAdam that is passed in
+        return not offloads_optimizer(config)  # with offload, the script may pass DeepSpeedCPUAdam
     constructor = optimizer_constructor(config)
     return constructor is not None and constructor.name != "DeepSpeedCPUAdam"
 
 
 def _what_needs_the_norm(config: Config) -> str | None:
-    """What asks for the norm at stages 1 and 2.
+    """Why the norm is needed at stages 1 and 2, as the next words of the message.
 
     Sources: ``DeepSpeedZeroOptimizer.__init__`` in ``deepspeed/runtime/zero/stage_1_and_2.py``, and
     ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
     """
     if model_dtype(config) == "bf16" and may_have_bf16_optimizer(config):
-        return "does not go with a bf16 model at stage 1 whose gradients are added up in fp32"
+        return "does not work at stage 1 with a bf16 model and fp32 gradient accumulation"
     clipping = config.node("gradient_clipping")
     if clipping is None or (number(clipping.value) or 0) > 0:
-        return f"needs `gradient_clipping` 0, and it is {'1.0, its default' if clipping is None else clipping.value}"
+        value = "1.0, the default" if clipping is None else clipping.value
+        return f"needs `gradient_clipping: 0`, but the value is {value}"
     if config.section(ZERO, "zenflow") is not None:
-        return "does not go with ZenFlow"
-    return "does not go with optimizer offload" if offloads_optimizer(config) else None
+        return "does not work with ZenFlow"
+    return "does not work with optimizer offload" if offloads_optimizer(config) else None

@@ -22,40 +22,40 @@ SWITCHES = ("zero_quantized_weights", "zero_quantized_nontrainable_weights", "ze
 
 @rule("DS318", "hpz-does-not-divide", severity="error", effects=("rejected",), keys=(ZERO,))
 def hpz_does_not_divide(config: Config) -> Iterator[Problem]:
-    """Groups for secondary partitions that do not divide the ranks."""
+    """A secondary partition size that does not divide the world size."""
     member, size = _secondary_groups(config)
     ranks = config.world_size
     if member is not None and ranks and size < ranks and ranks % size and zero_stage(config) == 3:
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"{ranks} ranks do not make groups of {size}: deepspeed.initialize raises",
+            f"`{HPZ}` is {size}, which does not divide the world size {ranks}: deepspeed.initialize raises",
             rejected("initialize"),
-            help=f"Write a number that divides {ranks}: the number of GPUs on a node.",
+            help=f"Set it to the number of GPUs per node, or to another number that divides {ranks}.",
             label=f"does not divide {ranks}",
         )
 
 
 @rule("DS319", "hpz-as-large-as-the-run", severity="warning", effects=("no-effect",), keys=(ZERO,))
 def hpz_as_large_as_the_run(config: Config) -> Iterator[Problem]:
-    """A secondary partition among all ranks, which is the primary one again."""
+    """A secondary partition across all ranks, which repeats the primary partition."""
     member, size = _secondary_groups(config)
     ranks = config.world_size
     if member is not None and ranks and size >= ranks and zero_stage(config) == 3:
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"the run has {_ranks(ranks)}, and a secondary partition among {size} is the first one once more: it takes "
-            "memory and saves no communication",
+            f"`{HPZ}` is {size}, and the run has {_ranks(ranks)}: the secondary partition repeats the primary one, "
+            "uses memory and saves no communication",
             NO_EFFECT,
-            help=f"Delete `{HPZ}`, which is for runs on several nodes.",
+            help=f"Delete `{HPZ}`: it is for runs on several nodes.",
             label="all ranks are one group",
         )
 
 
 @rule("DS320", "hpz-across-nodes", severity="warning", effects=("advice",), keys=(ZERO,))
 def hpz_across_nodes(config: Config) -> Iterator[Problem]:
-    """Groups for secondary partitions that reach over the border of a node."""
+    """Secondary partition groups that span several nodes."""
     member, size = _secondary_groups(config)
     ranks, on_a_node = config.world_size, config.facts.ranks_per_node
     if member is None or not ranks or not on_a_node or zero_stage(config) != 3 or size >= ranks or ranks % size:
@@ -64,10 +64,10 @@ def hpz_across_nodes(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"a node has {_ranks(on_a_node)}, and groups of {size} reach over its border: the parameters that hpZ is "
-            "to gather within a node still cross the network",
+            f"`{HPZ}` is {size}, but a node has {_ranks(on_a_node)}: groups span nodes, and hpZ still gathers "
+            "parameters over the network",
             ADVICE,
-            help=f"Write {on_a_node}, the ranks of a node.",
+            help=f"Set it to {on_a_node}, the number of ranks per node.",
             label=f"does not divide {on_a_node}",
         )
 
@@ -88,36 +88,36 @@ def zeropp_below_stage_3(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, first.key),
         first.value.span,
-        f"ZeRO++ is for stage 3, and this is stage {stage}: "
-        f"`{'`, `'.join(member.key for member in members)}` {'change' if others else 'changes'} nothing",
+        f"ZeRO++ works only at stage 3, but the stage is {stage}: "
+        f"`{'`, `'.join(member.key for member in members)}` {'have' if others else 'has'} no effect",
         NO_EFFECT,
-        help="Set `stage` to 3, or delete the keys.",
-        label="without effect",
-        related=[Related(other.value.span, "and this") for other in others],
+        help=f"Set `stage` to 3, or delete the {'keys' if others else 'key'}.",
+        label="has no effect",
+        related=[Related(other.value.span, "has no effect either") for other in others],
     )
 
 
 @rule("DS325", "hpz-race", severity="warning", effects=("risk",), keys=(ZERO,))
 def hpz_race(config: Config) -> Iterator[Problem]:
-    """Secondary partitions that older releases gather before they are filled."""
+    """Secondary partitions that older releases may gather before the copy ends."""
     member, _ = _secondary_groups(config)
     if member is not None and zero_stage(config) == 3 and config.knowledge.does("secondary-partitions-race"):
         yield Problem(
             (ZERO, HPZ),
             member.value.span,
-            f"DeepSpeed {config.knowledge.deepspeed} may gather secondary partitions while they are being copied, and "
-            "leaves out the end of parameters that do not divide: the loss is too high or NaN",
+            f"DeepSpeed {config.knowledge.deepspeed} may gather secondary partitions before their copy ends, and skips "
+            "the end of parameters that do not divide evenly: the loss is too high or NaN",
             RISK,
             help=f"Upgrade to DeepSpeed {config.knowledge.ended('secondary-partitions-race')}, or delete `{HPZ}`.",
-            label="a race",
+            label="race condition",
         )
 
 
 @rule("DS362", "quantized-gradients-without-reduce-scatter", severity="error", effects=("rejected",), keys=(ZERO,))
 def quantized_gradients_without_reduce_scatter(config: Config) -> Iterator[Problem]:
-    """Quantized gradients at stage 3, which go through reduce-scatter, with that switched off.
+    """Quantized gradients at stage 3, which need reduce-scatter, with ``reduce_scatter`` off.
 
-    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__``, which takes Muon with quantized gradients in no case.
+    Source: ``DeepSpeedZeroOptimizer_Stage3.__init__``, which never accepts Muon with quantized gradients.
     """
     member = config.member(ZERO, "zero_quantized_gradients")
     scatter = config.member(ZERO, "reduce_scatter")
@@ -128,19 +128,19 @@ def quantized_gradients_without_reduce_scatter(config: Config) -> Iterator[Probl
         yield Problem(
             (ZERO, "zero_quantized_gradients"),
             member.value.span,
-            "quantized gradients at stage 3 need reduce-scatter, which is switched off: deepspeed.initialize raises",
+            "`zero_quantized_gradients` at stage 3 needs `reduce_scatter`, which is off: deepspeed.initialize raises",
             rejected("initialize"),
             help="Delete `zero_quantized_gradients`."
             if is_muon
-            else 'Set "reduce_scatter": true, or delete `zero_quantized_gradients`.',
-            label="needs reduce-scatter",
+            else "Set `reduce_scatter` to true, or delete `zero_quantized_gradients`.",
+            label="needs reduce_scatter",
             related=[Related(scatter.value.span, "off")],
             fix=edits.deletion(config, (ZERO, "zero_quantized_gradients"), "unsafe"),
         )
 
 
 def _secondary_groups(config: Config) -> tuple[Member | None, int]:
-    """The ``zero_hpz_partition_size`` that is above 1, and what it is."""
+    """The ``zero_hpz_partition_size`` if it is above 1, and its value."""
     member = config.member(ZERO, HPZ)
     size = number_of(member.value) if member else None
     return (member, int(size)) if size is not None and size > 1 else (None, 1)
