@@ -164,9 +164,10 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
     given = (train, micro, steps)
     try:
         train, micro, steps = completed(train, micro, steps, world)
-        for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
+        for name, size, written in zip((TRAIN, MICRO, STEPS), (train, micro, steps), given, strict=True):
             if not size > 0:
-                return f"`{name}` comes out as {size}, but DeepSpeed needs a value above 0"
+                comes = "is" if size == written else "comes out as"
+                return f"`{name}` {comes} {size}, but DeepSpeed needs a value above 0"
         product = micro * steps * world
         if train != product:
             factors = f"{micro} per GPU x {_counted_steps(steps)} x {world:g} rank{'' if world == 1 else 's'}"
