@@ -107,8 +107,8 @@ def test_ranks_that_share_a_sequence_count_as_one():
     assert ds_lint.check(config, deepspeed_version="0.19.8", world_size=2) == []
     (finding,) = ds_lint.check(config, deepspeed_version="0.19.8", world_size=4)
     assert finding.message == (
-        "train_batch_size 1 is not 1 micro batch x 1 accumulation steps x 2 ranks: "
-        "2 ranks share a sequence and count as one"
+        "`train_batch_size` is 1, but 1 per GPU x 1 accumulation step x 2 ranks = 2 "
+        "(2 ranks share a sequence and count as one)"
     )
 
 

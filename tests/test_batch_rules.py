@@ -1,4 +1,4 @@
-"""What is said of batch sizes where nobody knows how many ranks there are."""
+"""What ds-lint says about batch sizes if it does not know the world size."""
 
 from __future__ import annotations
 
@@ -24,18 +24,15 @@ def said(train=None, micro=None, steps=None, world_size=None, **others):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((12, None, 5), "no number of ranks makes `train_batch_size` 12 out of 5 accumulation steps"),
-        ((12, 5), "no number of ranks makes `train_batch_size` 12 out of a micro batch of 5"),
-        (
-            (12, 2, 5),
-            "no number of ranks makes `train_batch_size` 12 out of a micro batch of 2 x 5 accumulation steps",
-        ),
-        ((3, 4), "no number of ranks makes `train_batch_size` 3 out of a micro batch of 4"),
-        ((None, -1), "`train_micro_batch_size_per_gpu` is -1, and DeepSpeed needs more than 0"),
-        ((1.5,), "`train_batch_size` 1.5 is no whole number, and DeepSpeed deals it out to ranks"),
+        ((12, None, 5), "no world size satisfies `train_batch_size` 12 = micro batch x 5 accumulation steps x ranks"),
+        ((12, 5), "no world size satisfies `train_batch_size` 12 = 5 per GPU x accumulation steps x ranks"),
+        ((12, 2, 5), "no world size satisfies `train_batch_size` 12 = 2 per GPU x 5 accumulation steps x ranks"),
+        ((3, 4), "no world size satisfies `train_batch_size` 3 = 4 per GPU x accumulation steps x ranks"),
+        ((None, -1), "`train_micro_batch_size_per_gpu` is -1, but DeepSpeed needs a value above 0"),
+        ((1.5,), "`train_batch_size` is 1.5, but DeepSpeed needs a whole number that it can split over the ranks"),
         (
             (float("inf"), 2, 1),
-            "no number of ranks makes `train_batch_size` inf out of a micro batch of 2 x 1 accumulation step",
+            "no world size satisfies `train_batch_size` inf = 2 per GPU x 1 accumulation step x ranks",
         ),
     ],
 )
@@ -45,11 +42,11 @@ def test_no_number_of_ranks_is_made_up(sizes, message):
 
 def test_ranks_that_share_a_sequence_are_told():
     (message,) = said(12, 5, sequence_parallel_size=2)
-    assert message.endswith("out of a micro batch of 5: 2 ranks share a sequence and count as one")
+    assert message.endswith("12 = 5 per GPU x accumulation steps x ranks (2 ranks share a sequence and count as one)")
 
 
 def test_a_number_of_ranks_that_is_known_is_computed_with():
-    assert said(12, None, 5, 2) == ["train_batch_size 12 is not 1 micro batch x 5 accumulation steps x 2 ranks"]
+    assert said(12, None, 5, 2) == ["`train_batch_size` is 12, but 1 per GPU x 5 accumulation steps x 2 ranks = 10"]
 
 
 @pytest.mark.parametrize("sizes", [(12, 2, 3), (12, 4), (12, None, 4), (12,), (None, 4, 2)])

@@ -74,7 +74,7 @@ def test_releases_that_take_different_values_are_told_apart():
     newest, older = (one for one in report(config, deepspeed=">=0.16.0").findings if one.code == "DS504")
     assert (newest.severity, newest.held_for) == ("error", "deepspeed 0.17.2 to 0.19.8")
     assert (older.severity, older.held_for) == ("info", "deepspeed 0.16.0 to 0.17.1")
-    assert "takes null, " in newest.message
+    assert "must be null, " in newest.message
     assert "null" not in older.message
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @rule("DS511", "batch-size-missing", severity="error", effects=("rejected",))
 def batch_size_missing(config: Config) -> Iterator[Problem]:
-    """Neither of the two keys of which DeepSpeed needs one."""
+    """A config without a batch size; DeepSpeed needs one of two keys."""
     if config.is_excerpt:
         return
     if _given(config, TRAIN) is None and _given(config, MICRO) is None:
@@ -28,7 +28,7 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
         yield Problem(
             (STEPS,) if steps else None,
             steps.key_span if steps else config.opening,
-            f"neither `{TRAIN}` nor `{MICRO}` is set, and DeepSpeed needs one of them",
+            f"neither `{TRAIN}` nor `{MICRO}` is set, but DeepSpeed needs one of them",
             rejected("parse"),
             help=f'Add "{MICRO}": 1, or "auto" if the Trainer or Accelerate loads the file.',
             label="no batch size",
@@ -39,8 +39,8 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
         yield Problem(
             (MICRO,),
             total.key_span if total else config.opening,
-            f"accelerate {config.knowledge.target['accelerate']} multiplies by `{MICRO}`, which is not set: preparing "
-            "the engine raises",
+            f"`{MICRO}` is not set, but accelerate {config.knowledge.target['accelerate']} multiplies by it: "
+            "accelerator.prepare raises",
             rejected("initialize"),
             help=f'Add "{MICRO}": "auto".',
             label=f"no `{MICRO}`",
@@ -49,7 +49,7 @@ def batch_size_missing(config: Config) -> Iterator[Problem]:
 
 
 def _is_multiplied(config: Config) -> bool:
-    """Whether Accelerate prepares the engine, and multiplies by a micro batch size that is not there."""
+    """Whether Accelerate prepares the engine and multiplies by a micro batch size that is not set."""
     if config.stack == "accelerate" and _given(config, TRAIN) == AUTO:
         return False  # total-batch-size-alone
     requires = config.knowledge.table("transformers", "requires")
@@ -59,7 +59,7 @@ def _is_multiplied(config: Config) -> bool:
 
 @rule("DS512", "batch-arithmetic", severity="error", effects=("rejected",))
 def batch_arithmetic(config: Config) -> Iterator[Problem]:
-    """Batch sizes that do not multiply up, or that are nothing to multiply."""
+    """Batch sizes whose product is wrong, or that are not numbers."""
     given = [_given(config, name) for name in (TRAIN, MICRO, STEPS)]
     if given[0] is None and given[1] is None:
         return  # batch-size-missing
@@ -81,15 +81,15 @@ def batch_arithmetic(config: Config) -> Iterator[Problem]:
         first.value.span,
         complaint,
         outcomes,
-        help=f"Set `{MICRO}` and `{STEPS}`, and leave `{TRAIN}` out: DeepSpeed computes it for any world size.",
-        label="does not multiply up" if _is_number(first.value.value) else "not a number",
+        help=f"Set `{MICRO}` and `{STEPS}`, and delete `{TRAIN}`: DeepSpeed computes it for any world size.",
+        label="does not match" if _is_number(first.value.value) else "not a number",
         related=[Related(other.value.span, other.key) for other in others],
         fix=_without_total(config),
     )
 
 
 def _without_total(config: Config) -> Fix | None:
-    """Leave the product to DeepSpeed, where the factors are numbers."""
+    """Let DeepSpeed compute the product, if the factors are numbers."""
     if _given(config, MICRO) is None or not all(_usable(_given(config, name)) for name in (MICRO, STEPS)):
         return None
     return edits.deletion(config, (TRAIN,), "unsafe")
@@ -111,7 +111,7 @@ def _usable(size: object) -> bool:
 
 
 def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
-    """What DeepSpeed's arithmetic says, or None if some world size (the one that is known) satisfies it."""
+    """What is wrong in DeepSpeed's arithmetic; None if the known world size, or else any world size, satisfies it."""
     train, micro, steps = given
     written = tuple(given)
     if stack != "deepspeed" and steps is None:
@@ -122,20 +122,24 @@ def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     complaint = multiply(train, micro, steps, data_parallel_size(config, world, from_file=from_file))
     if complaint and config.world_size is None and all(_usable(size) or size == 0 for size in written):
         complaint = _for_any_number_of_ranks(*written)
-    return f"{complaint}: {ranks} ranks share a sequence and count as one" if complaint and ranks else complaint
+    return f"{complaint} ({ranks} ranks share a sequence and count as one)" if complaint and ranks else complaint
 
 
 def _for_any_number_of_ranks(train: Any, micro: Any, steps: Any) -> str:
-    """What is wrong with sizes that no world size satisfies; the world size that was tried is nobody's."""
+    """What is wrong with sizes that no world size satisfies, without the world size that was tried."""
     for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
         if size is not None and not size > 0:
-            return f"`{name}` is {size}, and DeepSpeed needs more than 0"
-    factors = [f"a micro batch of {micro}"] if micro is not None else []
-    if steps is not None:
-        factors.append(f"{steps} accumulation step{'' if steps == 1 else 's'}")
-    if not factors:
-        return f"`{TRAIN}` {train} is no whole number, and DeepSpeed deals it out to ranks"
-    return f"no number of ranks makes `{TRAIN}` {train} out of {' x '.join(factors)}"
+            return f"`{name}` is {size}, but DeepSpeed needs a value above 0"
+    if micro is None and steps is None:
+        return f"`{TRAIN}` is {train}, but DeepSpeed needs a whole number that it can split over the ranks"
+    samples = "micro batch" if micro is None else f"{micro} per GPU"
+    return f"no world size satisfies `{TRAIN}` {train} = {samples} x {_counted_steps(steps)} x ranks"
+
+
+def _counted_steps(steps: Any) -> str:
+    if steps is None:
+        return "accumulation steps"
+    return f"{steps} accumulation step{'' if steps == 1 else 's'}"
 
 
 def _is_template(config: Config, name: str) -> bool:
@@ -144,7 +148,7 @@ def _is_template(config: Config, name: str) -> bool:
 
 
 def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> int:
-    """1 satisfies whatever can be satisfied, except three given sizes, which leave one world size."""
+    """1 satisfies all sizes that can be satisfied, except three given sizes, which fit only one world size."""
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
         world = train * ranks / (micro * steps)  # type: ignore[operator]
         if world >= 1 and float(world).is_integer():
@@ -153,20 +157,23 @@ def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> 
 
 
 def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
-    """DeepSpeed's arithmetic on whatever stands there: a complaint, or None.
+    """DeepSpeed's arithmetic on the sizes as written: what is wrong, or None.
 
     Source: ``_set_batch_related_parameters`` and ``_batch_assertion`` in ``deepspeed/runtime/config.py``.
     """
     given = (train, micro, steps)
     try:
         train, micro, steps = completed(train, micro, steps, world)
-        for name, size in ((TRAIN, train), (MICRO, micro), (STEPS, steps)):
+        for name, size, written in zip((TRAIN, MICRO, STEPS), (train, micro, steps), given, strict=True):
             if not size > 0:
-                return f"`{name}` comes out as {size}, and DeepSpeed needs more than 0"
-        if train != micro * steps * world:
-            ranks = f"{world:g} rank{'' if world == 1 else 's'}"
-            return f"{TRAIN} {train} is not {micro} micro batch x {steps} accumulation steps x {ranks}"
+                comes = "is" if size == written else "comes out as"
+                return f"`{name}` {comes} {size}, but DeepSpeed needs a value above 0"
+        product = micro * steps * world
+        if train != product:
+            factors = f"{micro} per GPU x {_counted_steps(steps)} x {world:g} rank{'' if world == 1 else 's'}"
+            return f"`{TRAIN}` is {train}, but {factors} = {str(product).removesuffix('.0')}"
     except (TypeError, ZeroDivisionError, ValueError):
         wrong = [name for name, size in ((TRAIN, given[0]), (MICRO, given[1]), (STEPS, given[2])) if not _usable(size)]
-        return f"DeepSpeed computes with `{'` and `'.join(wrong)}`, and it is no number that it can compute with"
+        are = "is not a number" if len(wrong) == 1 else "are not numbers"
+        return f"`{'` and `'.join(wrong)}` {are} that DeepSpeed can compute with"
     return None

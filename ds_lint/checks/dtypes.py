@@ -1,4 +1,4 @@
-"""Rules about dtypes beside that of the model: autocast, and what gradients are added up and sent in (DS4xx)."""
+"""Rules about dtypes other than the model's: autocast, gradient accumulation, communication (DS4xx)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @rule("DS414", "autocast-beside-16-bit-model", severity="warning", effects=("overridden",), keys=("torch_autocast",))
 def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
-    """torch.autocast, which keeps parameters in fp32, and a section that casts them to 16 bit."""
+    """torch.autocast, which keeps parameters in fp32, together with a section that casts them to 16 bits."""
     autocast = config.member("torch_autocast", "enabled")
     if autocast is None or not is_on(config, "torch_autocast", "enabled"):
         return
@@ -27,23 +27,23 @@ def autocast_beside_16_bit_model(config: Config) -> Iterator[Problem]:
         if not by_argument and not is_on(config, section, "enabled"):
             continue
         if is_on(config, section, f"{mode}_master_weights_and_grads"):
-            return  # 16-bit states on purpose
+            return  # 16-bit states are intended
         yield Problem(
             ("torch_autocast", "enabled"),
             autocast.value.span,
-            "torch_autocast is for parameters that stay in fp32, and "
+            "`torch_autocast` is for fp32 parameters, but "
             f"`{'--' if by_argument else ''}{mode}` casts all of them: weights, gradients and their reduction are "
-            f"{mode}, and autocast only chooses the dtype of single operations in the forward pass",
+            f"{mode}, and autocast only sets the dtype of single operations in the forward pass",
             OVERRIDDEN,
-            help=f"Switch {mode} off to train with autocast, or delete `torch_autocast`.",
-            label="on",
-            related=[Related(member.value.span, "and the parameters are cast")] if member else [],
+            help=f"Disable {mode} to train with autocast, or delete `torch_autocast`.",
+            label="enabled",
+            related=[Related(member.value.span, "the parameters are cast")] if member else [],
         )
         return
 
 
 def _is_switched_on_by_argument(config: Config, mode: str) -> bool:
-    """Whether the Trainer switches a 16-bit mode on, by filling an "auto" or by adding the section."""
+    """Whether the Trainer enables a 16-bit mode, because it fills in an "auto" or adds the section."""
     enabled = config.node(mode, "enabled")
     if config.stack != "trainer" or (enabled is not None and enabled.value != AUTO):
         return False
@@ -53,10 +53,10 @@ def _is_switched_on_by_argument(config: Config, mode: str) -> bool:
 
 @rule("DS415", "narrow-gradient-accumulation", severity="warning", effects=("risk",), keys=("data_types",))
 def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
-    """Gradients that are added up in a dtype which holds less than the one they come in.
+    """A dtype for gradient accumulation that holds less than the dtype of the gradients.
 
-    At stage 2 they stay in the dtype of the model: ``use_grad_accum_attribute`` in
-    deepspeed/runtime/zero/stage_1_and_2.py is off where gradients are partitioned.
+    At stage 2 the gradients stay in the dtype of the model: ``use_grad_accum_attribute`` in
+    deepspeed/runtime/zero/stage_1_and_2.py is off if gradients are partitioned.
     """
     path = ("data_types", "grad_accum_dtype")
     member = config.member(*path)
@@ -69,16 +69,16 @@ def narrow_gradient_accumulation(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"the gradients of a model in {dtype} are added up in {wanted}: {loss}",
+            f"DeepSpeed accumulates the gradients of the {dtype} model in {wanted}: {loss}",
             RISK,
-            help='Write "fp32", or delete `grad_accum_dtype`.',
+            help='Set `grad_accum_dtype` to "fp32", or delete it.',
             label=f"the model is {dtype}",
         )
 
 
 @rule("DS416", "narrow-communication", severity="warning", effects=("risk",), keys=("communication_data_type",))
 def narrow_communication(config: Config) -> Iterator[Problem]:
-    """Gradients that are reduced in fp16 and come from a model without a loss scale."""
+    """Gradients that DeepSpeed reduces in fp16 for a model without a loss scale."""
     member = config.member("communication_data_type")
     if member is None or str(member.value.value).lower() != "fp16":
         return
@@ -88,17 +88,17 @@ def narrow_communication(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("communication_data_type",),
             member.value.span,
-            f"the gradients of a model in {dtype} are summed over the ranks in fp16: {loss}",
+            f"DeepSpeed sums the gradients of the {dtype} model over the ranks in fp16: {loss}",
             RISK,
-            help='Write "fp32", or delete the key: gradients then travel in the dtype of the model.',
+            help='Set it to "fp32", or delete it: DeepSpeed then sends gradients in the dtype of the model.',
             label=f"the model is {dtype}",
         )
 
 
 def _what_is_lost(narrow: str | None, dtype: str | None) -> str | None:
-    """What gradients of a model lose in a narrower dtype."""
+    """What the gradients of a model lose in a narrower dtype."""
     if narrow == "fp16" and dtype in ("bf16", "fp32"):
-        return f"{dtype} has no loss scale, so what is below 6e-8 becomes 0, and a sum above 65504 infinite"
+        return f"{dtype} has no loss scale, so values below 6e-8 become 0 and sums above 65504 become infinite"
     if narrow == "bf16" and dtype == "fp32":
-        return "each addition keeps 8 bits, and small gradients vanish beside large ones"
+        return "each addition keeps 8 bits, and small gradients are lost next to large ones"
     return None

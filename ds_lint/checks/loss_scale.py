@@ -1,4 +1,4 @@
-"""Rules about the loss scale of fp16: whether it is applied, where it starts, whether it moves (DS4xx)."""
+"""Rules about the loss scale of fp16: whether DeepSpeed applies it, where it starts, whether it is dynamic (DS4xx)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 FP16 = "fp16"
-_FITS = 16  # 2^16 is the power from which on fp16 itself has no number for a gradient of 1
-_HIGH = 20  # from here on at least a handful of steps is skipped
-_TOO_LARGE = 63  # torch multiplies by whole numbers of 64 bits
+_FITS = 16  # a gradient of 1, scaled by 2^16, exceeds the largest fp16 number
+_HIGH = 20  # from here on DeepSpeed skips at least a handful of steps
+_TOO_LARGE = 63  # torch multiplies by integers of 64 bits
 
 
 @rule("DS405", "dynamic-loss-scale", severity="error", effects=("rejected",), keys=(FP16,))
 def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
-    """A window or a floor of 0 or less for a loss scale that moves."""
+    """A window or a minimum of 0 or less for a dynamic loss scale."""
     scale = config.node(FP16, "loss_scale")
     if not is_on(config, FP16, "enabled") or (scale is not None and scale.value != "auto" and number_of(scale)):
         return
@@ -36,21 +36,21 @@ def dynamic_loss_scale(config: Config) -> Iterator[Problem]:
         yield Problem(
             (FP16, name),
             member.value.span,
-            f"a loss scale that moves needs a `{name}` above 0, and it is {value:g}: "
-            + ("DeepSpeed refuses the config" if is_checked else "the first step divides by it and raises"),
+            f"`{name}` is {value:g}, but a dynamic loss scale needs a value above 0: "
+            + ("DeepSpeed rejects the config" if is_checked else "the first step divides by it and raises"),
             rejected("parse" if is_checked else "train"),
-            help=f"Delete `{name}` to get DeepSpeed's default, or set `loss_scale` to a number above 0.",
+            help=f"Delete `{name}` to use DeepSpeed's default, or set `loss_scale` to a number above 0.",
             label="not above 0",
             fix=edits.deletion(config, (FP16, name), "unsafe"),
         )
 
 
-_MOST_POWER_IN_PRINT = 14284  # of 2: Python writes no number of more than 4300 digits, and older releases print it
+_MOST_POWER_IN_PRINT = 14284  # of 2: Python prints at most 4300 digits, and older releases print the number
 
 
 @rule("DS408", "initial-loss-scale-too-large", severity="error", effects=("rejected",), keys=(FP16,))
 def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
-    """A first loss scale that torch cannot multiply the loss by, or that is more than a float holds."""
+    """An initial loss scale that torch cannot multiply the loss by, or that does not fit into a float."""
     member = config.member(FP16, "initial_scale_power")
     power = number_of(member.value) if member else None
     scale = config.node(FP16, "loss_scale")
@@ -58,10 +58,10 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
     if member is None or power is None or stage is None or not is_on(config, FP16, "enabled"):
         return
     if scale is not None and scale.value != "auto" and number_of(scale):
-        return  # a static loss scale: nobody looks at the power
+        return  # a static loss scale: DeepSpeed does not use the power
     section = config.knowledge.find((FP16,))
     if member.value.kind == "float" and section is not None and not section.strict:
-        return  # no pydantic makes it a whole number, and by a float torch multiplies
+        return  # pydantic does not convert it to an integer, and torch can multiply by a float
     is_scaled = stage != 0 or config.knowledge.does("loss-is-scaled-at-stage-0")
     largest = _TOO_LARGE if is_scaled else 1023
     if power > largest:
@@ -69,11 +69,10 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
         yield Problem(
             (FP16, "initial_scale_power"),
             member.value.span,
-            f"the loss scale starts at 2 to the power of `initial_scale_power`, and 2^{power:g} is too large a number "
-            f"for stage {stage}: {'deepspeed.initialize' if is_printed else 'the first step'} raises"
-            + with_passed_optimizer(config),
+            f"`initial_scale_power` is {power:g}, and a loss scale of 2^{power:g} is too large at stage {stage}: "
+            f"{'deepspeed.initialize' if is_printed else 'the first step'} raises" + with_passed_optimizer(config),
             rejected("initialize" if is_printed else "train"),
-            help="Write 16, the default of newer releases, or delete `initial_scale_power`.",
+            help="Set it to 16, the default of newer releases, or delete it.",
             label=f"at most {largest}",
             fix=edits.replacement(config, (FP16, "initial_scale_power"), "16", "unsafe"),
         )
@@ -81,7 +80,7 @@ def initial_loss_scale_too_large(config: Config) -> Iterator[Problem]:
 
 @rule("DS409", "static-loss-scale-at-stage-0", severity="error", effects=("rejected",), keys=(FP16,))
 def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
-    """A loss scale that stays, with FusedAdam and without ZeRO: up to 0.17.0 the wrapper gets no timers."""
+    """A static loss scale with FusedAdam and without ZeRO: up to 0.17.0 the wrapper gets no timers."""
     member = config.member(FP16, "loss_scale")
     if member is None or not config.knowledge.does("static-loss-scale-trips-fused-fp16") or zero_stage(config) != 0:
         return
@@ -92,8 +91,8 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
         yield Problem(
             (FP16, "loss_scale"),
             member.value.span,
-            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} trips over timers that "
-            "it did not make: the first step raises",
+            f"with a static loss scale and without ZeRO, DeepSpeed {config.knowledge.deepspeed} uses timers that it "
+            "did not create: the first step raises",
             rejected("train"),
             help="Set `loss_scale` to 0, set `zero_optimization.stage` to 1, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('static-loss-scale-trips-fused-fp16')}.",
@@ -104,10 +103,10 @@ def static_loss_scale_at_stage_0(config: Config) -> Iterator[Problem]:
 
 @rule("DS411", "fp16-without-zero", severity="warning", effects=("wrong-result",), keys=(FP16,))
 def fp16_without_zero(config: Config) -> Iterator[Problem]:
-    """fp16 at stage 0, where the loss is not scaled, and the gradients are divided by the scale all the same.
+    """fp16 at stage 0: DeepSpeed does not scale the loss, but divides the gradients by the scale.
 
-    Source: ``DeepSpeedEngine.backward`` scales for a ``ZeROOptimizer`` only, which ``FP16_Optimizer`` and
-    ``FP16_UnfusedOptimizer`` are not; their ``step`` divides by ``cur_scale``.
+    Source: ``DeepSpeedEngine.backward`` scales for a ``ZeROOptimizer`` only; ``FP16_Optimizer`` and
+    ``FP16_UnfusedOptimizer`` do not inherit from it, and their ``step`` divides by ``cur_scale``.
     """
     member = config.member(FP16, "enabled")
     if member is None or not _is_fp16(config) or zero_stage(config) != 0:
@@ -118,21 +117,21 @@ def fp16_without_zero(config: Config) -> Iterator[Problem]:
     if scale == 1:
         return
     power = number_of(node) if (node := config.node(FP16, "initial_scale_power")) else None
-    divisor = f"{scale:g}" if scale else f"2^{power if power is not None else 16:g} and more"
+    divisor = f"{scale:g}" if scale else f"2^{power if power is not None else 16:g} or more"
     yield Problem(
         (FP16, "enabled"),
         member.value.span,
-        f"without ZeRO, DeepSpeed {config.knowledge.deepspeed} does not multiply the loss by the loss scale, and still "
-        f"divides the gradients by it: they come out {divisor} times too small",
+        f"without ZeRO, DeepSpeed {config.knowledge.deepspeed} does not multiply the loss by the loss scale, but "
+        f"divides the gradients by it: they are {divisor} times too small",
         WRONG_RESULT,
-        help='Set `zero_optimization.stage` to 1, switch on "bf16" instead, or set `fp16.loss_scale` to 1.',
+        help="Set `zero_optimization.stage` to 1, enable `bf16` instead, or set `fp16.loss_scale` to 1.",
         label="gradients are too small",
     )
 
 
 @rule("DS412", "high-initial-loss-scale", severity="info", effects=("risk",), keys=(FP16,))
 def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
-    """A first loss scale far beyond what fp16 holds, which costs a skipped step for each power of two."""
+    """An initial loss scale far above the range of fp16, which costs a skipped step for each power of two."""
     member = config.member(FP16, "initial_scale_power")
     power = number_of(member.value) if member else None
     if member is None or power is None or not _HIGH <= power <= _TOO_LARGE or not _is_fp16(config):
@@ -144,17 +143,17 @@ def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
     yield Problem(
         (FP16, "initial_scale_power"),
         member.value.span,
-        f"the loss scale starts at 2^{power:g}, and fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps, "
-        "halving it each time, before the first that trains",
+        f"the loss scale starts at 2^{power:g}, but fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps and "
+        "halves the scale before the first step that trains",
         RISK,
-        help=f"Write {_FITS}: a higher start is no remedy for overflows, it only postpones the end.",
+        help=f"Set it to {_FITS}. A higher start does not prevent overflows, it only delays the error.",
         label=f"about {skipped} skipped steps",
     )
 
 
 @rule("DS413", "static-loss-scale", severity="info", effects=("risk",), keys=(FP16,))
 def static_loss_scale(config: Config) -> Iterator[Problem]:
-    """A loss scale that stays where it is, whatever the gradients do."""
+    """A loss scale that never changes, even if the gradients overflow."""
     member = config.member(FP16, "loss_scale")
     scale = _static_scale(config)
     if member is None or not scale or not _is_fp16(config) or not zero_stage(config):
@@ -164,19 +163,18 @@ def static_loss_scale(config: Config) -> Iterator[Problem]:
         member.value.span,
         f"the loss scale stays at {scale:g}: "
         + (
-            "a step whose gradients overflow with it is skipped, and if they keep overflowing, so is every step to the "
-            "end of the run, without an error"
+            "DeepSpeed skips every step whose gradients overflow, up to the end of the run, without an error"
             if scale > 1
-            else "gradients below 6e-8 become 0 in fp16, and what was trained with them is lost without an error"
+            else "gradients below 6e-8 become 0 in fp16, and their updates are lost without an error"
         ),
         RISK,
-        help="Write 0 for a loss scale that adapts itself.",
-        label="never moves",
+        help="Set it to 0 for a dynamic loss scale.",
+        label="never changes",
     )
 
 
 def _is_fp16(config: Config) -> bool:
-    """Whether fp16 is on, by the config or by the Trainer that fills its "auto"."""
+    """Whether fp16 is enabled, by the config or by the Trainer, which fills in its "auto"."""
     enabled = config.node(FP16, "enabled")
     if enabled is not None and enabled.value == AUTO and config.stack == "trainer":
         argument = config.argument("fp16")
@@ -185,6 +183,6 @@ def _is_fp16(config: Config) -> bool:
 
 
 def _static_scale(config: Config) -> float:
-    """The loss scale that stays, or 0 where it moves."""
+    """The static loss scale, or 0 if the loss scale is dynamic."""
     node = config.node(FP16, "loss_scale")
     return (number_of(node) or 0) if node is not None and node.value != AUTO else 0

@@ -48,7 +48,7 @@ ZERO_TESTED = frozenset(
 
 @rule("DS501", "unsupported-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
 def unsupported_optimizer(config: Config) -> Iterator[Problem]:
-    """A type that neither DeepSpeed nor ``torch.optim`` has."""
+    """An ``optimizer.type`` that neither DeepSpeed nor ``torch.optim`` has."""
     member = config.member("optimizer", "type")
     if member is None or member.value.kind != "string" or optimizer_constructor(config) is not None:
         return
@@ -61,7 +61,7 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
         member.value.span,
         _why_there_is_none("optimizer", name, last_release, arrival),
         rejected("initialize"),
-        help=_other_type(name, known, "AdamW"),
+        help=_other_type("optimizer", name, known, "AdamW"),
         label=_age(last_release, arrival),
         fix=nearest(config, ("optimizer", "type"), name, known),
     )
@@ -69,7 +69,7 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
 
 @rule("DS502", "unsupported-scheduler", severity="error", effects=("rejected",), keys=("scheduler",))
 def unsupported_scheduler(config: Config) -> Iterator[Problem]:
-    """A type that neither DeepSpeed nor ``torch.optim.lr_scheduler`` has."""
+    """A ``scheduler.type`` that neither DeepSpeed nor ``torch.optim.lr_scheduler`` has."""
     member = config.member("scheduler", "type")
     if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
         return
@@ -82,7 +82,7 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
         member.value.span,
         _why_there_is_none("scheduler", name, last_release, arrival) + with_passed_optimizer(config),
         rejected("initialize"),
-        help=_other_type(name, known, "WarmupLR"),
+        help=_other_type("scheduler", name, known, "WarmupLR"),
         label=_age(last_release, arrival),
         fix=nearest(config, ("scheduler", "type"), name, known),
     )
@@ -99,14 +99,14 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
 
             meant = suggestions.choice(member.key, constructor.names())
             if constructor.is_open:
-                outcome, consequence = IGNORED, "and DeepSpeed silently ignores it"
+                outcome, consequence = IGNORED, "DeepSpeed silently ignores it"
             else:
                 outcome = rejected("initialize")
-                consequence = f"and deepspeed.initialize raises{with_passed_optimizer(config)}"
+                consequence = f"deepspeed.initialize raises{with_passed_optimizer(config)}"
             yield Problem(
                 (section, "params", member.key),
                 member.key_span,
-                f"{constructor.name} has no parameter `{member.key}`, {consequence}",
+                f"{constructor.name} has no parameter `{member.key}`: {consequence}",
                 _but_auto(config, member, (section, "params", member.key), outcome),
                 help=_instead_of(member.key, meant),
                 label=f"did you mean `{meant}`?" if meant else "unknown parameter",
@@ -116,7 +116,7 @@ def unknown_parameter(config: Config) -> Iterator[Problem]:
 
 @rule("DS504", "refused-parameter", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
 def refused_parameter(config: Config) -> Iterator[Problem]:
-    """Parameter values that the constructor, or the first step, chokes on."""
+    """Parameter values that the constructor or the first step rejects."""
     for section, constructor in _constructors(config):
         for member in _parameters(config, section):
             facts = constructor.facts(member.key)
@@ -139,19 +139,19 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                 yield Problem(
                     path,
                     member.value.span,
-                    f"`{member.key}` of {constructor.name} takes {words}, not {shown(config, member.value)}: "
+                    f"`{member.key}` of {constructor.name} must be {words}, got {shown(config, member.value)}: "
                     + ("deepspeed.initialize raises" if stage == "initialize" else "the first step raises")
                     + with_passed_optimizer(config),
                     outcomes,
                     help=_instead_of_value(member, words),
-                    label=f"not {words}" if len(words) < 40 else "refused",
+                    label=f"not {words}" if len(words) < 40 else "rejected",
                     fix=as_wanted(config, path, member.value, words),
                 )
 
 
 @rule("DS505", "missing-parameter", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
 def missing_parameter(config: Config) -> Iterator[Problem]:
-    """Parameters without a default that the config leaves out, or no ``params`` at all."""
+    """Required parameters that the config does not set, or a scheduler without ``params``."""
     for section, constructor in _constructors(config):
         node = config.section(section)
         kind = node.member("type") if node else None
@@ -160,7 +160,7 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
         params = node.get("params")
         if section == "scheduler" and params is None:
             missing = ["params"]
-            message = "DeepSpeed reads `scheduler.params` without asking whether it is there, and raises"
+            message = "`scheduler.params` is missing, but DeepSpeed always reads it: deepspeed.initialize raises"
             message += with_passed_optimizer(config)
         else:
             given = {member.key for member in params.members} if params else set()
@@ -183,7 +183,7 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
 
 @rule("DS506", "clipping-in-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
 def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
-    """``max_grad_norm`` among the optimizer's parameters, which DeepSpeed refuses by name."""
+    """``max_grad_norm`` in ``optimizer.params``, which DeepSpeed rejects by name."""
     member = config.member("optimizer", "params", "max_grad_norm")
     if member is None or not names_optimizer(config):
         return
@@ -192,7 +192,7 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.key_span,
-        "DeepSpeed refuses `max_grad_norm` among the optimizer's parameters: "
+        "DeepSpeed rejects `max_grad_norm` in `optimizer.params`: "
         + ("DeepSpeedConfig raises" if broken else "deepspeed.initialize raises"),
         rejected("parse" if broken else "initialize"),
         help="Delete it, and set `gradient_clipping` at the top level.",
@@ -202,7 +202,7 @@ def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
 
 
 def _lacking(config: Config, section: str, constructor: Constructor) -> list[str]:
-    """The first of the alternatives that a constructor needs, where the config has none of them."""
+    """The first of the alternatives that a constructor needs, if the config has none of them."""
     alternatives: list[list[str]] = constructor.as_a_whole.get("needs", [])
     for names in alternatives:
         nodes = [config.node(section, "params", name) for name in names]
@@ -213,7 +213,7 @@ def _lacking(config: Config, section: str, constructor: Constructor) -> list[str
 
 @rule("DS529", "unusable-type", severity="error", effects=("rejected",), keys=("optimizer", "scheduler"))
 def unusable_type(config: Config) -> Iterator[Problem]:
-    """Optimizers and schedulers of torch that DeepSpeed finds by name and cannot drive, whatever their parameters."""
+    """Optimizers and schedulers of torch that DeepSpeed finds by name but cannot use with any parameters."""
     for section, constructor in _constructors(config):
         member = config.member(section, "type")
         never = constructor.as_a_whole.get("never")
@@ -227,12 +227,14 @@ def unusable_type(config: Config) -> Iterator[Problem]:
             f"{'deepspeed.initialize' if stage == 'initialize' else 'the first step'} raises"
             + with_passed_optimizer(config),
             rejected(stage),
-            help="Write AdamW." if section == "optimizer" else "Write WarmupLR, or build the schedule in the script.",
+            help='Set `optimizer.type` to "AdamW".'
+            if section == "optimizer"
+            else 'Set `scheduler.type` to "WarmupLR", or build the schedule in the script.',
             label="never works",
         )
 
 
-_ONEBIT = ("onebitadam", "zerooneadam", "onebitlamb")  # gone with 0.19.7; _configure_basic_optimizer asserts
+_ONEBIT = ("onebitadam", "zerooneadam", "onebitlamb")  # removed in 0.19.7; _configure_basic_optimizer asserts
 
 
 @rule("DS516", "onebit-with-zero", severity="error", effects=("rejected",), keys=("optimizer",))
@@ -245,17 +247,17 @@ def onebit_with_zero(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            f"{member.value.value} does not go with ZeRO, and this is stage {zero_stage(config)}: "
+            f"{member.value.value} does not work with ZeRO, but the stage is {zero_stage(config)}: "
             "deepspeed.initialize raises",
             rejected("initialize"),
             help="Use AdamW, or set `zero_optimization.stage` to 0.",
-            label="not with ZeRO",
+            label="does not work with ZeRO",
         )
 
 
 @rule("DS507", "untested-zero-optimizer", severity="error", effects=("rejected",), keys=("optimizer",))
 def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
-    """An optimizer that DeepSpeed runs under ZeRO only when told to."""
+    """An optimizer that DeepSpeed runs with ZeRO only if the config allows untested optimizers."""
     constructor = optimizer_constructor(config)
     member = config.member("optimizer", "type")
     if constructor is None or member is None or not zero_stage(config):
@@ -270,17 +272,17 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
-        f"DeepSpeed has not tested {constructor.name} under ZeRO: deepspeed.initialize raises",
+        f"DeepSpeed has not tested {constructor.name} with ZeRO: deepspeed.initialize raises",
         rejected("initialize"),
         help='Set "zero_allow_untested_optimizer": true, or use AdamW.',
-        label="untested under ZeRO",
+        label="untested with ZeRO",
         fix=edits.setting(config, ("zero_allow_untested_optimizer",), True, "unsafe"),
     )
 
 
 @rule("DS509", "nesterov-without-momentum", severity="error", effects=("rejected",), keys=("optimizer",))
 def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
-    """SGD with Nesterov momentum and nothing to apply it to."""
+    """SGD with Nesterov momentum but without a momentum."""
     constructor = optimizer_constructor(config)
     member = config.member("optimizer", "params", "nesterov")
     if constructor is None or constructor.name != "SGD" or member is None or not is_truthy(member.value):
@@ -291,7 +293,7 @@ def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", "nesterov"),
             member.value.span,
-            "SGD refuses `nesterov` without a `momentum` above 0 and a `dampening` of 0: deepspeed.initialize raises",
+            "SGD with `nesterov` needs a `momentum` above 0 and a `dampening` of 0: deepspeed.initialize raises",
             rejected("initialize"),
             help='Add "momentum": 0.9, and delete `dampening`.',
             label="needs momentum",
@@ -300,38 +302,38 @@ def nesterov_without_momentum(config: Config) -> Iterator[Problem]:
 
 @rule("DS510", "legacy-fusion", severity="error", effects=("rejected",), keys=("optimizer",))
 def legacy_fusion(config: Config) -> Iterator[Problem]:
-    """``legacy_fusion``, with which the 16-bit wrapper steps an interface that FusedAdam no longer has."""
+    """``legacy_fusion``, which makes the 16-bit wrapper use an interface that FusedAdam no longer has."""
     member = config.member("optimizer", "legacy_fusion")
     constructor = optimizer_constructor(config)
     if member is None or constructor is None or constructor.name != "FusedAdam" or not is_truthy(member.value):
         return
     if model_dtype(config) == "bf16" and config.knowledge.does("bf16-accumulates-in-fp32"):
-        return  # another wrapper, which does not look at it
+        return  # another wrapper, which ignores it
     if zero_stage(config) == 0 and model_dtype(config) != "fp32":
         yield Problem(
             ("optimizer", "legacy_fusion"),
             member.value.span,
-            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper step FusedAdam in a way "
-            "that FusedAdam refuses: the first step raises",
+            f"without ZeRO, `legacy_fusion` makes DeepSpeed's {model_dtype(config)} wrapper call FusedAdam with "
+            "arguments that it no longer accepts: the first step raises",
             rejected("train"),
             help="Delete `legacy_fusion`.",
-            label="on",
+            label="enabled",
             fix=edits.deletion(config, ("optimizer", "legacy_fusion"), "unsafe"),
         )
 
 
 @rule("DS514", "negative-clipping", severity="warning", effects=("wrong-result",), keys=("gradient_clipping",))
 def negative_clipping(config: Config) -> Iterator[Problem]:
-    """A limit below 0, which clips nothing."""
+    """A negative ``gradient_clipping``, which disables clipping."""
     member = config.member("gradient_clipping")
     limit = number(member.value.value) if member else None
     if member is not None and limit is not None and limit < 0:
         yield Problem(
             ("gradient_clipping",),
             member.value.span,
-            f"a `gradient_clipping` of {limit:g} clips nothing: DeepSpeed clips where the limit is above 0",
+            f"`gradient_clipping` is {limit:g}, but DeepSpeed clips only if the limit is above 0: nothing is clipped",
             WRONG_RESULT,
-            help="Write the largest gradient norm that is meant, or 0 to say that nothing is clipped.",
+            help="Set it to the largest gradient norm that you want, or to 0 to disable clipping.",
             label="clips nothing",
             fix=edits.replacement(config, ("gradient_clipping",), "0", "safe"),
         )
@@ -339,7 +341,7 @@ def negative_clipping(config: Config) -> Iterator[Problem]:
 
 @rule("DS515", "lamb-with-static-loss-scale", severity="error", effects=("rejected",), keys=("optimizer",))
 def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
-    """Lamb, which DeepSpeed runs with a loss scale that moves or none."""
+    """Lamb with a static loss scale, which DeepSpeed rejects."""
     member = config.member("optimizer", "type")
     if member is None or str(member.value.value).lower() not in ("lamb", "onebitlamb"):
         return
@@ -348,21 +350,20 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
     scale = config.member("fp16", "loss_scale")
     is_static = scale is not None and bool(number_of(scale.value))
     section = config.knowledge.find(("fp16",))
-    if section is not None and not section.strict:  # an open section is looked at only when it is switched on
+    if section is not None and not section.strict:  # DeepSpeed reads an open section only if it is enabled
         is_static = is_static and is_on(config, "fp16", "enabled")
     if scale is not None and is_static:
         reason = f"`fp16.loss_scale` is {shown(config, scale.value)}"
         instead = "Set `fp16.loss_scale` to 0"
     elif model_dtype(config) == "bf16" and config.knowledge.does("bf16-has-a-static-loss-scale"):
-        reason = "bf16 has none"
+        reason = "bf16 does not have one"
         instead = f"Use fp16, upgrade to DeepSpeed {config.knowledge.ended('bf16-has-a-static-loss-scale')}"
     else:
         return
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
-        f"DeepSpeed runs {member.value.value} with a loss scale that moves only, and {reason}: "
-        "deepspeed.initialize raises",
+        f"{member.value.value} needs a dynamic loss scale, but {reason}: deepspeed.initialize raises",
         rejected("initialize"),
         help=f"{instead}, or use AdamW.",
         label="needs a dynamic loss scale",
@@ -373,10 +374,10 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
 
 @rule("DS530", "lamb-in-bf16-without-zero", severity="error", effects=("rejected",), keys=("optimizer",))
 def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
-    """Lamb without ZeRO, whose kernel gets the gradients of a bf16 model as they are, and knows no bf16.
+    """Lamb for a bf16 model without ZeRO: its kernel gets bf16 gradients, which it does not support.
 
-    Source: ``lamb_cuda_kernel`` in ``csrc/lamb/fused_lamb_cuda_kernel.cu``; ZeRO, and up to 0.17.5 stage 0 too, hand it
-    gradients in fp32.
+    Source: ``lamb_cuda_kernel`` in ``csrc/lamb/fused_lamb_cuda_kernel.cu``; ZeRO, and up to 0.17.5 stage 0 too, pass
+    it gradients in fp32.
     """
     member, constructor = config.member("optimizer", "type"), optimizer_constructor(config)
     if member is None or constructor is None or constructor.name != "FusedLamb" or zero_stage(config) != 0:
@@ -385,20 +386,20 @@ def lamb_in_bf16_without_zero(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             member.value.span,
-            "without ZeRO, Lamb gets the gradients of a bf16 model in bf16, and its kernel knows fp16 and fp32 only: "
+            "without ZeRO, the Lamb kernel gets bf16 gradients from a bf16 model, but supports only fp16 and fp32: "
             "the first step raises",
             rejected("train"),
             help="Set `zero_optimization.stage` to 1 and `zero_allow_untested_optimizer` to true, or use AdamW.",
-            label="not in bf16",
+            label="does not support bf16",
         )
 
 
 def _why_there_is_none(what: str, name: str, last_release: str | None, arrival: str | None) -> str:
     if last_release:
-        return f"DeepSpeed removed the {what} {name} after {last_release}: deepspeed.initialize raises"
+        return f"DeepSpeed removed the {what} `{name}` after {last_release}: deepspeed.initialize raises"
     if arrival:
-        return f"the {what} {name} came with DeepSpeed {arrival}: deepspeed.initialize of an older one raises"
-    return f"there is no {what} {name}: deepspeed.initialize raises"
+        return f"the {what} `{name}` needs DeepSpeed {arrival} or newer: deepspeed.initialize raises"
+    return f"unknown {what} `{name}`: deepspeed.initialize raises"
 
 
 def _age(last_release: str | None, arrival: str | None) -> str:
@@ -406,7 +407,7 @@ def _age(last_release: str | None, arrival: str | None) -> str:
 
 
 def _stage(config: Config, section: str, facts: ParameterFacts) -> Stage:
-    """When it chokes: the wrapper for 16 bit without ZeRO takes an empty step while it is built."""
+    """When DeepSpeed raises: without ZeRO, the 16-bit wrapper makes an empty step while it is built."""
     dtype = model_dtype(config)
     is_wrapped = dtype == "fp16" or (dtype == "bf16" and not config.knowledge.does("bf16-accumulates-in-fp32"))
     if section == "optimizer" and is_wrapped and zero_stage(config) == 0:
@@ -415,9 +416,9 @@ def _stage(config: Config, section: str, facts: ParameterFacts) -> Stage:
 
 
 def _meets_schedule(config: Config, path: KeyPath, kind: str) -> bool:
-    """Whether the Trainer's own schedule multiplies this learning rate while DeepSpeed is set up.
+    """Whether the Trainer's own schedule multiplies this learning rate while it sets up DeepSpeed.
 
-    The constant one multiplies with the whole number 1, which Python does with a text too.
+    The constant schedule multiplies by the integer 1, which works for a string too.
     """
     if path != ("optimizer", "params", "lr") or config.stack != "trainer" or config.node("scheduler") is not None:
         return False
@@ -429,7 +430,7 @@ _OF_MOMENTUM = ("cycle_min_mom", "cycle_max_mom", "decay_mom_rate")
 
 
 def _cycles_momentum(config: Config) -> bool:
-    """Whether ``OneCycle`` looks at the momentum, which it does of optimizers with ``betas`` among their defaults.
+    """Whether ``OneCycle`` reads the momentum, which it does if the defaults of the optimizer have ``betas``.
 
     Source: ``_initialize_momentum`` in ``deepspeed/runtime/lr_schedules.py``.
     """
@@ -440,7 +441,7 @@ def _cycles_momentum(config: Config) -> bool:
 
 
 def _scheduler_overwrites(config: Config, path: tuple[str, ...], facts: ParameterFacts) -> bool:
-    """Whether the scheduler of the config replaces a bad learning rate before the first step looks at it."""
+    """Whether the scheduler of the config replaces a bad learning rate before the first step reads it."""
     if path[0] != "optimizer" or path[-1] != "lr" or _stage(config, "optimizer", facts) != "train":
         return False
     return sets_the_rate(config)
@@ -459,34 +460,33 @@ def _parameters(config: Config, section: str) -> list[Member]:
     params = config.section(section, "params")
     if params is None:
         return []
-    elsewhere = "max_grad_norm" if section == "optimizer" else None  # clipping_in_optimizer says more of it
+    elsewhere = "max_grad_norm" if section == "optimizer" else None  # clipping_in_optimizer reports it
     return [member for member in params.members if params.member(member.key) is member and member.key != elsewhere]
 
 
 def _but_auto(config: Config, member: Member, path: tuple[str, ...], outcome: Outcome) -> dict[Stack, Outcome]:
-    """The outcome by stack: an unknown parameter that says "auto" stops Accelerate's prepare, unless it is filled."""
+    """The outcome by stack: Accelerate's prepare raises at an unknown parameter set to "auto", unless it is filled."""
     if member.value.value != AUTO:
         return dict.fromkeys(config.stacks, outcome)
     filling = (*config.filled_by(path), "deepspeed")
     return {stack: outcome if stack in filling else rejected("initialize") for stack in config.stacks}
 
 
-def _other_type(name: str, known: list[str], usual: str) -> str:
+def _other_type(section: str, name: str, known: list[str], usual: str) -> str:
     from ds_lint.knowledge import suggestions
 
-    meant = suggestions.choice(name, known)
-    return f'Write "{meant}".' if meant and meant.lower() != name.lower() else f'Write "{meant or usual}".'
+    return f'Set `{section}.type` to "{suggestions.choice(name, known) or usual}".'
 
 
 def _instead_of_value(member: Member, wanted: str) -> str:
     if member.value.value == AUTO:
-        return 'Only the Trainer and Accelerate replace "auto"; write the value.'
+        return 'Write a value: only the Trainer and Accelerate replace "auto".'
     plain = unquoted(str(member.value.value), wanted) if member.value.kind == "string" else None
-    return f"Write {plain} without quotes." if plain else f"Write {wanted}."
+    return f"Write {plain} without quotes." if plain else f"Set it to {wanted}."
 
 
 def _instead_of(name: str, meant: str | None) -> str:
-    return f"Write `{meant}`." if meant else f"Delete `{name}`."
+    return f"Rename it to `{meant}`." if meant else f"Delete `{name}`."
 
 
 def _as_meant(config: Config, path: KeyPath, meant: str | None) -> Fix | None:

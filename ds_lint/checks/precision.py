@@ -1,4 +1,4 @@
-"""Rules about precision: fp16, bf16, dtypes that do not mix (DS4xx)."""
+"""Rules about precision: fp16, bf16, and dtypes that do not work together (DS4xx)."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 
 @rule("DS401", "fp16-and-bf16", severity="error", effects=("rejected",), keys=("fp16",))
 def fp16_and_bf16(config: Config) -> Iterator[Problem]:
-    """Both 16-bit modes switched on."""
+    """Both 16-bit modes enabled."""
     bf16 = bf16_section(config)
     if is_on(config, "fp16", "enabled") and is_on(config, bf16, "enabled"):
         one, other = config.member("fp16", "enabled"), config.member(bf16, "enabled")
-        assert one is not None and other is not None  # noqa: S101, PT018 - both are on
+        assert one is not None and other is not None  # noqa: S101, PT018 - both are enabled
         if not all(config.is_written((section, "enabled")) for section in ("fp16", bf16)):
-            return  # the training arguments switch one on, and it is they that are refused: mixed_precision_conflict
-        is_asked = any(set_argument(config, name) for name in ("fp16", "bf16"))  # then Accelerate refuses before
+            return  # the training arguments enable one, and mixed_precision_conflict reports them
+        is_asked = any(set_argument(config, name) for name in ("fp16", "bf16"))  # then Accelerate raises earlier
         outcomes = {
             stack: rejected("initialize" if stack == "trainer" and is_asked else "parse") for stack in config.stacks
         }
         yield Problem(
             (bf16, "enabled"),
             other.value.span,
-            "fp16 and bf16 are both switched on, and DeepSpeed refuses the two together",
+            f"`fp16` and `{bf16}` are both enabled: DeepSpeed rejects the config",
             outcomes,
-            help="Switch one of them off: bf16 on Ampere and newer GPUs, fp16 on older ones.",
-            label="bf16 is on",
-            related=[Related(one.value.span, "and fp16 is on")],
+            help="Enable only one: bf16 on Ampere and newer GPUs, fp16 on older GPUs.",
+            label="bf16 is enabled",
+            related=[Related(one.value.span, "fp16 is enabled")],
             fix=_left_to_the_arguments(config, ("fp16", "enabled"), (bf16, "enabled")),
         )
 
 
 def _left_to_the_arguments(config: Config, *paths: KeyPath) -> Fix | None:
-    """Both switches as "auto", where the arguments of the run then decide."""
+    """Both switches set to "auto", so that the training arguments decide."""
     fixes = [fix for path in paths if (fix := edits.set_to_auto(config, path, "unsafe"))]
     if len(fixes) < len(paths):
         return None
@@ -62,7 +62,7 @@ def _left_to_the_arguments(config: Config, *paths: KeyPath) -> Fix | None:
 
 @rule("DS402", "param-dtype-conflict", severity="error", effects=("rejected",), keys=("data_types",))
 def param_dtype_conflict(config: Config) -> Iterator[Problem]:
-    """``data_types.param_dtype`` that is not the mode which is switched on."""
+    """A ``data_types.param_dtype`` other than the dtype that ``fp16`` and ``bf16`` select."""
     member = config.member("data_types", "param_dtype")
     wanted = DTYPE_NAMES.get(str(member.value.value)) if member and member.value.kind == "string" else None
     dtype = model_dtype(config)
@@ -70,11 +70,11 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "param_dtype"),
             member.value.span,
-            f"`data_types.param_dtype` says {wanted}, and the config switches on {dtype}: deepspeed.initialize raises",
+            f"`data_types.param_dtype` is {wanted}, but the config selects {dtype}: deepspeed.initialize raises",
             rejected("initialize"),
             help=f'Set "{wanted}": {{"enabled": true}}, or delete `param_dtype`.'
             if wanted in ("fp16", "bf16")
-            else "Delete `param_dtype`, or switch fp16 and bf16 off.",
+            else "Delete `param_dtype`, or disable fp16 and bf16.",
             label=f"the model is {dtype}",
             fix=edits.deletion(config, ("data_types", "param_dtype"), "unsafe"),
         )
@@ -82,7 +82,7 @@ def param_dtype_conflict(config: Config) -> Iterator[Problem]:
 
 @rule("DS403", "dtypes-do-not-mix", severity="error", effects=("rejected",), keys=("data_types",))
 def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
-    """A gradient accumulation dtype of its own without ZeRO, which only ZeRO's optimizers support."""
+    """A separate gradient accumulation dtype without ZeRO; only ZeRO's optimizers support one."""
     member = config.member("data_types", "grad_accum_dtype")
     wanted = named_accumulation_dtype(config)
     dtype = model_dtype(config)
@@ -91,8 +91,8 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("data_types", "grad_accum_dtype"),
             member.value.span,
-            f"without ZeRO, a model in {dtype} accumulates its gradients in {accumulated}: "
-            f"deepspeed.initialize refuses {wanted}{with_passed_optimizer(config)}",
+            f"without ZeRO, the {dtype} model accumulates its gradients in {accumulated}: "
+            f"deepspeed.initialize rejects {wanted}{with_passed_optimizer(config)}",
             rejected("initialize"),
             help="Set `zero_optimization.stage` to 1 or more, or delete `grad_accum_dtype`.",
             label=f"the model is {dtype}",
@@ -102,7 +102,7 @@ def dtypes_do_not_mix(config: Config) -> Iterator[Problem]:
 
 @rule("DS404", "autocast-module-not-importable", severity="error", effects=("rejected",), keys=("torch_autocast",))
 def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
-    """Names in ``lower_precision_safe_modules`` that are no ``package.Class``, which DeepSpeed imports."""
+    """Names in ``lower_precision_safe_modules`` without a package; DeepSpeed imports them as ``package.Class``."""
     path = ("torch_autocast", "lower_precision_safe_modules")
     modules = config.node(*path)
     if modules is None or not is_truthy(config.node("torch_autocast", "enabled")):
@@ -112,19 +112,19 @@ def autocast_module_not_importable(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 item.span,
-                f"DeepSpeed imports every class of `{path[-1]}`, and {item.value!r} names no package: "
+                f"DeepSpeed imports each class in `{path[-1]}`, but {item.value!r} has no package name: "
                 "deepspeed.initialize raises",
                 rejected("initialize"),
-                help='Write the full name, like "torch.nn.Linear".',
-                label="no package",
+                help='Write the full name, for example "torch.nn.Linear".',
+                label="no package name",
             )
 
 
 @rule("DS406", "auto-cast-without-fp16", severity="error", effects=("rejected", "risk"), keys=("fp16",))
 def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
-    """Inputs cast to fp16 for a model that is not.
+    """``fp16.auto_cast`` for a model in another dtype than fp16.
 
-    Source: ``_forward_prologue`` in ``deepspeed/runtime/engine.py``, which looks at inputs without a name only.
+    Source: ``_forward_prologue`` in ``deepspeed/runtime/engine.py``, which casts positional inputs only.
     """
     member = config.member("fp16", "auto_cast")
     if member is None or not is_on(config, "fp16", "auto_cast") or model_dtype(config) == "fp16":
@@ -133,12 +133,12 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
         return
     enabled = config.node("fp16", "enabled")
     if config.stack == "trainer" or (enabled is not None and enabled.value == "auto" and config.stack != "deepspeed"):
-        return  # the Trainer names every input, and what is named is not cast
+        return  # the Trainer passes inputs by keyword, and DeepSpeed does not cast those
     dtype = model_dtype(config)
     yield Problem(
         ("fp16", "auto_cast"),
         member.value.span,
-        f"`auto_cast` casts the inputs to fp16, and the model is {dtype}: the first step raises",
+        f"`auto_cast` casts the inputs to fp16, but the model is {dtype}: the first step raises",
         {"deepspeed": rejected("train"), "accelerate": RISK},
         help="Set `fp16.enabled` to true, or delete `auto_cast`.",
         label=f"the model is {dtype}",
@@ -148,7 +148,7 @@ def auto_cast_without_fp16(config: Config) -> Iterator[Problem]:
 
 @rule("DS407", "amp-with-zero", severity="error", effects=("rejected",), keys=("amp",))
 def amp_with_zero(config: Config) -> Iterator[Problem]:
-    """NVIDIA's apex/amp, which does not go with ZeRO; DeepSpeed 0.19.8 removed it."""
+    """NVIDIA's apex/amp together with ZeRO; DeepSpeed 0.19.8 removed the section."""
     member = config.member("amp", "enabled")
     key = config.knowledge.find(("amp", "enabled"))
     if member is None or key is None or not is_on(config, "amp", "enabled") or not zero_stage(config):
@@ -156,17 +156,17 @@ def amp_with_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("amp", "enabled"),
         member.value.span,
-        f"amp does not go with ZeRO, and this is stage {zero_stage(config)}: deepspeed.initialize raises",
+        f"`amp` does not work with ZeRO, but the stage is {zero_stage(config)}: deepspeed.initialize raises",
         rejected("initialize"),
-        help='Delete `amp`, and switch on "bf16" or "fp16".',
-        label="not with ZeRO",
+        help="Delete `amp`, and enable `bf16` or `fp16`.",
+        label="does not work with ZeRO",
         fix=edits.deletion(config, ("amp",), "unsafe"),
     )
 
 
 @rule("DS410", "autocast-with-quantized-weights", severity="error", effects=("rejected",), keys=("torch_autocast",))
 def autocast_with_quantized_weights(config: Config) -> Iterator[Problem]:
-    """Autocast of torch with weights that ZeRO++ quantizes for communication."""
+    """torch.autocast together with weights that ZeRO++ quantizes for communication."""
     quantized = config.member("zero_optimization", "zero_quantized_weights")
     autocast = config.member("torch_autocast", "enabled")
     if quantized is None or autocast is None or not is_on(config, "torch_autocast", "enabled"):
@@ -175,9 +175,9 @@ def autocast_with_quantized_weights(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("torch_autocast", "enabled"),
             autocast.value.span,
-            "torch_autocast does not go with `zero_quantized_weights`: deepspeed.initialize raises",
+            "`torch_autocast` does not work with `zero_quantized_weights`: deepspeed.initialize raises",
             rejected("initialize"),
-            help='Switch one of them off; weights can be quantized with "bf16" or "fp16".',
-            label="on",
-            related=[Related(quantized.value.span, "and the weights are quantized")],
+            help="Disable one of the two. Quantized weights work with `bf16` and `fp16`.",
+            label="enabled",
+            related=[Related(quantized.value.span, "the weights are quantized")],
         )

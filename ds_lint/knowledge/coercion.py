@@ -42,9 +42,9 @@ _TAKES_WORDS = {
     "false": "false",
     "numbers": "an array of numbers, one for each parameter group",
     "pair": "an array of two numbers",
-    "unit-pair": "an array of two numbers from 0 to below 1",
-    "eta-pair": "an array of a number between 0 and 1 and one above 1",
-    "null-pair": "an array of two numbers, of which the first may be null",
+    "unit-pair": "an array of two numbers, each at least 0 and below 1",
+    "eta-pair": "an array of two numbers, the first between 0 and 1 and the second above 1",
+    "null-pair": "an array of two numbers (the first may be null)",
     "triple": "an array of three numbers",
     "shape": "an array of sizes of 1 or more, or -1, of which one may be an array of sizes",
 }
