@@ -55,9 +55,9 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
 
 @rule("DS703", "weights-not-gathered-on-save", severity="warning", effects=("risk",), keys=(ZERO,))
 def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
-    """Stage 3 without the gathering of weights, so that the Trainer and Accelerate have no model to save.
+    """Stage 3 without gathered weights, so the Trainer and Accelerate have no model to save.
 
-    Where DeepSpeed alone may load the config, nothing says that anybody saves a model in one piece. Sources:
+    If DeepSpeed alone may load the config, it is unknown whether the script saves a whole model. Sources:
     ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
     """
     stage = _stage_without_gathering(config)
