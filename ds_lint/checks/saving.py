@@ -172,7 +172,7 @@ def _not_gathered(name: str, written: Node | None) -> str:
     if written is None:
         return f"without `{name}`"
     if written.value == AUTO:
-        return f'with `{name}` "auto", which is false unless accelerate launch has --zero3_save_16bit_model'
+        return f'with "auto" at `{name}`, which is false unless accelerate launch says --zero3_save_16bit_model'
     return f"with `{name}` off"
 
 
