@@ -1,4 +1,4 @@
-"""Rules about a config and the training arguments that it is used with (DS61x)."""
+"""Rules about a config and the training arguments of its run (DS61x)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 _TRAINER: Stack = "trainer"
 _PRECISIONS = (("fp16", "enabled"), ("bf16", "enabled"))
-_ASKS_FOR_16_BIT = "mixed_precision != 'no'"  # a condition of Accelerate's refusal of another mode than the config's
+_ASKS_FOR_16_BIT = (
+    "mixed_precision != 'no'"  # the condition under which Accelerate rejects a mode that the config does not have
+)
 
 
 def _filled_in(config: Config, path: KeyPath, safety: Safety) -> Fix | None:
-    """Leave a key to the training arguments."""
+    """The fix that lets the training arguments fill in a key."""
     return edits.set_to_auto(config, path, safety)
 
 
 @rule("DS610", "trainer-mismatch", severity="error", effects=("rejected",))
 def trainer_mismatch(config: Config) -> Iterator[Problem]:
-    """A value that is not the one of the training arguments, where the Trainer wants the two to be the same."""
+    """A value that differs from the training arguments, although the Trainer requires them to be equal."""
     prepared = _prepare(config)
     for mismatch in prepared.mismatches if prepared else ():
         member = config.member(*mismatch.path)
@@ -42,11 +44,11 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
         yield Problem(
             mismatch.path,
             member.value.span,
-            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, and the training arguments say "
+            f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but the training arguments have "
             f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises",
             {_TRAINER: rejected("initialize")},
-            help=f'Write "auto", which the Trainer fills with {as_json(mismatch.wanted)}, or change the training '
-            "arguments.",
+            help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
+            "training arguments.",
             label=f"not {as_json(mismatch.wanted)}",
             related=_places(config, mismatch.names),
             fix=_filled_in(config, mismatch.path, "safe"),
@@ -55,28 +57,28 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
 
 @rule("DS611", "training-arguments-refused", severity="error", effects=("rejected",))
 def training_arguments_refused(config: Config) -> Iterator[Problem]:
-    """Training arguments that TrainingArguments does not take, or the Trainer behind it."""
+    """Training arguments that TrainingArguments or the Trainer rejects."""
     if _prepare(config) is None:
         return
     from ds_lint.semantics.arguments import refusals
     from ds_lint.semantics.refused_arguments import trainer_refusals
 
-    found = [("TrainingArguments refuses", *refusal) for refusal in refusals(config)]
-    for who, names, message in found or [("the Trainer refuses", *refusal) for refusal in trainer_refusals(config)]:
+    found = [("TrainingArguments rejects", *refusal) for refusal in refusals(config)]
+    for who, names, message in found or [("the Trainer rejects", *refusal) for refusal in trainer_refusals(config)]:
         yield Problem(
             None,
             config.opening,
             f"{who} the training arguments: {message}",
             {_TRAINER: rejected("initialize")},
-            help=f"Change {' or '.join(names)} in the training arguments.",
-            label="training arguments refused",
+            help=f"Change {_quoted(names)} in the training arguments.",
+            label="training arguments rejected",
             related=_places(config, names),
         )
 
 
 @rule("DS612", "mixed-precision-conflict", severity="error", effects=("rejected",), keys=("fp16", "bf16"))
 def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
-    """A 16-bit mode in the config, and the other one in the training arguments: the Accelerator does not start."""
+    """One 16-bit mode in the config and the other one in the training arguments: the Accelerator raises."""
     if not _has_precision_conflict(config) or (_is_on(config, "fp16") and _is_on(config, "bf16")):
         return  # both in the training arguments are training_arguments_refused
     if all(is_on(config, *path) and config.is_written(path) for path in _PRECISIONS):
@@ -88,17 +90,18 @@ def mixed_precision_conflict(config: Config) -> Iterator[Problem]:
         yield Problem(
             (written, "enabled"),
             member.value.span,
-            f"the config switches on {written}, and the training arguments {wanted}: Trainer(...) raises",
+            f"the config enables {written}, but the training arguments enable {wanted}: Trainer(...) raises",
             {_TRAINER: rejected("initialize")},
-            help=f'Write "auto" for `fp16.enabled` and `bf16.enabled`, or give the run {written} instead of {wanted}.',
-            label=f"{written} is on",
+            help='Set `fp16.enabled` and `bf16.enabled` to "auto", or set '
+            f"`{written}` instead of `{wanted}` in the training arguments.",
+            label=f"enables {written}",
             related=_places(config, [wanted]),
         )
 
 
 @rule("DS613", "max-grad-norm-without-effect", severity="warning", effects=("wrong-result",))
 def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
-    """``gradient_clipping`` is missing, so that DeepSpeed clips by its own default, whatever ``max_grad_norm`` says."""
+    """``gradient_clipping`` is missing, so DeepSpeed uses its own default and ``max_grad_norm`` has no effect."""
     key = config.knowledge.find(("gradient_clipping",))
     asked = config.argument("max_grad_norm") if _prepare(config) else None
     if asked is None or key is None or config.node("gradient_clipping") is not None:
@@ -110,10 +113,10 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("gradient_clipping",),
         config.opening,
-        f"max_grad_norm {as_json(asked.value)} ({asked.origin}) has no effect: the config has no `gradient_clipping`, "
-        f"and without it DeepSpeed {config.knowledge.deepspeed} {does}",
+        f"`max_grad_norm` {as_json(asked.value)} ({asked.origin}) has no effect: the config has no "
+        f"`gradient_clipping`, so DeepSpeed {config.knowledge.deepspeed} {does}",
         {_TRAINER: WRONG_RESULT},
-        help='Add "gradient_clipping": "auto", which the Trainer fills with max_grad_norm.',
+        help='Add "gradient_clipping": "auto", which the Trainer replaces with `max_grad_norm`.',
         label="no `gradient_clipping`",
         related=_places(config, ["max_grad_norm"]),
         fix=_filled_in(config, ("gradient_clipping",), "unsafe"),
@@ -122,7 +125,7 @@ def max_grad_norm_without_effect(config: Config) -> Iterator[Problem]:
 
 @rule("DS614", "optimizer-argument-without-effect", severity="warning", effects=("wrong-result",), keys=("optimizer",))
 def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
-    """Parameters that the config leaves out of ``optimizer.params``: the optimizer takes its own defaults for them."""
+    """Parameters that are missing from ``optimizer.params``: the optimizer uses its own defaults."""
     prepared, constructor = _prepare(config), optimizer_constructor(config)
     section = config.member("optimizer", "params") or config.member("optimizer")
     if prepared is None or constructor is None or section is None:
@@ -141,10 +144,10 @@ def optimizer_argument_without_effect(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", name),
             section.key_span,
-            f"`optimizer.params` has no `{name}`, so {constructor.name} takes {as_json(default)}, and "
+            f"`optimizer.params` has no `{name}`: {constructor.name} uses its default {as_json(default)}, and "
             f"{_named(arguments, wanted)} of the training arguments has no effect",
             {_TRAINER: WRONG_RESULT},
-            help=f'Add "{name}": "auto", which the Trainer fills with {as_json(wanted)}.',
+            help=f'Add "{name}": "auto", which the Trainer replaces with {as_json(wanted)}.',
             label=f"no `{name}`",
             related=_places(config, arguments),
             fix=_filled_in(config, ("optimizer", "params", name), "unsafe"),
@@ -161,7 +164,7 @@ _OPTIMIZER_ARGUMENTS = {
 
 @rule("DS615", "accumulation-steps-missing", severity="warning", effects=("rejected", "risk"))
 def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
-    """``gradient_accumulation_steps`` is missing where the Trainer accumulates: Accelerate adds 1."""
+    """``gradient_accumulation_steps`` is missing, but the Trainer accumulates: Accelerate adds 1."""
     prepared = _prepare(config)
     steps = config.argument("gradient_accumulation_steps") if prepared else None
     setting = prepared.settings.get(("gradient_accumulation_steps",)) if prepared else None
@@ -173,9 +176,9 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("gradient_accumulation_steps",),
         config.opening,
-        f"the training arguments accumulate over {as_json(steps.value)} steps, and the config has no "
+        f"the training arguments accumulate over {as_json(steps.value)} steps, but the config has no "
         f"`gradient_accumulation_steps`: Accelerate adds {setting.value}, "
-        + ("and trainer.train() raises at the mismatch" if is_refused else "and DeepSpeed counts with that"),
+        + ("and trainer.train() raises because of the mismatch" if is_refused else "and DeepSpeed uses that value"),
         {_TRAINER: rejected("initialize") if is_refused else RISK},
         help='Add "gradient_accumulation_steps": "auto".',
         label="no `gradient_accumulation_steps`",
@@ -186,7 +189,7 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
 
 @rule("DS616", "hidden-size-not-found", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def hidden_size_not_found(config: Config) -> Iterator[Problem]:
-    """An ``"auto"`` that is filled with the hidden size of the model, which the library does not find."""
+    """An ``"auto"`` that needs the hidden size of the model, which the library does not find."""
     prepared, model = _prepare(config), config.facts.model
     for path, library in prepared.unsized.items() if prepared else ():
         member = config.member(*path)
@@ -195,10 +198,10 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
             yield Problem(
                 path,
                 member.value.span,
-                f'{who} fills "auto" with the hidden size of the model, and a {model.model_type} has none where it '
-                "looks: trainer.train() raises",
+                f'{who} computes "auto" from the hidden size, but does not find it in the config of a '
+                f"{model.model_type} model: trainer.train() raises",
                 {_TRAINER: rejected("initialize")},
-                help="Write the number, or delete the key to get DeepSpeed's default.",
+                help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
             )
     section = config.member("zero_optimization")
@@ -206,8 +209,8 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("zero_optimization",),
             section.key_span,
-            f"transformers {config.knowledge.target['transformers']} reads the hidden size of the model, also "
-            f'where nothing is "auto", and a {model.model_type} has no `hidden_size`: trainer.train() raises',
+            f"transformers {config.knowledge.target['transformers']} reads the hidden size of every model, even "
+            f'if no key is "auto", but a {model.model_type} model has no `hidden_size`: trainer.train() raises',
             {_TRAINER: rejected("initialize")},
             help="Upgrade transformers.",
             label="no hidden size",
@@ -216,7 +219,7 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
 
 @rule("DS617", "precision-section-missing", severity="info", effects=("risk",))
 def precision_section_missing(config: Config) -> Iterator[Problem]:
-    """bf16 in the training arguments and no such section: Accelerate adds it, and the Trainer does not know."""
+    """bf16 in the training arguments, but no ``bf16`` section: Accelerate adds it after the Trainer has looked."""
     prepared = _prepare(config)
     setting = prepared.settings.get(("bf16",)) if prepared else None
     if setting is None or setting.did != "inserted" or setting.value != {"enabled": True}:
@@ -226,8 +229,8 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("bf16",),
         config.opening,
-        "the training arguments switch on bf16, and the config has no `bf16`: Accelerate adds it, so that DeepSpeed "
-        "trains in bf16, but the Trainer casts pixels, audio and other floating-point inputs to another dtype",
+        "the training arguments enable bf16, but the config has no `bf16` section: Accelerate adds it, so DeepSpeed "
+        "trains in bf16, but the Trainer casts floating-point inputs such as pixels and audio to another dtype",
         {_TRAINER: RISK},
         help='Add "bf16": {"enabled": "auto"}.',
         label="no `bf16`",
@@ -236,13 +239,13 @@ def precision_section_missing(config: Config) -> Iterator[Problem]:
     )
 
 
-# Conditions of refusals with a rule of their own: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
+# Conditions of refusals that have their own rules: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
 _KNOWN_ELSEWHERE = {"zero_optimization is missing", _ASKS_FOR_16_BIT, "len(mismatches) > 0"}
 
 
 @rule("DS620", "stack-refuses", severity="error", effects=("rejected",))
 def stack_refuses(config: Config) -> Iterator[Problem]:
-    """What the Trainer or Accelerate refuses in other words than the rules above have."""
+    """What the Trainer or Accelerate rejects for reasons that no other rule covers."""
     prepared = _prepare(config)
     for refusal in prepared.refusals if prepared else ():
         if refusal.is_trip or refusal.stage == "creation":
@@ -252,25 +255,25 @@ def stack_refuses(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            f"{refusal.library} {config.knowledge.target[refusal.library]} refuses the config with these training "
+            f"{refusal.library} {config.knowledge.target[refusal.library]} rejects the config with these training "
             f"arguments: {refusal.message}",
             {_TRAINER: rejected("initialize")},
             help="Change what the message names.",
-            label="refused",
+            label="rejected",
         )
 
 
 def _prepare(config: Config) -> PreparedConfig | None:
-    """What the Trainer makes of the config; None where it does not load it, or with arguments nobody knows."""
+    """What the Trainer makes of the config; None if it does not load it, or if the arguments are unknown."""
     if config.facts.training is None or config.stack != _TRAINER or config.written.kind != "object":
         return None
-    from ds_lint.semantics.preparation import prepare  # without training arguments nobody asks
+    from ds_lint.semantics.preparation import prepare  # not needed without training arguments
 
     return prepare(config)
 
 
 def _has_precision_conflict(config: Config) -> bool:
-    """Whether Accelerate refuses the 16-bit mode of the training arguments because of the one in the config."""
+    """Whether Accelerate rejects the 16-bit mode of the training arguments because of the one in the config."""
     prepared = _prepare(config)
     return prepared is not None and any(_ASKS_FOR_16_BIT in refusal.conditions for refusal in prepared.refusals)
 
@@ -281,21 +284,25 @@ def _is_on(config: Config, name: str) -> bool:
 
 
 def _because(config: Config, mismatch: Mismatch) -> str:
-    """Why the Trainer wants a value, in brackets: the argument and who gives it, or the arithmetic."""
+    """Why the Trainer wants a value, in brackets: the argument and its origin, or the arithmetic."""
     arguments = [config.argument(name) for name in mismatch.names]
     if len(arguments) == 1 and arguments[0] is not None:
-        return f" ({mismatch.names[0]}, {arguments[0].origin})"
+        return f" (`{mismatch.names[0]}`, {arguments[0].origin})"
     from ds_lint.semantics.preparation.words import words
 
     return f" ({words(mismatch.path, mismatch.expression)})"
 
 
+def _quoted(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
 def _named(names: Iterable[str], value: object) -> str:
-    return f"{' and '.join(names)} {as_json(value)}"
+    return f"{' and '.join(f'`{name}`' for name in names)} {as_json(value)}"
 
 
 def _places(config: Config, names: Iterable[str]) -> list[Related]:
-    """Where these training arguments stand, as far as they stand in a file."""
+    """Where these training arguments are set, if they are set in a file."""
     found: dict[str, Argument] = {}
     for name in names:
         argument = config.argument(name)

@@ -1,4 +1,4 @@
-"""Rules about training arguments that optimizer, scheduler or offload override, or that stop at them (DS5xx)."""
+"""Rules about training arguments that the config's optimizer, scheduler or offload overrides or rejects (DS5xx)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @rule("DS517", "lr-scheduler-type-overridden", severity="error", effects=("overridden",), keys=("scheduler",))
 def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
-    """A ``scheduler`` in the config, beside which the Trainer does not build the one of ``lr_scheduler_type``.
+    """A ``scheduler`` in the config, which overrides the Trainer's ``lr_scheduler_type``.
 
     Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
     """
@@ -35,16 +35,16 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
         return
     is_asked_for = _is_asked_for(config, "lr_scheduler_type")
     if not is_asked_for and scheduler.name != "WarmupLR":
-        return  # nobody asked for the default, and this schedule comes down as well
+        return  # the default was not asked for, and this schedule decays too
     stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        f"the Trainer builds no {asked} schedule{'' if is_asked_for else ', its default,'} where the config has a "
-        f"`scheduler`: {scheduler.name} runs{stays}",
+        f"the config's `scheduler` overrides the Trainer's `lr_scheduler_type` {asked}"
+        f"{'' if is_asked_for else ', its default'}: {scheduler.name} runs{stays}",
         {"trainer": OVERRIDDEN},
-        help=f"Delete `scheduler` to get lr_scheduler_type {asked}"
-        + (f', or write "{like}".' if (like := _deepspeeds(asked)) else "."),
+        help=f"Delete `scheduler` to get the {asked} schedule"
+        + (f', or set `type` to "{like}".' if (like := _deepspeeds(asked)) else "."),
         label=f"instead of {asked}",
         fix=edits.deletion(config, ("scheduler",), "unsafe") if is_asked_for else None,
         severity=None if is_asked_for else "info",
@@ -54,7 +54,7 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
 
 @rule("DS522", "optim-overridden", severity="error", effects=("overridden",), keys=("optimizer",))
 def optim_overridden(config: Config) -> Iterator[Problem]:
-    """An ``optimizer`` in the config, beside which the Trainer does not build the one of ``optim``.
+    """An ``optimizer`` in the config, which overrides the Trainer's ``optim``.
 
     Source: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``.
     """
@@ -68,9 +68,9 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
-        f"the Trainer does not build {name} where the config has an `optimizer`: {optimizer.name} runs",
+        f"the config's `optimizer` overrides {name} of the training arguments: {optimizer.name} runs",
         {"trainer": OVERRIDDEN},
-        help=f"Delete `optimizer` to train with {name}, or say --optim adamw_torch.",
+        help=f"Delete `optimizer` to train with {name}, or pass `--optim adamw_torch`.",
         label=f"instead of {name}",
         fix=edits.deletion(config, ("optimizer",), "unsafe"),
         related=said_at(asked, f"optim is {name}"),
@@ -79,7 +79,7 @@ def optim_overridden(config: Config) -> Iterator[Problem]:
 
 @rule("DS523", "weight-decay-on-all", severity="info", effects=("overridden",), keys=("optimizer",), default=False)
 def weight_decay_on_all(config: Config) -> Iterator[Problem]:
-    """An ``optimizer`` in the config, which gets all parameters in one group, so biases and norms decay too.
+    """An ``optimizer`` in the config gets all parameters in one group, so weight decay applies to biases and norms too.
 
     ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py`` passes a flat list to ``DummyOptim``, and
     ``Trainer.create_optimizer`` keeps biases and the weights of norms out of weight decay.
@@ -96,16 +96,16 @@ def weight_decay_on_all(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "params", "weight_decay"),
             member.value.span,
-            f"the optimizer of the config has one group of parameters: a weight decay of {decay:g} also falls on "
-            "biases and norms, which the Trainer's own optimizer leaves out",
+            f"the config's `optimizer` has one parameter group: the weight decay of {decay:g} also applies to biases "
+            "and norms, which the Trainer's own optimizer excludes",
             {"trainer": OVERRIDDEN},
-            help="Delete `optimizer` to have the Trainer's groups.",
-            label="on all parameters",
+            help="Delete `optimizer` to get the Trainer's parameter groups.",
+            label="applies to all parameters",
         )
 
 
-# What becomes of the Trainer's optimizers that Accelerate hands to DeepSpeed's CPU optimizers, run with bitsandbytes
-# 0.50.2. Not named here are those that run as what they are, AdamW, and those that were not tried.
+# What becomes of the Trainer's optimizers that Accelerate replaces with DeepSpeed's CPU optimizers, run with
+# bitsandbytes 0.50.2. AdamW, which stays AdamW, and optimizers that were not tried are not in these lists.
 _BECOME_ADAM = (
     "sgd", "rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit", "lion_8bit", "paged_lion_8bit",
     "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit",
@@ -123,7 +123,7 @@ _OF_TORCH = ("sgd", "rmsprop", "adagrad")
     keys=("zero_optimization",),
 )
 def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
-    """``offload_optimizer`` with an ``optim`` for which Accelerate puts a CPU optimizer of DeepSpeed.
+    """``offload_optimizer`` with an ``optim`` that Accelerate replaces with a CPU optimizer of DeepSpeed.
 
     Source: ``map_pytorch_optim_to_deepspeed`` in ``accelerate/utils/deepspeed.py``.
     """
@@ -142,19 +142,18 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
     outcome: Outcome = OVERRIDDEN
     consequence = "Adam without decoupled weight decay runs" if maps else "AdamW runs"
     if name in _BREAK_WHILE_BUILT and maps:
-        outcome, consequence = rejected("initialize"), "it cannot be built, and trainer.train() raises a TypeError"
+        outcome, consequence = rejected("initialize"), "building it fails, and trainer.train() raises a TypeError"
     elif name in _BREAK_IN_THE_FIRST_STEP:
-        outcome, consequence = rejected("train"), f"the first step trips over the parameters of {name} and raises"
+        outcome, consequence = rejected("train"), f"the first step fails on the parameters of {name} and raises"
     elif name not in (*_BECOME_ADAM, *_BREAK_WHILE_BUILT):
         return
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.key_span,
-        f"Accelerate puts a CPU optimizer of DeepSpeed in the place of {name} where `offload_optimizer` is on: "
-        + consequence,
+        f"`offload_optimizer` is on, so Accelerate replaces {name} with a CPU optimizer of DeepSpeed: " + consequence,
         {"trainer": outcome},
-        help=('Set "zero_force_ds_cpu_optimizer": false to keep it, or say' if name in _OF_TORCH else "Say")
-        + " --optim adamw_torch, which becomes DeepSpeed's AdamW on the CPU.",
+        help=('Set "zero_force_ds_cpu_optimizer": false to keep it, or pass' if name in _OF_TORCH else "Pass")
+        + " `--optim adamw_torch`, which becomes DeepSpeed's AdamW on the CPU.",
         label=f"replaces {name}",
         fix=edits.setting(config, ("zero_force_ds_cpu_optimizer",), False, "unsafe") if name in _OF_TORCH else None,
         related=said_at(asked, f"optim is {name}"),
@@ -163,32 +162,32 @@ def optim_replaced_by_offload(config: Config) -> Iterator[Problem]:
 
 @rule("DS525", "adagrad-at-zero", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def adagrad_at_zero(config: Config) -> Iterator[Problem]:
-    """``optim`` adagrad, of whose two groups of parameters ZeRO makes one.
+    """``optim`` adagrad, whose two parameter groups ZeRO merges into one.
 
-    Sources: ``initialize_optimizer_states`` in ``deepspeed/runtime/zero/stage_1_and_2.py`` and ``stage3.py`` make
-    torch's Adagrad anew; ``Trainer.create_optimizer`` in ``transformers/trainer.py`` makes the groups.
+    Sources: ``initialize_optimizer_states`` in ``deepspeed/runtime/zero/stage_1_and_2.py`` and ``stage3.py``
+    rebuild torch's Adagrad; ``Trainer.create_optimizer`` in ``transformers/trainer.py`` makes the groups.
     """
     optim, stage = config.argument("optim"), zero_stage(config)
     member = config.member("zero_optimization")
     if optim is None or member is None or not stage or optim.value != "adagrad" or config.stack != "trainer":
         return
     if config.node("optimizer") is not None or offloads_optimizer(config) or config.node("data_types") is not None:
-        return  # optim-overridden, optim-replaced-by-offload; a wider gradient accumulation has an optimizer of its own
+        return  # optim-overridden, optim-replaced-by-offload; a wider gradient accumulation has its own optimizer
     yield Problem(
         ("zero_optimization",),
         member.key_span,
-        f"at stage {stage} DeepSpeed makes Adagrad anew with one group of parameters, and the Trainer has two, with "
-        "and without weight decay: the first step raises an IndexError",
+        f"at stage {stage} DeepSpeed rebuilds Adagrad with one parameter group, but the Trainer has two, with and "
+        "without weight decay: the first step raises an IndexError",
         {"trainer": rejected("train")},
-        help="Train with another optimizer, or at stage 0.",
-        label="makes Adagrad anew",
+        help="Use another optimizer, or stage 0.",
+        label="rebuilds Adagrad",
         related=said_at(optim, "optim is adagrad"),
     )
 
 
 @rule("DS526", "schedule-of-wrapped-optimizer", severity="error", effects=("rejected",))
 def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
-    """A schedule that asks the optimizer for its defaults, which the wrapper of DeepSpeed does not have.
+    """A schedule that reads the optimizer's ``defaults``, which DeepSpeed's wrapper does not have.
 
     Source: ``get_polynomial_decay_schedule_with_warmup``, and the two with a minimum, in
     ``transformers/optimization.py``.
@@ -204,19 +203,19 @@ def schedule_of_wrapped_optimizer(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        f"transformers {config.knowledge.target['transformers']} builds the {schedule.value} schedule on the optimizer "
-        f"that DeepSpeed has wrapped for {wraps}, which has no `defaults`: trainer.train() raises an AttributeError",
+        f"transformers {config.knowledge.target['transformers']} builds the {schedule.value} schedule on DeepSpeed's "
+        f"wrapped optimizer ({wraps}), which has no `defaults`: trainer.train() raises an AttributeError",
         {"trainer": rejected("initialize")},
-        help='Add an `optimizer` with "auto" values to the config, on which the schedule is built before it is '
-        "wrapped, or choose another lr_scheduler_type"
-        + ("." if schedule.value == "polynomial" else ", or give min_lr_rate instead of min_lr."),
+        help='Add an `optimizer` with "auto" values to the config, so the schedule is built before DeepSpeed wraps the '
+        "optimizer, or set another `lr_scheduler_type`"
+        + ("." if schedule.value == "polynomial" else ", or set `min_lr_rate` instead of `min_lr`."),
         label=f"no {schedule.value} schedule without `optimizer`",
         related=said_at(schedule, f"lr_scheduler_type is {schedule.value}"),
     )
 
 
 def _asks_for_defaults(config: Config, schedule: str) -> bool:
-    """Whether a schedule divides by the learning rate that the optimizer was made with, or begins with it."""
+    """Whether a schedule divides by the initial learning rate of the optimizer, or starts from it."""
     if schedule == "polynomial":
         return True
     if schedule not in ("cosine_with_min_lr", "cosine_warmup_with_min_lr"):
@@ -244,7 +243,7 @@ _ADAMW = (
 
 
 def _optim(config: Config) -> Argument | None:
-    """The optimizer that somebody asked the Trainer for: ``optim``, or ``adafactor``, which stands for one value."""
+    """The optimizer that the training arguments ask for: ``optim``, or the flag ``adafactor``."""
     adafactor, optim = config.argument("adafactor"), config.argument("optim")
     if adafactor is not None and adafactor.value is True:
         from ds_lint.facts.training import Argument
@@ -257,23 +256,23 @@ def _optim(config: Config) -> Argument | None:
 
 
 def _is_asked_for(config: Config, name: str) -> bool:
-    from ds_lint.semantics.arguments import is_asked_for  # without training arguments nobody asks
+    from ds_lint.semantics.arguments import is_asked_for  # not needed without training arguments
 
     return is_asked_for(config, name)
 
 
 def _are_alike(kind: str, name: str) -> bool:
-    """Whether the optimizer of the config is what the Trainer calls by this name."""
+    """Whether the optimizer of the config is the one that the Trainer calls by this name."""
     return name in _ADAMW if kind in ("adam", "adamw") else kind == name.removesuffix("_32bit")
 
 
 def _deepspeeds(schedule: str) -> str | None:
-    """DeepSpeed's scheduler that goes like one of the Trainer's."""
+    """DeepSpeed's scheduler with the same curve as one of the Trainer's."""
     return next((kind for kind, names in TRAINERS_NAMES.items() if schedule in names), None)
 
 
 def _refuses_adafactor(config: Config) -> bool:
-    """Whether the target's transformers raises at adafactor beside an ``optimizer``; at first the old flag only."""
+    """Whether the target's transformers rejects adafactor with an ``optimizer``; at first the old flag only."""
     refusals = config.knowledge.table("transformers", "refusals")
     conditions = next((facts["only_if"] for text, facts in refusals.items() if text.startswith("--adafactor")), ())
     flag = config.argument("adafactor")
@@ -281,5 +280,5 @@ def _refuses_adafactor(config: Config) -> bool:
 
 
 def _prepares(config: Config) -> bool:
-    """Whether Accelerate hands the Trainer's optimizer to DeepSpeed; before, the Trainer did so itself."""
+    """Whether Accelerate passes the Trainer's optimizer to DeepSpeed; in older releases the Trainer does."""
     return bool(config.knowledge.table("transformers", "requires")["accelerate"]["prepares"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 ZERO = "zero_optimization"
-# The key of today first. DeepSpeed takes all of them for the same setting: deepspeed/runtime/zero/config.py.
+# The current key first. DeepSpeed treats all three as the same setting: deepspeed/runtime/zero/config.py.
 GATHER = (
     "stage3_gather_16bit_weights_on_model_save",
     "stage3_gather_fp16_weights_on_model_save",
@@ -30,10 +30,10 @@ GATHER = (
 
 @rule("DS701", "checkpoint-writer-without-data-parallel", severity="error", effects=("rejected",), keys=("checkpoint",))
 def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]:
-    """A checkpoint writer without ``data_parallel``, on which DeepSpeed trips below stage 3.
+    """A checkpoint writer without ``data_parallel``, for which DeepSpeed raises below stage 3.
 
     Source: ``_get_data_parallel_config`` in ``deepspeed/runtime/model_checkpointing/data_parallel_writer_factory.py``
-    asks ``UniversalParallelInfo`` for a ``dp_rank`` that it does not have.
+    reads ``dp_rank`` of ``UniversalParallelInfo``, which has no such attribute.
     """
     member = config.member("checkpoint", "writer")
     stage = zero_stage(config)
@@ -44,20 +44,20 @@ def checkpoint_writer_without_data_parallel(config: Config) -> Iterator[Problem]
         yield Problem(
             ("checkpoint", "writer"),
             member.key_span,
-            f"at stage {stage} DeepSpeed trips over a checkpoint writer without `data_parallel`: "
+            f"`checkpoint.writer` has no `data_parallel`, which DeepSpeed requires at stage {stage}: "
             "deepspeed.initialize raises an AttributeError",
             rejected("initialize"),
             help='Add "data_parallel": "REPLICA" to `checkpoint.writer`.',
-            label="needs `data_parallel`",
+            label="no `data_parallel`",
             fix=edits.written(config, ("checkpoint", "writer", "data_parallel"), "REPLICA", "unsafe"),
         )
 
 
 @rule("DS703", "weights-not-gathered-on-save", severity="warning", effects=("risk",), keys=(ZERO,))
 def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
-    """Stage 3 without the gathering of weights, so that the Trainer and Accelerate have no model to save.
+    """Stage 3 without gathered weights, so the Trainer and Accelerate have no model to save.
 
-    Where DeepSpeed alone may load the config, nothing says that anybody saves a model in one piece. Sources:
+    If DeepSpeed alone may load the config, it is unknown whether the script saves a whole model. Sources:
     ``Trainer.save_model`` in ``transformers/trainer.py``, ``get_state_dict`` in ``accelerate/accelerator.py``.
     """
     stage = _stage_without_gathering(config)
@@ -84,10 +84,10 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
 
 @rule("DS707", "empty-adapter-on-save", severity="error", effects=("risk",), keys=(ZERO,))
 def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
-    """Stage 3 without the gathering of weights, and an adapter, which older releases of transformers save empty.
+    """Stage 3 without gathered weights, and an adapter, which older releases of transformers save empty.
 
-    Source: ``Trainer.save_model`` in ``transformers/trainer.py``, which removes the file of a model that it wrote
-    without weights, and not that of an adapter.
+    Source: ``Trainer.save_model`` in ``transformers/trainer.py``, which deletes a model file that it wrote without
+    weights, but not an adapter file.
     """
     stage, adapter, name = _stage_without_gathering(config), adapter_argument(config), _key_to_gather(config)
     if stage is None or adapter is None or name is None or "trainer" not in config.stacks:
@@ -96,8 +96,8 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
         yield Problem(
             (ZERO, "stage"),
             stage.span,
-            f"{adapter} tells of an adapter, and at stage 3 without `{name}` transformers "
-            f"{config.knowledge.target['transformers']} saves an adapter_model.safetensors without a tensor in it",
+            f"`{adapter}` suggests an adapter: at stage 3 without `{name}` transformers "
+            f"{config.knowledge.target['transformers']} saves an adapter_model.safetensors without any tensors",
             {"trainer": RISK},
             help=f"Set `{ZERO}.{name}` to true, or use transformers 5.",
             label="not gathered",
@@ -107,7 +107,7 @@ def empty_adapter_on_save(config: Config) -> Iterator[Problem]:
 
 @rule("DS708", "stage-missing-on-save", severity="error", effects=("risk",), keys=(ZERO,))
 def stage_missing_on_save(config: Config) -> Iterator[Problem]:
-    """A ``zero_optimization`` without ``stage``, which Accelerate asks for only when the model is saved.
+    """A ``zero_optimization`` without ``stage``, which Accelerate reads only when the model is saved.
 
     Source: ``Accelerator.get_state_dict`` in ``accelerate/accelerator.py``.
     """
@@ -121,15 +121,17 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
     )
     if member.value.get("stage") is not None or is_misspelled:
         return
-    saves = {"trainer": "trainer.save_model and every checkpoint raise", "accelerate": "get_state_dict raises"}
+    saves = {
+        "trainer": "trainer.save_model and every checkpoint raise a KeyError",
+        "accelerate": "get_state_dict raises a KeyError",
+    }
     yield Problem(
         (ZERO, "stage"),
         member.key_span,
-        "without `stage` the run trains at stage 0, and Accelerate trips over it when the model is saved: "
-        + ", and ".join(saves[stack] for stack in config.stacks)
-        + " a KeyError",
+        "`zero_optimization` has no `stage`: the run trains at stage 0, but Accelerate reads `stage` when the model is "
+        "saved: " + ", and ".join(saves[stack] for stack in config.stacks),
         RISK,
-        help='Add "stage": 0, or the stage that the run is meant to have.',
+        help='Add "stage": 0, or the stage that you want.',
         label="no `stage`",
         fix=edits.written(config, (ZERO, "stage"), 0, "unsafe"),
     )
@@ -138,7 +140,7 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
 def _stage_without_gathering(config: Config) -> Node | None:
     """The stage, if it is 3 and the weights are not gathered when they are saved.
 
-    A stage in quotes is another matter: stage_as_string.
+    A stage in quotes has its own rule, stage_as_string.
     """
     stage = config.node(ZERO, "stage")
     is_3 = stage is not None and stage.kind != "string" and zero_stage(config) == 3
@@ -146,12 +148,12 @@ def _stage_without_gathering(config: Config) -> Node | None:
 
 
 def _key_to_gather(config: Config) -> str | None:
-    """What the key is called in the target; None before 0.3.14, where nothing in the config gathers weights."""
+    """The name of the key in the target; None before 0.3.14, which has no such key."""
     return next((name for name in GATHER if config.knowledge.find((ZERO, name))), None)
 
 
 def _is_for_training(config: Config) -> bool:
-    """Whether something here is of use in training; stage 3 serves inference too, and that saves nothing."""
+    """Whether the config has settings for training; stage 3 also serves inference, which saves no model."""
     keys = ("optimizer", "scheduler", "gradient_accumulation_steps", "gradient_clipping")
     batch_sizes = ("train_batch_size", "train_micro_batch_size_per_gpu")
     return (
@@ -174,19 +176,19 @@ def _not_gathered(name: str, written: Node | None) -> str:
 
 
 def _nothing_to_load(config: Config) -> str:
-    """What the stacks that may load the config do when the script saves the model."""
-    trainer = "trainer.save_model writes ZeRO shards and no model that from_pretrained loads"
+    """What happens on each possible stack when the script saves the model."""
+    trainer = "trainer.save_model writes ZeRO shards, but no model that from_pretrained can load"
     accelerate = "accelerator.get_state_dict raises"
     only_model = config.argument("save_only_model")
     if only_model is not None and only_model.value:
-        trainer += ", and its checkpoints hold all states in spite of save_only_model"
+        trainer += ", and its checkpoints contain all states despite `save_only_model`"
     does = {"trainer": trainer, "accelerate": accelerate}
     return ", and ".join(does[stack] for stack in config.stacks)
 
 
 @rule("DS704", "best-model-without-states", severity="error", effects=("rejected",))
 def best_model_without_states(config: Config) -> Iterator[Problem]:
-    """``load_best_model_at_end`` and ``save_only_model``: DeepSpeed has no checkpoint to load the best model from."""
+    """``load_best_model_at_end`` with ``save_only_model``: DeepSpeed has no checkpoint to load the best model from."""
     only_model, best = set_argument(config, "save_only_model"), set_argument(config, "load_best_model_at_end")
     if only_model is None or best is None:
         return
@@ -194,17 +196,17 @@ def best_model_without_states(config: Config) -> Iterator[Problem]:
         yield Problem(
             None,
             config.opening,
-            "with DeepSpeed the Trainer refuses save_only_model together with load_best_model_at_end: Trainer() raises",
+            "`save_only_model` and `load_best_model_at_end` are both set: with DeepSpeed, Trainer() raises",
             {"trainer": rejected("initialize")},
-            help="Leave one of the two training arguments out.",
-            label="loads whole checkpoints only",
+            help="Remove one of the two training arguments.",
+            label="requires full checkpoints",
             related=[*said_at(only_model, "save_only_model"), *said_at(best, "load_best_model_at_end")],
         )
 
 
 @rule("DS705", "resume-without-states", severity="warning", effects=("risk",))
 def resume_without_states(config: Config) -> Iterator[Problem]:
-    """A run that resumes, and whose own checkpoints hold nothing to resume from.
+    """A run that resumes, but writes checkpoints that cannot be resumed.
 
     Source: ``deepspeed_load_checkpoint`` in ``transformers/integrations/deepspeed.py``.
     """
@@ -216,21 +218,21 @@ def resume_without_states(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        "this run resumes from a checkpoint, and with save_only_model its own hold no states of DeepSpeed: "
-        "trainer.train() raises where it is to resume from one of them",
+        "the run resumes from a checkpoint, but `save_only_model` omits the DeepSpeed states from its own checkpoints: "
+        "trainer.train() raises if it resumes from one of them",
         {"trainer": RISK},
-        help="Leave save_only_model out to be able to resume.",
-        label="not to be resumed",
+        help="Remove `save_only_model` to be able to resume.",
+        label="cannot be resumed",
         related=[*said_at(only_model, "save_only_model"), *said_at(resumed, "resume_from_checkpoint")],
     )
 
 
 @rule("DS706", "shards-on-each-node-only", severity="warning", effects=("risk",), keys=("checkpoint",))
 def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
-    """Shards on the storage of each node, and the Trainer's own state on that of the first.
+    """Shards on the local storage of each node, but the Trainer's own state only on the first node.
 
-    ``save_on_each_node`` sets both. Sources: ``TrainingArguments.should_save``, and ``Trainer.train``, which takes up
-    the state of a run where it finds ``trainer_state.json``.
+    ``save_on_each_node`` sets both. Sources: ``TrainingArguments.should_save``, and ``Trainer.train``, which restores
+    the state of a run from ``trainer_state.json``.
     """
     each, member = config.argument("save_on_each_node"), config.member("checkpoint", "use_node_local_storage")
     if member is None or not is_truthy(member.value) or "trainer" not in config.stacks:
@@ -239,11 +241,11 @@ def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("checkpoint", "use_node_local_storage"),
             member.value.span,
-            f"DeepSpeed expects the storage of each of the {config.facts.nodes} nodes to be its own, and without "
-            "save_on_each_node the Trainer writes its state on the first node only: resuming fails on the others",
+            f"DeepSpeed expects local storage on each of the {config.facts.nodes} nodes, but without "
+            "`save_on_each_node` the Trainer writes its state only on the first node: resuming fails on the others",
             {"trainer": RISK},
-            help="Set save_on_each_node in the training arguments, which sets this key too; or delete the key where "
-            "the nodes share a storage.",
+            help="Set `save_on_each_node` in the training arguments, which sets this key too, or delete the key if the "
+            "nodes share storage.",
             label="without save_on_each_node",
             related=said_at(each, "save_on_each_node"),
         )
@@ -251,10 +253,10 @@ def shards_on_each_node_only(config: Config) -> Iterator[Problem]:
 
 @rule("DS702", "nvme-states-lost-on-resume", severity="warning", effects=("risk",), keys=("zero_optimization",))
 def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
-    """Optimizer states on NVMe, of which a checkpoint brings back only a part, or none can be saved.
+    """Optimizer states on NVMe, which a checkpoint restores only in part, or which cannot be saved.
 
     Source: ``load_checkpoint`` in ``deepspeed/runtime/engine.py`` skips the ZeRO checkpoint with NVMe and copies the
-    swapped files; ``MIN_AIO_BYTES`` in ``deepspeed/runtime/swap_tensor/utils.py`` decides what is swapped.
+    swapped files; ``MIN_AIO_BYTES`` in ``deepspeed/runtime/swap_tensor/utils.py`` determines what is swapped.
     """
     path = ("zero_optimization", "offload_optimizer", "device")
     member = config.member(*path)
@@ -264,14 +266,16 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
     severity: Severity
     if config.knowledge.does("nvme-states-are-loaded-in-part"):
         resumed = _resumed(config)
-        severity = "warning" if resumed else "info"  # whoever does not resume loses nothing
+        severity = "warning" if resumed else "info"  # a run that does not resume loses nothing
         what = (
-            "resuming from a checkpoint restores the optimizer states that lie on NVMe as files, and nothing else of "
-            "the optimizer: Adam counts its steps from the start, and weights and moments below 1 MiB are lost"
+            "resuming from a checkpoint restores only the optimizer states that are files on NVMe: Adam's step count "
+            "restarts, and weights and moments below 1 MiB are lost"
         )
     elif config.knowledge.does("nvme-states-are-not-saved"):
         severity = "warning"
-        what = f"DeepSpeed {config.knowledge.deepspeed} saves no optimizer states from NVMe: saving a checkpoint raises"
+        what = (
+            f"DeepSpeed {config.knowledge.deepspeed} cannot save optimizer states on NVMe: saving a checkpoint raises"
+        )
     else:
         return
     yield Problem(
@@ -279,7 +283,7 @@ def nvme_states_lost_on_resume(config: Config) -> Iterator[Problem]:
         member.value.span,
         what,
         RISK,
-        help='Write "cpu" if host memory is large enough, or do not plan to resume this run.',
+        help='Set `device` to "cpu" if host memory is large enough, or do not resume this run.',
         label="not in the checkpoint",
         severity=severity,
         related=said_at(resumed, "resume_from_checkpoint") if resumed else (),
@@ -294,10 +298,10 @@ def _resumed(config: Config) -> Argument | None:
 
 @rule("DS710", "parameters-mixed-up-by-round-robin", severity="info", effects=("risk",), keys=(ZERO,))
 def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
-    """Partitions in the order of ``round_robin_gradients``, in which DeepSpeed itself looks for other parameters.
+    """Partitions in the order of ``round_robin_gradients``, although DeepSpeed looks parameters up in model order.
 
     ``_link_all_hp_params`` in ``deepspeed/runtime/zero/stage_1_and_2.py`` follows ``bit16_groups``, the partitions
-    ``round_robin_bit16_groups``. With ``parameter_alignment`` it depends on the shapes of the model.
+    follow ``round_robin_bit16_groups``. With ``parameter_alignment`` it depends on the shapes of the model.
     """
     path, stage = (ZERO, "round_robin_gradients"), zero_stage(config)
     member = config.member(*path)
@@ -314,18 +318,18 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         member.value.span,
         f"with `round_robin_gradients` at stage {stage}, "
         + (
-            "loading a universal checkpoint gives parameters and optimizer states the values of other parameters"
+            "loading a universal checkpoint silently gives parameters and optimizer states the values of other "
+            "parameters"
             if loads
             else "functions such as `safe_get_full_fp32_param`"
             + (" and universal checkpoints" * knows_universal)
             + " give a parameter the values of other parameters"
-        )
-        + "; no error is raised" * loads,
+        ),
         RISK,
-        help="Delete the key where a script calls these functions"
-        + (", or where a checkpoint is converted or loaded as a universal one" * knows_universal)
-        + "; training, resuming, saving and zero_to_fp32 are right either way.",
-        label="parameters are looked for in the order of the model",
+        help="Delete the key if a script calls these functions"
+        + (", or if a checkpoint is converted to or loaded as a universal checkpoint" * knows_universal)
+        + "; training, resuming, saving and zero_to_fp32 are correct either way.",
+        label="parameters are looked up in model order",
         severity="warning" if loads else None,
         related=beside(config, ZERO, "stage"),
         fix=edits.deletion(config, path, "unsafe"),

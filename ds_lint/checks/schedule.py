@@ -1,4 +1,4 @@
-"""Rules about the learning rate and its schedule, and sections that name no optimizer or scheduler (DS51x, DS52x)."""
+"""Rules about the learning rate, its schedule, and `optimizer` and `scheduler` sections without a type (DS5xx)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOTAL = ("scheduler", "params", "total_num_steps")
 
 @rule("DS508", "torch-scheduler-on-wrapped-optimizer", severity="error", effects=("rejected",), keys=("scheduler",))
 def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
-    """A scheduler of torch, which refuses the optimizers that DeepSpeed wraps for ZeRO, fp16 and bf16."""
+    """A torch scheduler, which rejects the optimizer that DeepSpeed wraps for ZeRO, fp16 or bf16."""
     constructor = scheduler_constructor(config)
     member = config.member("scheduler", "type")
     if constructor is None or member is None or not constructor.is_torch:
@@ -39,7 +39,7 @@ def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             member.value.span,
-            f"{constructor.name} is torch's, which refuses the optimizer that DeepSpeed wraps for "
+            f"torch's {constructor.name} rejects the optimizer that DeepSpeed wraps for "
             f"{'ZeRO' if zero_stage(config) else model_dtype(config)}: deepspeed.initialize raises"
             + with_passed_optimizer(config),
             rejected("initialize"),
@@ -51,7 +51,7 @@ def torch_scheduler_on_wrapped_optimizer(config: Config) -> Iterator[Problem]:
 
 @rule("DS513", "unknown-warmup-type", severity="warning", effects=("wrong-result",), keys=("scheduler",))
 def unknown_warmup_type(config: Config) -> Iterator[Problem]:
-    """A ``warmup_type`` that DeepSpeed does not know, for which it takes ``log``."""
+    """An unknown ``warmup_type``, which DeepSpeed replaces with ``log``."""
     constructor = scheduler_constructor(config)
     member = config.member("scheduler", "params", "warmup_type")
     if constructor is None or constructor.is_torch or member is None or not constructor.knows("warmup_type"):
@@ -63,10 +63,11 @@ def unknown_warmup_type(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "params", "warmup_type"),
             member.value.span,
-            f"{constructor.name} knows no warm-up {shown(config, member.value)}: it warns and warms up logarithmically",
+            f"unknown `warmup_type` {shown(config, member.value)}: {constructor.name} logs a warning and warms up "
+            "logarithmically",
             WRONG_RESULT,
-            help='Write "linear" or "log".',
-            label="taken for log",
+            help='Set it to "linear" or "log".',
+            label="treated as log",
             fix=nearest(config, ("scheduler", "params", "warmup_type"), str(member.value.value), ["log", "linear"])
             or edits.replacement(config, ("scheduler", "params", "warmup_type"), '"log"', "unsafe"),
         )
@@ -74,10 +75,10 @@ def unknown_warmup_type(config: Config) -> Iterator[Problem]:
 
 @rule("DS518", "schedule-is-all-warm-up", severity="warning", effects=("wrong-result",), keys=("scheduler",))
 def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
-    """A warm-up as long as the schedule or longer, after which nothing is left to decay over.
+    """A warm-up that is at least as long as the schedule, so the learning rate never decays.
 
-    Source: ``WarmupDecayLR`` and ``WarmupCosineLR`` in ``deepspeed/runtime/lr_schedules.py``, which warn where the
-    warm-up is longer, and are silent where it is as long.
+    Source: ``WarmupDecayLR`` and ``WarmupCosineLR`` in ``deepspeed/runtime/lr_schedules.py``, which warn if the
+    warm-up is longer than the schedule, and are silent if both are equal.
     """
     scheduler = scheduler_constructor(config)
     total = number(config.value(*TOTAL))
@@ -88,17 +89,18 @@ def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
     total_node = config.node(*TOTAL)
     if warm_up is None or total_node is None or not 0 < total <= warm_up:
         return
-    share = "" if total == warm_up else ", and does not get to its maximum"
+    is_equal = total == warm_up
     yield Problem(
         WARM_UP if member is not None else TOTAL,
         member.value.span if member is not None else total_node.span,
-        f"the warm-up of {warm_up:g} steps{'' if member is not None else ', the default,'} takes all of the "
-        f"{total:g} steps of {scheduler.name}: the learning rate rises to the end of the run{share}",
+        f"`warmup_num_steps` is {warm_up:g}{'' if member is not None else ' by default'}, and `total_num_steps` is "
+        f"{'also' if is_equal else 'only'} {total:g}: the learning rate of {scheduler.name} rises until the end of the "
+        f"run{'' if is_equal else ' without reaching its maximum'}",
         WRONG_RESULT,
-        help=f"Write a `warmup_num_steps` below {total:g}, or the number of optimizer steps of the whole run as "
-        "`total_num_steps`.",
-        label="all of it warm-up",
-        related=[Related(total_node.span, "all steps")] if member is not None else (),
+        help=f"Set `warmup_num_steps` below {total:g}, or set `total_num_steps` to the number of optimizer steps of "
+        "the whole run.",
+        label="all steps are warm-up",
+        related=[Related(total_node.span, "total steps")] if member is not None else (),
     )
 
 
@@ -110,10 +112,10 @@ def schedule_is_all_warm_up(config: Config) -> Iterator[Problem]:
     keys=("scheduler",),
 )
 def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
-    """A warm-up that ends at another learning rate than the one that is asked for, which then counts for nothing.
+    """A warm-up to a different learning rate than the optimizer's or the Trainer's, which then has no effect.
 
-    ``WarmupLR`` and ``WarmupDecayLR`` of ``deepspeed/runtime/lr_schedules.py`` write the learning rate of every
-    parameter group, before the first step too.
+    ``WarmupLR`` and ``WarmupDecayLR`` in ``deepspeed/runtime/lr_schedules.py`` set the learning rate of every
+    parameter group, starting before the first step.
     """
     scheduler = scheduler_constructor(config)
     named = config.node("scheduler", "type")
@@ -126,20 +128,20 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
     if not outcomes or peak is None:
         return
     rate = number(asked.value) if asked is not None else None
-    source = "`warmup_max_lr`" if written is not None else "default"
-    nothing = f"{'the learning rate of the run' if rate is None else f'`lr` of {rate:g}'} counts for nothing"
+    source = "`warmup_max_lr`" if written is not None else "its default"
+    nothing = f"{'the learning rate of the run' if rate is None else f'`lr` {rate:g}'} has no effect"
     consequences = [nothing] if OVERRIDDEN in outcomes.values() else []
     if len(set(outcomes.values())) > len(consequences):
-        consequences.append("the Trainer, which compares both with learning_rate, raises")
+        consequences.append("the Trainer compares both with `learning_rate` and raises")
     yield Problem(
         LR if asked is not None else ("scheduler", "type"),
         asked.span if asked is not None else named.span,
-        f"{scheduler.name} sets the learning rate itself and warms up to its {source} of {peak:g}: "
+        f"{scheduler.name} sets the learning rate itself and warms up to {source} {peak:g}: "
         + ", and ".join(consequences),
         outcomes,
-        help='Write the same number in both places, or "auto" in both under the Trainer.'
+        help='Set both to the same number, or to "auto" under the Trainer.'
         if written is not None
-        else 'Add `warmup_max_lr` to `scheduler.params`: the learning rate, or "auto" under the Trainer.',
+        else 'Add `warmup_max_lr` to `scheduler.params` with the learning rate, or with "auto" under the Trainer.',
         label=f"{peak:g} is used",
         fix=edits.set_to_auto(config, PEAK, "unsafe") if written is None else None,
         related=[Related(written.span, "the learning rate after the warm-up")] if written is not None else (),
@@ -149,7 +151,7 @@ def learning_rate_of_the_scheduler(config: Config) -> Iterator[Problem]:
 def _where_it_is_overridden(
     config: Config, asked: Node | None, written: Node | None, peak: float
 ) -> dict[Stack, Outcome]:
-    """The outcome for every stack that is told another learning rate than the scheduler's."""
+    """The outcome on every stack whose learning rate differs from the scheduler's."""
     rate = number(asked.value) if asked is not None else None
     if rate is not None:
         outcomes = {} if rate == peak else dict.fromkeys(config.stacks, OVERRIDDEN)
@@ -166,7 +168,7 @@ def _where_it_is_overridden(
 
 @rule("DS520", "logarithmic-warm-up", severity="info", effects=("advice",), keys=("scheduler",), default=False)
 def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
-    """A scheduler without ``warmup_type``, which warms up logarithmically, and not linearly as the Trainer's do."""
+    """A scheduler without ``warmup_type`` warms up logarithmically; the Trainer's schedules warm up linearly."""
     scheduler, named = scheduler_constructor(config), config.node("scheduler", "type")
     if scheduler is None or named is None or scheduler.is_torch or scheduler.default("warmup_type") != "log":
         return
@@ -174,10 +176,10 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("scheduler", "type"),
             named.span,
-            f"{scheduler.name} without `warmup_type` warms up logarithmically, half of the way in the square root of "
-            "its steps; the schedules of the Trainer warm up linearly",
+            f"`warmup_type` is not set: {scheduler.name} warms up logarithmically, but the Trainer's schedules warm up "
+            "linearly",
             ADVICE,
-            help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to say that this is meant.',
+            help='Add "warmup_type": "linear" to `scheduler.params`, or "log" to make the default explicit.',
             label="warms up logarithmically",
             fix=edits.written(config, ("scheduler", "params", "warmup_type"), "linear", "unsafe"),
         )
@@ -185,7 +187,7 @@ def logarithmic_warm_up(config: Config) -> Iterator[Problem]:
 
 @rule("DS521", "adam-is-adamw", severity="info", effects=("wrong-result",), keys=("optimizer",), default=False)
 def adam_is_adamw(config: Config) -> Iterator[Problem]:
-    """Type Adam with weight decay, which DeepSpeed decouples unless ``adam_w_mode`` says otherwise.
+    """Type Adam with weight decay, which DeepSpeed decouples unless ``adam_w_mode`` is false.
 
     Source: ``_configure_basic_optimizer`` in ``deepspeed/runtime/engine.py``.
     """
@@ -198,17 +200,18 @@ def adam_is_adamw(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer", "type"),
             named.span,
-            f"{named.value} of DeepSpeed is AdamW: weight decay is taken off the weights, not added to the gradient",
+            f"DeepSpeed builds {named.value} as AdamW: weight decay is subtracted from the weights, not added to the "
+            "gradient",
             WRONG_RESULT,
-            help='Write "AdamW", which does the same, or set "adam_w_mode": false in `optimizer.params`.',
-            label="AdamW",
+            help='Set `type` to "AdamW", which does the same, or set "adam_w_mode": false in `optimizer.params`.',
+            label="built as AdamW",
             fix=edits.replacement(config, ("optimizer", "type"), '"AdamW"', "safe"),
         )
 
 
 @rule("DS527", "optimizer-without-type", severity="error", effects=("rejected",), keys=("optimizer",))
 def optimizer_without_type(config: Config) -> Iterator[Problem]:
-    """An ``optimizer`` section that names none, for which the Trainer and Accelerate leave the optimizer to DeepSpeed.
+    """An ``optimizer`` section without ``type``: the Trainer and Accelerate leave the optimizer to DeepSpeed.
 
     Sources: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``, ``_prepare_deepspeed`` in
     ``accelerate/accelerator.py``.
@@ -220,18 +223,18 @@ def optimizer_without_type(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("optimizer",),
             section.key_span,
-            "beside an `optimizer` in the config the Trainer and Accelerate bring none, and this one has no `type`, so "
-            "that DeepSpeed has no optimizer: "
-            + ("it refuses to run ZeRO" if stage in (1, 2) else "the first backward pass raises"),
+            "`optimizer` has no `type`: the Trainer and Accelerate leave the optimizer to DeepSpeed, which builds "
+            "none, "
+            + (f"and stage {stage} raises without one" if stage in (1, 2) else "and the first backward pass raises"),
             rejected("initialize" if stage in (1, 2) else "train"),
-            help='Add "type": "AdamW", or delete `optimizer` to train with the one of the script.',
+            help='Add "type": "AdamW", or delete `optimizer` to train with the optimizer of the script.',
             label="no `type`",
         )
 
 
 @rule("DS528", "scheduler-without-type", severity="error", effects=("rejected", "risk"), keys=("scheduler",))
 def scheduler_without_type(config: Config) -> Iterator[Problem]:
-    """A ``scheduler`` section that names none, where the Trainer and Accelerate leave the schedule to DeepSpeed.
+    """A ``scheduler`` section without ``type``: the Trainer and Accelerate leave the schedule to DeepSpeed.
 
     Sources: ``deepspeed_optim_sched`` in ``transformers/integrations/deepspeed.py``, ``_get_learning_rate`` in
     ``transformers/trainer.py``, ``DummyScheduler`` in ``accelerate/utils/deepspeed.py``.
@@ -247,16 +250,16 @@ def scheduler_without_type(config: Config) -> Iterator[Problem]:
         is_asked = config.knowledge.stack_does("learning-rate-is-asked-at-every-step")
         outcomes["trainer"] = rejected("train") if is_asked else RISK
         when = "the first step" if is_asked else "the first log of the training"
-        consequences.append(f"beside this section the Trainer builds none either, and {when} raises an AttributeError")
+        consequences.append(f"the Trainer builds none either, and {when} raises an AttributeError")
     if "accelerate" in config.stacks:
         outcomes["accelerate"] = rejected("train")
         consequences.append("the first `step()` of Accelerate's DummyScheduler raises an AttributeError")
     yield Problem(
         ("scheduler",),
         section.key_span,
-        f"`scheduler` has no `type`, and DeepSpeed builds no scheduler: {'; '.join(consequences)}",
+        f"`scheduler` has no `type`, so DeepSpeed builds no scheduler: {'; '.join(consequences)}",
         outcomes,
-        help="Add the `type`, or delete `scheduler` to get the schedule of "
-        + ("lr_scheduler_type." if "trainer" in config.stacks else "the script."),
+        help="Add `type`, or delete `scheduler` to get the schedule of "
+        + ("`lr_scheduler_type`." if "trainer" in config.stacks else "the script."),
         label="no `type`",
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @rule("DS601", "zero-section-missing", severity="error", effects=("rejected",))
 def zero_section_missing(config: Config) -> Iterator[Problem]:
-    """No ``zero_optimization``, without which Accelerate does not start."""
+    """No ``zero_optimization``: the Trainer and Accelerate reject the config."""
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if "deepspeed" in config.stacks or config.node("zero_optimization") is not None or config.is_excerpt:
         return
@@ -35,9 +35,9 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        "the Trainer and Accelerate refuse a config without `zero_optimization`",
+        "missing `zero_optimization`: the Trainer and Accelerate reject the config",
         dict.fromkeys(concerned, rejected("initialize")),
-        help='Add "zero_optimization": {"stage": 0}, or the stage that the run is meant to have.',
+        help='Add "zero_optimization": {"stage": 0}, or the stage that you want.',
         label="no `zero_optimization`",
         fix=None if is_misspelled else edits.written(config, ("zero_optimization", "stage"), 0, "unsafe"),
     )
@@ -45,7 +45,7 @@ def zero_section_missing(config: Config) -> Iterator[Problem]:
 
 @rule("DS602", "offload-null", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def offload_null(config: Config) -> Iterator[Problem]:
-    """``offload_optimizer: null``, into which Accelerate looks without asking whether it is there."""
+    """``offload_optimizer: null``, which Accelerate reads without checking for null."""
     member = config.member("zero_optimization", "offload_optimizer")
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if member is None or member.value.kind != "null" or config.node("optimizer") is not None or not concerned:
@@ -53,8 +53,7 @@ def offload_null(config: Config) -> Iterator[Problem]:
     yield Problem(
         ("zero_optimization", "offload_optimizer"),
         member.value.span,
-        "Accelerate looks for a device in `offload_optimizer` where the script brings the optimizer, "
-        "and raises at null",
+        "`offload_optimizer` is null: Accelerate raises when it reads the device for the optimizer of the script",
         dict.fromkeys(concerned, rejected("initialize")),
         help="Delete `offload_optimizer`.",
         label="null",
@@ -64,7 +63,7 @@ def offload_null(config: Config) -> Iterator[Problem]:
 
 @rule("DS603", "auto-warmup-of-zero", severity="warning", effects=("risk",), keys=("scheduler",))
 def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
-    """A warm-up that an older transformers or Accelerate fills with 0, and a DeepSpeed that refuses 0."""
+    """A warm-up that older releases of transformers or Accelerate fill with 0, which DeepSpeed rejects."""
     path = ("scheduler", "params", "warmup_num_steps")
     constructor = scheduler_constructor(config)
     member = config.member(*path)
@@ -78,44 +77,44 @@ def auto_warmup_of_zero(config: Config) -> Iterator[Problem]:
     yield Problem(
         path,
         member.value.span,
-        f'{_who(config, concerned)} fills "auto" with 0 where the run has no warm-up, and {constructor.name} of '
-        f"DeepSpeed {config.knowledge.deepspeed} refuses 0: the run stops before the first step",
+        f'{_who(config, concerned)} replaces "auto" with 0 if the run has no warm-up, and {constructor.name} of '
+        f"DeepSpeed {config.knowledge.deepspeed} rejects 0: the run stops before the first step",
         dict.fromkeys(concerned, RISK),
-        help=f"Give the run a warm-up, write a number above 0{_or_upgrade(config, concerned, path)}.",
-        label="0 without warm-up",
+        help=f"Give the run a warm-up, or set a number above 0{_or_upgrade(config, concerned, path)}.",
+        label="0 if there is no warm-up",
     )
 
 
 @rule("DS604", "auto-prefetch-of-fraction", severity="error", effects=("risk",), keys=("zero_optimization",))
 def auto_prefetch_of_fraction(config: Config) -> Iterator[Problem]:
-    """A prefetch size that an older transformers or Accelerate fills with a fraction, which pydantic 2 refuses."""
+    """A prefetch size that older releases of transformers or Accelerate set to a fraction, which pydantic 2 rejects."""
     path = ("zero_optimization", "stage3_prefetch_bucket_size")
     member = config.member(*path)
     if member is None or member.value.value != AUTO or config.knowledge.is_lax:
         return
     filled = _filled(config, path)
     concerned = [stack for stack in config.stacks if filled and filled["number"].get(stack) == "float"]
-    if zero_stage(config) not in (3, None):  # there the Trainer does not fill it, and Accelerate does
+    if zero_stage(config) not in (3, None):  # at other stages only Accelerate fills it in
         concerned = [stack for stack in concerned if stack == "accelerate"]
     if not concerned:
         return
     yield Problem(
         path,
         member.value.span,
-        f'{_who(config, concerned)} fills "auto" with 0.9 * hidden_size ** 2, a fraction unless hidden_size is a '
-        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} refuses fractions: the run stops",
+        f'{_who(config, concerned)} replaces "auto" with 0.9 * hidden_size ** 2, a fraction unless hidden_size is a '
+        f"multiple of 10, and DeepSpeed {config.knowledge.deepspeed} rejects fractions: the run stops",
         dict.fromkeys(concerned, RISK),
-        help=f"Write the number{_or_upgrade(config, concerned, path)}.",
+        help=f"Set a whole number{_or_upgrade(config, concerned, path)}.",
         label="a fraction",
     )
 
 
 @rule("DS605", "precision-null", severity="error", effects=("rejected",), keys=("fp16", "bf16"))
 def precision_null(config: Config) -> Iterator[Problem]:
-    """``fp16: null`` or ``bf16: null``, into which Accelerate looks without asking whether it is there.
+    """``fp16: null`` or ``bf16: null``, which Accelerate reads without checking for null.
 
-    Sources: ``AcceleratorState.mixed_precision`` in ``accelerate/state.py``, which looks at bf16 where fp16 is off, and
-    ``set_mixed_precision`` in ``accelerate/utils/dataclasses.py``, which does so where the Trainer says fp16.
+    Sources: ``AcceleratorState.mixed_precision`` in ``accelerate/state.py``, which reads bf16 if fp16 is off, and
+    ``set_mixed_precision`` in ``accelerate/utils/dataclasses.py``, which reads it if the Trainer sets fp16.
     """
     concerned = [stack for stack in config.stacks if stack != "deepspeed"]
     if not config.knowledge.table("transformers", "requires")["accelerate"]["prepares"]:
@@ -129,7 +128,7 @@ def precision_null(config: Config) -> Iterator[Problem]:
         yield Problem(
             (name,),
             member.value.span,
-            f"Accelerate looks for `enabled` in `{name}` to find out the precision, and raises at null",
+            f"`{name}` is null: Accelerate raises when it reads `{name}.enabled` to determine the precision",
             dict.fromkeys(concerned, rejected("initialize")),
             help=f"Delete `{name}`.",
             label="null",
@@ -140,7 +139,7 @@ def precision_null(config: Config) -> Iterator[Problem]:
 
 @rule("DS606", "total-batch-size-alone", severity="error", effects=("rejected",), keys=("train_batch_size",))
 def total_batch_size_alone(config: Config) -> Iterator[Problem]:
-    """``"auto"`` at the total batch size without the micro batch size, from which Accelerate multiplies it.
+    """``"auto"`` for the total batch size without the micro batch size that Accelerate computes it from.
 
     Source: ``_prepare_deepspeed`` in ``accelerate/accelerator.py``.
     """
@@ -151,23 +150,24 @@ def total_batch_size_alone(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("train_batch_size",),
             member.value.span,
-            'Accelerate fills "auto" from `train_micro_batch_size_per_gpu`, which is not there: prepare raises',
+            "Accelerate computes `train_batch_size` from `train_micro_batch_size_per_gpu`, which is missing: prepare "
+            "raises",
             rejected("initialize"),
-            help='Add "train_micro_batch_size_per_gpu": "auto", which is filled from the data loader.',
-            label="nothing to multiply",
+            help='Add "train_micro_batch_size_per_gpu": "auto", which Accelerate fills in from the data loader.',
+            label="no micro batch size",
             fix=edits.set_to_auto(config, ("train_micro_batch_size_per_gpu",), "safe"),
         )
 
 
 def _warms_up(config: Config) -> bool:
-    """Whether the training arguments ask for a warm-up, however many steps it comes to."""
+    """Whether the training arguments ask for a warm-up of any length."""
     asked = (config.argument(name) for name in ("warmup_steps", "warmup_ratio"))
     return any(isinstance(one.value, (int, float)) and one.value > 0 for one in asked if one is not None)
 
 
 @rule("DS621", "value-never-matches", severity="error", effects=("rejected",))
 def value_never_matches(config: Config) -> Iterator[Problem]:
-    """A text or a list where the Trainer compares with a number of the training arguments: they are never the same."""
+    """A string or a list that the Trainer compares with a number of the training arguments: they are never equal."""
     if config.stack != "trainer" or config.facts.training is not None:
         return  # with the arguments known, trainer_mismatch says what they are
     compared = (path.split(".") for path, filled in config.knowledge.trainer["fills"].items() if filled["matched"])
@@ -180,10 +180,10 @@ def value_never_matches(config: Config) -> Iterator[Problem]:
                 path,
                 node.span,
                 f"the Trainer compares `{dotted(path)}` with {_written_as(config, path)} of the training arguments, "
-                f"and {shown(config, node)} is never the same: trainer.train() raises",
+                f"and {shown(config, node)} is never equal: trainer.train() raises",
                 rejected("initialize"),
-                help=f'Write {_without_quotes(node)}"auto".',
-                label="never the same",
+                help=f'Set it to {_without_quotes(node)}"auto".',
+                label="never equal",
                 fix=_as_number(config, path, node),
             )
 
@@ -198,7 +198,7 @@ def _never_matches(path: KeyPath, node: Node) -> bool:
 
 
 def _reported(config: Config) -> set[KeyPath | None]:
-    """The keys whose values DeepSpeed itself refuses, which other rules say."""
+    """The keys whose values DeepSpeed itself rejects, which other rules report."""
     from ds_lint.checks import batch, optimizer, values  # few configs need all of them
 
     found = (*values.refused_value(config), *optimizer.refused_parameter(config), *batch.batch_arithmetic(config))
@@ -206,7 +206,7 @@ def _reported(config: Config) -> set[KeyPath | None]:
 
 
 def _written_as(config: Config, path: KeyPath) -> str:
-    return "true or false" if path[-1] == "enabled" else str(config.knowledge.trainer["fills"][dotted(path)]["with"])
+    return "true or false" if path[-1] == "enabled" else f"`{config.knowledge.trainer['fills'][dotted(path)]['with']}`"
 
 
 def _without_quotes(node: Node) -> str:
@@ -215,7 +215,7 @@ def _without_quotes(node: Node) -> str:
 
 
 def _bare(node: Node) -> str | None:
-    """The number, true or false in a text, as JSON has it."""
+    """The number, true or false in a string, as JSON spells it."""
     return unquoted(str(node.value), "a number, true or false") if node.kind == "string" else None
 
 
@@ -225,7 +225,7 @@ def _as_number(config: Config, path: KeyPath, node: Node) -> Fix | None:
 
 
 def _filled(config: Config, path: KeyPath) -> Fill | None:
-    """What is known of the filling of a key, or None if nobody fills it."""
+    """What is known about how a key is filled in, or None if no library fills it in."""
     return config.knowledge.trainer["fills"].get(".".join(path))
 
 

@@ -1,4 +1,4 @@
-"""The training arguments that TrainingArguments refuses, or HfArgumentParser before it."""
+"""The training arguments that TrainingArguments or HfArgumentParser rejects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_asked_for(config: Config, name: str) -> bool:
-    """Whether somebody wrote this field; an object has all of them, and there a default is nobody's wish."""
+    """Whether this field was set on purpose; an object has all fields, so a default there does not count."""
     given = config.facts.training.given.get(name) if config.facts.training else None
     if given is None or given.is_flag or given.document is not None:
         return given is not None
@@ -24,7 +24,7 @@ def is_asked_for(config: Config, name: str) -> bool:
 
 
 def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The arguments that TrainingArguments refuses, or HfArgumentParser before it, and why.
+    """The arguments that TrainingArguments or HfArgumentParser rejects, and why.
 
     Source: ``_validate_args`` in ``transformers/training_args.py``, up to transformers 4 ``__post_init__``.
     """
@@ -33,11 +33,11 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from strangers
     for name, given in config.facts.training.given.items() if config.facts.training else ():
         if given.is_flag and name in known and given.value is not UNKNOWN and typed(given, known[name]) is None:
-            written = f", not {given.value!r}" if given.value is not None else ""
-            yield (name,), f"--{name} takes {WANTED[kind_of(known[name])]}{written}"
+            written = f", got {given.value!r}" if given.value is not None else ""
+            yield (name,), f"--{name} expects {WANTED[kind_of(known[name])]}{written}"
     for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         if _is_on(config, one) and _is_on(config, other):
-            yield (one, other), f"{one} and {other} are both switched on"
+            yield (one, other), f"{one} and {other} are both enabled"
     for name, wrong in (("warmup_steps", _wrong_steps(config)), ("warmup_ratio", _wrong_share(config))):
         if wrong:
             yield (name,), f"{name} is {wrong}"
@@ -48,7 +48,7 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Fields of other releases, and why the target has none of them; an object that has one was given it by its class.
+    """Fields of other releases, and why the target does not have them; an object that has one got it from its class.
 
     Source: ``HfArgumentParser.parse_dict`` and ``parse_args_into_dataclasses`` in ``transformers/hf_argparser.py``.
     """
@@ -62,47 +62,50 @@ def _strangers(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
             continue
         runs = store["training_arguments"][field]["runs"]
         if releases.index(target) < releases.index(runs[0]["since"]):
-            yield (name,), f"{name} comes with transformers {runs[0]['since']}, and the target is {target}"
+            yield (name,), f"{name} is new in transformers {runs[0]['since']}, but the target is {target}"
         else:
             gone = releases[releases.index(runs[-1]["until"]) + 1]
-            yield (name,), f"{name} is gone since transformers {gone}, and the target is {target}"
+            yield (name,), f"{name} is removed in transformers {gone}, and the target is {target}"
 
 
 def _strategies(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """When to evaluate, save and log: what is no word, and what does not go together."""
+    """When to evaluate, save and log: invalid words, and values that conflict."""
     evaluation = _evaluation_strategy(config)
     for name in (evaluation, "save_strategy", "logging_strategy"):
         found = config.argument(name)
         if found is not None and isinstance(found.value, bool):
-            yield (name,), f"{name} is {str(found.value).lower()}, which YAML makes of an unquoted no or yes"
+            yield (
+                (name,),
+                f"{name} is {str(found.value).lower()}, because YAML reads an unquoted no or yes as a boolean",
+            )
             return
     evaluates, saves = _word(config, evaluation), _word(config, "save_strategy")
     if _is_on(config, "load_best_model_at_end") and None not in (evaluates, saves) and saves not in (evaluates, "best"):
         yield (
             ("load_best_model_at_end", evaluation, "save_strategy"),
-            f"load_best_model_at_end needs {evaluation} and save_strategy to agree, and finds {evaluates} and {saves}",
+            f"load_best_model_at_end requires equal {evaluation} and save_strategy, got {evaluates} and {saves}",
         )
     schedule = _word(config, "lr_scheduler_type")
     needs_evaluation = ["reduce_lr_on_plateau"]
     if config.knowledge.stack_does("greedy-schedules-need-an-evaluation"):
         needs_evaluation.append("greedy")
     if schedule in needs_evaluation and evaluates == "no":
-        yield ("lr_scheduler_type", evaluation), f"{schedule} needs an evaluation, and {evaluation} is no"
+        yield ("lr_scheduler_type", evaluation), f"{schedule} requires an evaluation, but {evaluation} is no"
 
 
 def _counts(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Numbers that need another value, or another argument beside them."""
+    """Numbers that are out of range, or that require another argument."""
     empties = config.argument("torch_empty_cache_steps")
     if empties is not None and empties.value is not None and not (isinstance(empties.value, int) and empties.value > 0):
-        yield ("torch_empty_cache_steps",), f"torch_empty_cache_steps is {empties.value}, and takes 1 or more"
+        yield ("torch_empty_cache_steps",), f"torch_empty_cache_steps is {empties.value}, but must be 1 or more"
     ahead, workers = config.argument("dataloader_prefetch_factor"), _number(config, "dataloader_num_workers")
     if ahead is not None and ahead.value is not None and workers == 0:
         names = ("dataloader_prefetch_factor", "dataloader_num_workers")
-        yield names, "dataloader_prefetch_factor needs processes that load data, and dataloader_num_workers is 0"
+        yield names, "dataloader_prefetch_factor requires data loader workers, but dataloader_num_workers is 0"
 
 
 def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """After how many steps to log, evaluate and save: no 0, no fraction above 1, and saving where an evaluation was."""
+    """After how many steps to log, evaluate and save: not 0, no fraction above 1, saving only after evaluating."""
     evaluation = _evaluation_strategy(config)
     logs, evaluates, saves = (
         _word(config, name) == "steps" for name in ("logging_strategy", evaluation, "save_strategy")
@@ -112,7 +115,7 @@ def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         return
     evaluating = _number(config, "eval_steps") or logging
     if evaluates and evaluating <= 0:
-        yield ("eval_steps", "logging_steps"), f"{evaluation} is steps, and eval_steps and logging_steps are 0"
+        yield ("eval_steps", "logging_steps"), f"{evaluation} is steps, but eval_steps and logging_steps are 0"
         return
     if logs and logging == 0:
         yield ("logging_steps",), "logging_steps is 0"
@@ -122,18 +125,18 @@ def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         ("save_steps", saves, saving),
     ):
         if is_used and steps > 1 and steps != int(steps):
-            yield (name,), f"{name} is {steps}, no whole number"
+            yield (name,), f"{name} is {steps}, but must be a whole number"
             return
     if _is_on(config, "load_best_model_at_end") and evaluates and saves and not _is_multiple(saving, evaluating):
         names = ("load_best_model_at_end", "save_steps", "eval_steps")
         yield (
             names,
-            f"load_best_model_at_end needs save_steps to be a multiple of eval_steps, {evaluating:g}: {saving:g}",
+            f"load_best_model_at_end requires save_steps to be a multiple of eval_steps {evaluating:g}, got {saving:g}",
         )
 
 
 def _is_multiple(saving: float, evaluating: float) -> bool:
-    """Whether every save is after an evaluation; below 1 both are shares of the run."""
+    """Whether every save comes after an evaluation; values below 1 are fractions of the run."""
     if saving % evaluating == 0:
         return True
     return saving < 1 and evaluating < 1 and saving * _SHARES % (evaluating * _SHARES) == 0
@@ -143,40 +146,40 @@ _SHARES = 1_000_000  # as TrainingArguments multiplies them
 
 
 def _evaluation_strategy(config: Config) -> str:
-    """The field that says when to evaluate: the old one counts where it is set."""
+    """The field that says when to evaluate: the old name wins if it is set."""
     old = config.argument("evaluation_strategy")
     is_old = "eval_strategy" not in fields(config.knowledge) or (old is not None and old.value is not None)
     return "evaluation_strategy" if is_old else "eval_strategy"
 
 
 def _word(config: Config, name: str) -> str | None:
-    """One of the words that a field takes; None where it is not known."""
+    """The word that a field is set to; None if it is not known."""
     found = config.argument(name)
     return str(found.value) if found is not None and isinstance(found.value, str) else None
 
 
 def _wrong_steps(config: Config) -> str | None:
-    """The steps of the warm-up and why they are refused; older releases take any."""
+    """The steps of the warm-up and why they are rejected; older releases accept any."""
     steps = _number(config, "warmup_steps")
     if steps is None:
         return None
     if steps < 0 and config.knowledge.stack_does("warmup-steps-are-checked"):
-        return f"{steps}, below 0"
+        return f"{steps}, but must be 0 or more"
     if isinstance(steps, float) and config.knowledge.stack_does("warmup-steps-are-whole"):
-        return f"{steps}, no whole number"
+        return f"{steps}, but must be a whole number"
     if steps == 1 and config.knowledge.stack_does("one-warmup-step-is-refused"):
-        return "1, and this release takes 0 or more than 1"
+        return "1, but this release accepts only 0 or more than 1"
     return None
 
 
 def _wrong_share(config: Config) -> str | None:
-    """The share of the training that warms up and why it is refused; transformers 5 makes steps of it."""
+    """The fraction of the training that warms up and why it is rejected; transformers 5 converts it to steps."""
     share = _number(config, "warmup_ratio")
     if share is None or 0 <= share <= 1:
         return None
     if share < 0:
-        return f"{share}, below 0"
-    return None if fields(config.knowledge)["warmup_ratio"]["default"] is None else f"{share}, above 1"
+        return f"{share}, but must be 0 or more"
+    return None if fields(config.knowledge)["warmup_ratio"]["default"] is None else f"{share}, but must be at most 1"
 
 
 def _number(config: Config, name: str) -> float | None:

@@ -1,6 +1,6 @@
-"""The training arguments that TrainingArguments takes and the Trainer refuses: of its schedule, optimizer and saving.
+"""Training arguments that TrainingArguments accepts and the Trainer rejects: schedule, optimizer and saving.
 
-Where the config has an optimizer or a schedule, the Trainer makes none, and looks at no argument for it.
+If the config has an optimizer or a schedule, the Trainer builds none and does not check the arguments for it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def trainer_refusals(config: Config) -> Iterator[Refusal]:
-    """The arguments that the Trainer refuses, and why.
+    """The arguments that the Trainer rejects, and why.
 
     Sources: ``Trainer._validate_args``, ``create_accelerator_and_postprocess`` and ``create_scheduler`` in
     ``transformers/trainer.py``; ``_setup_low_rank_optimizer`` in ``transformers/trainer_optimizer.py``.
     """
     if _saves_the_best_of_nothing(config):
-        yield ("save_strategy", "metric_for_best_model"), "save_strategy best needs a metric_for_best_model"
+        yield ("save_strategy", "metric_for_best_model"), "save_strategy best requires metric_for_best_model"
     yield from _steps_given_twice(config)
     if config.node("optimizer") is None:
         yield from _modules(config)
@@ -32,7 +32,7 @@ def trainer_refusals(config: Config) -> Iterator[Refusal]:
 
 
 def _saves_the_best_of_nothing(config: Config) -> bool:
-    """Whether there is no metric; TrainingArguments takes the loss where the best model or the schedule needs one."""
+    """Whether a metric is missing; TrainingArguments uses the loss if the best model or the schedule needs one."""
     saves, measures, loads, schedule = (
         config.argument(name)
         for name in ("save_strategy", "metric_for_best_model", "load_best_model_at_end", "lr_scheduler_type")
@@ -51,20 +51,20 @@ def _steps_given_twice(config: Config) -> Iterator[Refusal]:
         return
     if isinstance(steps.value, int) and steps.value > 1:
         names = ("accelerator_config", "gradient_accumulation_steps")
-        yield names, f"num_steps of accelerator_config stands beside gradient_accumulation_steps {steps.value}"
+        yield names, f"num_steps in accelerator_config conflicts with gradient_accumulation_steps {steps.value}"
 
 
 def _modules(config: Config) -> Iterator[Refusal]:
-    """GaLore and APOLLO want to be told which modules they are for."""
+    """GaLore and APOLLO require the names of their modules."""
     kind, modules = config.argument("optim"), config.argument("optim_target_modules")
     if kind is None or modules is None or modules.value is not None:
         return
     if str(kind.value).startswith(("galore_", "apollo_")):
-        yield ("optim", "optim_target_modules"), f"optim {kind.value} needs optim_target_modules"
+        yield ("optim", "optim_target_modules"), f"optim {kind.value} requires optim_target_modules"
 
 
 def _end_of_polynomial(config: Config) -> Iterator[Refusal]:
-    """A last learning rate that is not below the first one, where the config has the optimizer."""
+    """A final learning rate that is not below the initial one, if the config has the optimizer."""
     kind, given = config.argument("lr_scheduler_type"), _section(config, "lr_scheduler_kwargs")
     rate = config.value("optimizer", "params", "lr")
     if kind is None or kind.value != "polynomial" or given is None or not isinstance(rate, (int, float)):
@@ -73,23 +73,23 @@ def _end_of_polynomial(config: Config) -> Iterator[Refusal]:
     if isinstance(last, (int, float)) and not rate > last:
         yield (
             ("lr_scheduler_type", "lr_scheduler_kwargs"),
-            f"the schedule polynomial ends at lr_end {last:g}, which is not below the learning rate, {rate:g}",
+            f"the polynomial schedule ends at lr_end {last:g}, which is not below the learning rate {rate:g}",
         )
 
 
 def _schedule(config: Config) -> Iterator[Refusal]:
-    """What ``get_scheduler`` in ``transformers/optimization.py`` makes no schedule of."""
+    """The arguments that ``get_scheduler`` in ``transformers/optimization.py`` rejects."""
     kind = config.argument("lr_scheduler_type")
     given = _section(config, "lr_scheduler_kwargs")
     find = _OF_SCHEDULES.get(str(kind.value)) if kind is not None else None
     if kind is None or given is None or find is None or any(_is_unknown(value) for value in given.values()):
         return
     for wrong in find(given):
-        yield ("lr_scheduler_type", "lr_scheduler_kwargs"), f"the schedule {kind.value} {wrong}"
+        yield ("lr_scheduler_type", "lr_scheduler_kwargs"), f"the {kind.value} schedule {wrong}"
 
 
 def _section(config: Config, name: str) -> dict[str, object] | None:
-    """A dict of training arguments, written as JSON or as one; empty where it is not given, None where unknown."""
+    """A dict of training arguments, given as JSON or as a dict; empty if it is not given, None if it is unknown."""
     given = config.facts.training.given.get(name) if config.facts.training else None
     if given is None or given.value is None:
         return {}
@@ -113,16 +113,16 @@ def _is_unknown(value: Any) -> bool:
 def _lowest_rate(given: dict[str, object]) -> Iterator[str]:
     minima = [name for name in ("min_lr", "min_lr_rate") if given.get(name) is not None]
     if not minima:
-        yield "needs min_lr or min_lr_rate in lr_scheduler_kwargs"
+        yield "requires min_lr or min_lr_rate in lr_scheduler_kwargs"
     elif len(minima) > 1:
-        yield "takes one of min_lr and min_lr_rate, and lr_scheduler_kwargs has both"
+        yield "accepts only one of min_lr and min_lr_rate, but lr_scheduler_kwargs has both"
 
 
 def _words(choices: dict[str, tuple[str, ...]]) -> Callable[[dict[str, object]], Iterator[str]]:
     def find(given: dict[str, object]) -> Iterator[str]:
         for name, words in choices.items():
             if name in given and given[name] not in words:
-                yield f"takes {' or '.join(words)} for {name}, not {given[name]!r}"
+                yield f"expects {' or '.join(words)} for {name}, got {given[name]!r}"
 
     return find
 
@@ -130,7 +130,7 @@ def _words(choices: dict[str, tuple[str, ...]]) -> Callable[[dict[str, object]],
 def _greedy(given: dict[str, object]) -> Iterator[str]:
     factor = given.get("factor")
     if isinstance(factor, (int, float)) and factor >= 1:
-        yield f"takes a factor below 1, not {factor:g}"
+        yield f"expects a factor below 1, got {factor:g}"
     yield from _words({"mode": ("min", "max"), "threshold_mode": ("rel", "abs")})(given)
 
 
