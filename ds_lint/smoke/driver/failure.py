@@ -1,4 +1,4 @@
-"""Why a run did not come to its end: the rank that failed first, and whether the config or the machine is to blame."""
+"""Why a run failed: the rank that failed first, and whether the config or the machine is the cause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 _DISK = "the disk is full"
-# What to tell of the causes that the rank knows by the type of its exception.
+# Messages for the causes that the rank knows by the type of its exception.
 _CAUSES = {
     "disk": _DISK,
     "memory": "there is not enough memory",
@@ -29,14 +29,14 @@ _CAUSES = {
     "package": "a package is missing",
     "compiler": "the ops cannot be compiled here",
 }
-# For exceptions whose type tells nothing (RuntimeErrors of C++, assertions of DeepSpeed): what the libraries say when
-# this machine is at fault, and not the config, and what to tell of it.
+# For exceptions with an unspecific type (RuntimeErrors of C++, assertions of DeepSpeed): what the libraries say if
+# this machine is the cause, not the config, and the message for it.
 _MACHINE = (
     (r"No space left|inline_container|enforce fail at .*write|Disk quota exceeded", _DISK),
     (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "there is not enough memory"),
     (r"no stand-in for|--smoke-build-ops", None),
-    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "it takes a GPU"),
-    (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "it takes a GPU"),
+    (r"only support(s|ed) (for |NVIDIA )?CUDA|not compiled with CUDA|CUDA_HOME|No CUDA", "a GPU is required"),
+    (r"accelerator device when none is available|mixed dtype \(CPU\)|Invalid device string", "a GPU is required"),
     (r"CalledProcessError|Error building extension|[Nn]inja is required", "the ops cannot be compiled here"),
     (r"No module named|[Pp]lease install|make sure it is installed|is not installed", "a package is missing"),
     (r"start one rank per GPU", "there is no GPU for each rank"),
@@ -44,7 +44,7 @@ _MACHINE = (
     (r"Address already in use|EADDRINUSE", "a port is taken"),
     (r"Too many open files", "there are too many open files"),
 )  # fmt: skip
-# What a rank says when it is another that failed.
+# What a rank says if another rank failed.
 _OF_PEERS = re.compile(r"gloo|Connection (closed|reset) by peer|Broken pipe|NCCL|store->get|Socket Timeout")
 _MODELS = "transformers/models/"  # where code of one architecture lies
 _OURS = ("start", "meet", "measure")  # phases in which nothing depends on the config
@@ -57,7 +57,7 @@ _STAGES: dict[str, Stage] = {
 
 
 class Failure(NamedTuple):
-    """How a run failed. ``stage`` is when the config is refused; None where it could not be run."""
+    """How a run failed. ``stage`` is when the libraries reject the config; None if the run was not possible."""
 
     message: str
     stage: Stage | None
@@ -66,14 +66,14 @@ class Failure(NamedTuple):
 
 
 def failure(job: Job, ended: Ended) -> Failure | None:
-    """The failure that explains the others; None where every rank came to its end."""
+    """The failure that caused the others; None if every rank finished."""
     failed = [end for end in ended.ends if end.exit != "ok"]
     if not failed:
         return None
     raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
     own = {rank: one for rank, one in raised.items() if not _is_of_peer(one)}
     killed = [end for end in failed if end.exit == "signal"]
-    # gloo may abort a rank whose peer is gone.
+    # gloo may abort a rank whose peer has ended.
     first = next((end for end in killed if end.error != "SIGABRT"), None) or (killed[0] if killed and not own else None)
     if first is not None:
         return _killed(first)
@@ -81,26 +81,26 @@ def failure(job: Job, ended: Ended) -> Failure | None:
         return _raised(job, *next(iter(own.items())))
     stopped = next((end for end in failed if end.exit == "exception" and end.rank not in raised), None)
     if stopped is not None:
-        return Failure(
-            f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None
-        )
+        return Failure(f"rank {stopped.rank} stopped in {stopped.phase}: {stopped.error}", None, stopped.rank, None)
     late = [end for end in failed if end.exit == "timeout"]
     if late:
         phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in late)
-        return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, late[0].rank, None)
+        return Failure(
+            f"the run did not finish within {job.seconds:g} s (--smoke-timeout): {phases}", None, late[0].rank, None
+        )
     return _raised(job, *next(iter(raised.items())))
 
 
 def as_told(end: RankEnd) -> RankEnd:
-    """The end of a rank without what it says of the one that failed before it."""
+    """The end of a rank, without its report about the rank that failed first."""
     if end.exit == "exception" and _OF_PEERS.search(end.error or ""):
-        return end._replace(exit="ended", error="another rank was gone")
+        return end._replace(exit="ended", error="another rank ended first")
     return end
 
 
 def _killed(end: RankEnd) -> Failure:
-    hint = ", which is usually what the system does when memory runs out" if end.error == "SIGKILL" else ""
-    return Failure(f"rank {end.rank} was killed by {end.error} while it was in {end.phase}{hint}", None, end.rank, None)
+    hint = "; the system usually does this when memory runs out" if end.error == "SIGKILL" else ""
+    return Failure(f"rank {end.rank} was killed by {end.error} in {end.phase}{hint}", None, end.rank, None)
 
 
 def _raised(job: Job, rank: int, raised: Raised) -> Failure:
@@ -111,8 +111,10 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     if raised.kind == "UnknownArchitecture":
         return Failure(raised.text, None, rank, raised)
     if job.model is not None and raised.where.startswith(_MODELS):
-        return Failure(f"your model, made small, cannot be trained ({text}); try without --model", None, rank, raised)
-    # TrainingArguments refuses a name where we call it.
+        return Failure(
+            f"a small copy of your model cannot be trained ({text}): run without --model", None, rank, raised
+        )
+    # TrainingArguments rejects a name in our own call.
     if raised.phase in _OURS or (not raised.where and raised.phase != "arguments"):
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
@@ -120,14 +122,14 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
 
 
 def _is_of_peer(raised: Raised) -> bool:
-    """Whether a rank failed because another one did; gloo says so in a RuntimeError without a type of its own."""
+    """Whether a rank failed because another one did; gloo raises a plain RuntimeError then."""
     if raised.cause is not None:
         return raised.cause == "peer"
     return _OF_PEERS.search(f"{raised.kind} {raised.text}") is not None
 
 
 def _blames(raised: Raised) -> Iterator[str | None]:
-    """What of this machine is at fault, the likeliest first; None where the text says all; nothing for the config."""
+    """Causes on this machine, the most likely first; None if the text is enough; nothing if the config is the cause."""
     if raised.cause in _CAUSES:
         yield _CAUSES[raised.cause]
     for pattern, blame in _MACHINE:
@@ -136,7 +138,7 @@ def _blames(raised: Raised) -> Iterator[str | None]:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error, and of pydantic's the one that says what is wrong."""
+    """The first line of an error, and for pydantic the line with the cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 2 and "validation error" in lines[0]:
         return f"{lines[0]}: {lines[1]}: {lines[2]}"
@@ -146,9 +148,9 @@ def first_line(text: str) -> str:
 
 
 def key_of(failed: Failure, written: Node) -> str | None:
-    """The dotted key path that an error speaks of, if it is in the config as it is written.
+    """The dotted key path that an error names, if it is in the config as written.
 
-    Transformers lists them as ``- ds scheduler.params.warmup_num_steps=3 vs hf ...``; pydantic names a field alone, on
+    Transformers lists them as ``- ds scheduler.params.warmup_num_steps=3 vs hf ...``; pydantic names only a field, on
     the second line.
     """
     if failed.raised is None:
