@@ -109,7 +109,7 @@ def test_every_run_has_its_sentence_and_a_way_to_it(page):
 
 def test_asked_versus_got_with_the_worst_first():
     table = rows(Page(render([runs.failing()], "0.1.0")), "Expected and observed")
-    assert table[0] == ["What", "Status", "Key", "Asked", "Got", "Shown"]
+    assert table[0] == ["Check", "Status", "Key", "Expected", "Observed", "Result"]
     assert [row[:2] for row in table[1:]] == [
         ["offload", "? not decided"],
         ["optimizer-states", "✗ failed"],
