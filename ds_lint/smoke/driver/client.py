@@ -177,7 +177,7 @@ class Pool:
 
     def _kill(self) -> int:
         """End a process that no longer answers; its exit status."""
-        assert self._process is not None  # noqa: S101 - somebody waits for it
+        assert self._process is not None  # noqa: S101 - a caller waits for it
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_IDLE)  # it has closed its connection, and may be about to end
         if self._process.returncode is None:
@@ -191,7 +191,7 @@ class Pool:
         """Remove what the process did not remove itself."""
         started, self._started = self._started, Started([])
         self._process, self._ready = None, None
-        for group in started.groups if status else ():  # else they may be somebody else's by now
+        for group in started.groups if status else ():  # else other processes may have the ids by now
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         end_processes_of(self.folder)
