@@ -1,4 +1,4 @@
-"""Rules about DeepCompile and what else ``engine.compile()`` does with the section ``compile`` (DS81x)."""
+"""Rules about the section ``compile``: DeepCompile and the other settings of ``engine.compile()`` (DS81x)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import Span
 
-    _Row = tuple[str, str, Callable[[Config], bool]]  # a key of the section, words, and when they hold
+    _Row = tuple[str, str, Callable[[Config], bool]]  # a key of the section, what is wrong with it, and when
 
 SECTION = "compile"
 ZERO = "zero_optimization"
@@ -24,31 +24,31 @@ _STATES, _PARAMETERS, _ACTIVATIONS = "offload_opt_states", "offload_parameters",
 
 @rule("DS811", "compile-conflict", severity="warning", effects=("risk",), keys=(SECTION,))
 def compile_conflict(config: Config) -> Iterator[Problem]:
-    """Settings that ``engine.compile()`` refuses beside one another; a run that does not call it trains.
+    """Settings that ``engine.compile()`` rejects together; a run that does not call it trains.
 
     Sources: ``compile`` and ``get_deepspeed_compile_backend`` in ``deepspeed/runtime/engine.py``, ``init_z3`` in
     ``deepspeed/compile/init_z3.py``.
     """
     for name, words, span in _that_hold(_CONFLICTS, config):
-        message = f"`{SECTION}.{name}` does not go with {words}: engine.compile() raises"
-        yield Problem((SECTION, name), span, message, RISK, help="Keep one of the two.", label="on")
+        message = f"`{SECTION}.{name}` {words}: engine.compile() raises"
+        yield Problem((SECTION, name), span, message, RISK, help="Change or delete one of the two.", label="conflict")
 
 
 @rule("DS812", "compile-key-without-effect", severity="warning", effects=("no-effect",), keys=(SECTION,))
 def compile_key_without_effect(config: Config) -> Iterator[Problem]:
-    """DeepCompile where it falls back to torch's compiler, and its settings where it is off.
+    """DeepCompile if it falls back to torch's compiler, and its settings if it is off.
 
     Sources: ``get_deepcompile_backend``, ``get_autosp_backend`` and ``get_autotp_backend`` in
     ``deepspeed/runtime/engine.py``; only ``init_z3`` in ``deepspeed/compile/init_z3.py`` offloads.
     """
-    way_out = "Set what it needs, or delete the key."
+    way_out = "Set what the key needs, or delete the key."
     for name, words, span in _that_hold(_WITHOUT_EFFECT, config):
-        message = f"`{SECTION}.{name}` changes nothing: {words}"
-        yield Problem((SECTION, name), span, message, NO_EFFECT, help=way_out, label="without effect")
+        message = f"`{SECTION}.{name}` has no effect: {words}"
+        yield Problem((SECTION, name), span, message, NO_EFFECT, help=way_out, label="no effect")
 
 
 def _that_hold(table: tuple[_Row, ...], config: Config) -> Iterator[tuple[str, str, Span]]:
-    """The rows of a table that are so: the key, the words about it, and where its value is."""
+    """The rows of a table that apply: the key, what is wrong with it, and the span of its value."""
     for name, words, is_so in table:
         member = config.member(SECTION, name)
         if member is not None and is_so(config):
@@ -57,7 +57,7 @@ def _that_hold(table: tuple[_Row, ...], config: Config) -> Iterator[tuple[str, s
 
 @rule("DS813", "deepcompile-without-managed-accumulation", severity="error", effects=("rejected",), keys=(SECTION,))
 def deepcompile_without_managed_accumulation(config: Config) -> Iterator[Problem]:
-    """DeepCompile with gradient accumulation that is left to the script.
+    """DeepCompile with gradient accumulation that the script manages.
 
     Source: ``_do_sanity_check`` in ``deepspeed/runtime/engine.py``.
     """
@@ -66,9 +66,9 @@ def deepcompile_without_managed_accumulation(config: Config) -> Iterator[Problem
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
-            "DeepCompile does not go with gradient accumulation that the script manages: deepspeed.initialize raises",
+            "`managed_gradient_accumulation` is false, but DeepCompile needs it: deepspeed.initialize raises",
             rejected("initialize"),
-            help="Delete `managed_gradient_accumulation`, or switch `compile.deepcompile` off.",
+            help="Delete `managed_gradient_accumulation`, or set `compile.deepcompile` to false.",
             label="off",
             fix=edits.deletion(config, ("managed_gradient_accumulation",), "unsafe"),
         )
@@ -92,7 +92,7 @@ def _compiles_stage_3(config: Config) -> bool:
 
 
 def _offloads_both(config: Config) -> bool:
-    """Whether ZeRO offloads parameters and optimizer to the CPU, which switches ``offload_parameters`` on."""
+    """Whether ZeRO offloads parameters and optimizer to the CPU, which enables ``offload_parameters``."""
     return all(config.value(ZERO, name, "device") == "cpu" for name in ("offload_param", "offload_optimizer"))
 
 
@@ -133,7 +133,7 @@ def _compiles_around_experts(config: Config) -> bool:
 
 
 def _parallelizes_sequences(config: Config) -> bool:
-    """Whether ``deepspeed.initialize`` makes a mesh in which ranks share a sequence."""
+    """Whether ``deepspeed.initialize`` creates a mesh in which ranks share a sequence."""
     size = number(config.value("sequence_parallel_size")) or 0
     return size > 1 and config.node("data_parallel_size") is not None
 
@@ -150,31 +150,51 @@ def _combines_tensor_parallelism(config: Config) -> bool:
 
 _AROUND = "autoep_non_moe"
 _CONFLICTS: tuple[_Row, ...] = (
-    (_STATES, "`zero_optimization.offload_optimizer`: both move the same states", _offloads_states_twice),
-    (_STATES, "the offload of parameters: one target is allowed", _offloads_states_and_parameters),
-    (_ACTIVATIONS, "the offload of parameters or states: one target is allowed", _offloads_activations_too),
-    ("passes", "itself: `autotp` stands alone, without `autosp`, `z1` and `z3`", _combines_tensor_parallelism),
-    ("passes", "`tensor_parallel.tp_overlap_comm`", _overlaps_tensor_parallelism),
-    (_AROUND, "`deepcompile`", lambda config: _compiles_around_experts(config) and _is_deep(config)),
-    (_AROUND, "ZeRO stage 3", lambda config: _compiles_around_experts(config) and zero_stage(config) == 3),
+    (
+        _STATES,
+        "conflicts with `zero_optimization.offload_optimizer`, which moves the same states",
+        _offloads_states_twice,
+    ),
+    (
+        _STATES,
+        "conflicts with the offload of parameters (one offload target is allowed)",
+        _offloads_states_and_parameters,
+    ),
+    (
+        _ACTIVATIONS,
+        "conflicts with the offload of parameters or states (one offload target is allowed)",
+        _offloads_activations_too,
+    ),
+    ("passes", "combines `autotp` with `autosp`, `z1` or `z3`", _combines_tensor_parallelism),
+    ("passes", "with `autotp` conflicts with `tensor_parallel.tp_overlap_comm`", _overlaps_tensor_parallelism),
     (
         _AROUND,
-        "tensor parallelism",
+        "conflicts with `compile.deepcompile`",
+        lambda config: _compiles_around_experts(config) and _is_deep(config),
+    ),
+    (
+        _AROUND,
+        "conflicts with ZeRO stage 3",
+        lambda config: _compiles_around_experts(config) and zero_stage(config) == 3,
+    ),
+    (
+        _AROUND,
+        "conflicts with tensor parallelism",
         lambda config: _compiles_around_experts(config) and tensor_parallel_size(config) > 1,
     ),
     (
         _AROUND,
-        "sequence parallelism",
+        "conflicts with sequence parallelism",
         lambda config: _compiles_around_experts(config) and _parallelizes_sequences(config),
     ),
     (
         _AROUND,
-        '`expert_parallel.comm_backend` "deepep"',
+        'conflicts with `expert_parallel.comm_backend` "deepep"',
         lambda config: _compiles_around_experts(config) and config.value("expert_parallel", "comm_backend") == "deepep",
     ),
     (
         _AROUND,
-        "offload",
+        "conflicts with offload of the optimizer or parameters",
         lambda config: (
             _compiles_around_experts(config)
             and any(
@@ -184,7 +204,7 @@ _CONFLICTS: tuple[_Row, ...] = (
     ),
     (
         _AROUND,
-        "a model without AutoEP: `expert_parallel.enabled` is not true",
+        "needs AutoEP, but `expert_parallel.enabled` is not true",
         lambda config: _compiles_around_experts(config) and not is_truthy(config.node("expert_parallel", "enabled")),
     ),
 )
@@ -193,13 +213,13 @@ _CONFLICTS: tuple[_Row, ...] = (
 def _only_at_stage_3(name: str) -> tuple[str, str, Callable[[Config], bool]]:
     return (
         name,
-        "DeepCompile offloads at ZeRO stage 3 only",
+        "DeepCompile offloads only at ZeRO stage 3",
         lambda config: _is_deep(config) and _sets(config, name) and zero_stage(config) in (1, 2),
     )
 
 
 def _without_deepcompile(name: str) -> tuple[str, str, Callable[[Config], bool]]:
-    return name, "`compile.deepcompile` is not on", lambda config: _sets(config, name) and not _is_deep(config)
+    return name, "`compile.deepcompile` is off", lambda config: _sets(config, name) and not _is_deep(config)
 
 
 _WITHOUT_EFFECT: tuple[_Row, ...] = (
@@ -210,15 +230,15 @@ _WITHOUT_EFFECT: tuple[_Row, ...] = (
     ),
     (
         "passes",
-        "AutoSP is for ZeRO stages 0 and 1, and engine.compile() falls back to torch's compiler",
+        "AutoSP works only at ZeRO stages 0 and 1, so engine.compile() falls back to torch's compiler",
         lambda config: _is_deep(config) and "autosp" in _passes(config) and zero_stage(config) in (2, 3),
     ),
     (
         "passes",
-        "`autotp` needs `tensor_parallel.autotp_size` above 1, and engine.compile() falls back to torch's compiler",
+        "`autotp` needs `tensor_parallel.autotp_size` above 1, so engine.compile() falls back to torch's compiler",
         lambda config: _is_deep(config) and _passes(config) == {"autotp"} and tensor_parallel_size(config) <= 1,
     ),
-    ("passes", "`compile.deepcompile` is not on", lambda config: bool(_passes(config)) and not _is_deep(config)),
+    ("passes", "`compile.deepcompile` is off", lambda config: bool(_passes(config)) and not _is_deep(config)),
     *(
         entry(name)
         for name in (_ACTIVATIONS, _STATES, _PARAMETERS)

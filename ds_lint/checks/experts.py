@@ -1,4 +1,4 @@
-"""Rules about expert parallelism, AutoEP: what it demands of the ranks and of what stands beside it (DS8xx)."""
+"""Rules about expert parallelism (AutoEP): the world size that it needs, and what it conflicts with (DS8xx)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath
 
-    # The key at fault, what it does not go with, whether that is so, and what to write.
+    # The key at fault, what is wrong, when, and what to write.
     Conflict = tuple[KeyPath, str, Callable[[Config], bool], str]
 
 SECTION = "expert_parallel"
@@ -24,7 +24,7 @@ SIZE = (SECTION, "autoep_size")
 
 @rule("DS808", "experts-do-not-divide-the-ranks", severity="error", effects=("rejected",), keys=(SECTION,))
 def experts_do_not_divide_the_ranks(config: Config) -> Iterator[Problem]:
-    """Groups of ranks that share experts, which do not divide the ranks of the run.
+    """``autoep_size`` that does not divide the world size.
 
     Source: ``build_folding_spec`` in ``deepspeed/module_inject/auto_ep_folding.py``.
     """
@@ -34,19 +34,20 @@ def experts_do_not_divide_the_ranks(config: Config) -> Iterator[Problem]:
         yield Problem(
             SIZE,
             member.value.span,
-            f"{ranks} ranks do not make groups of {size:g} that share the experts: deepspeed.initialize raises",
+            f"`{SECTION}.autoep_size` is {size:g}, which does not divide the world size {ranks}: "
+            "deepspeed.initialize raises",
             rejected("initialize"),
-            help=f"Write a number that divides {ranks}, or start more ranks.",
+            help=f"Set `autoep_size` to a divisor of {ranks}, or start more ranks.",
             label=f"does not divide {ranks}",
         )
 
 
 @rule("DS809", "expert-parallel-conflict", severity="error", effects=("rejected",), keys=(SECTION,))
 def expert_parallel_conflict(config: Config) -> Iterator[Problem]:
-    """Settings that expert parallelism refuses beside one another; DeepSpeed names the first, this all.
+    """Settings that expert parallelism rejects together; DeepSpeed names the first of them, this rule names all.
 
     Sources: ``validate_autoep_config`` in ``deepspeed/module_inject/auto_ep_config.py``, ``validate_folding_global`` in
-    ``auto_ep_folding.py`` beside it, and ``_validate_zero3_moe_compatibility`` in ``deepspeed/runtime/engine.py``.
+    ``auto_ep_folding.py`` next to it, and ``_validate_zero3_moe_compatibility`` in ``deepspeed/runtime/engine.py``.
     """
     if not _is_enabled(config):
         return
@@ -59,17 +60,17 @@ def expert_parallel_conflict(config: Config) -> Iterator[Problem]:
                 f"expert parallelism {words}: deepspeed.initialize raises",
                 rejected("initialize"),
                 help=instead,
-                label="not with expert parallelism" if path[0] != SECTION else "refused",
+                label="conflicts with expert parallelism" if path[0] != SECTION else "rejected",
                 related=beside(config, ZERO, "stage") if path[0] == ZERO else [],
             )
 
 
 @rule("DS810", "expert-parallel-key-without-effect", severity="warning", effects=("no-effect",), keys=(SECTION,))
 def expert_parallel_key_without_effect(config: Config) -> Iterator[Problem]:
-    """Keys of AutoEP that are looked at only once another one is set.
+    """Keys of AutoEP that DeepSpeed uses only if another key is set.
 
     Sources: ``validate_autoep_config`` in ``deepspeed/module_inject/auto_ep_config.py``, which warns of some, and
-    ``AutoEPMoELayer`` in ``auto_ep_layer.py`` beside it, which hands the sizes of buffers to DeepEP alone.
+    ``AutoEPMoELayer`` in ``auto_ep_layer.py`` next to it, which passes the sizes of buffers to DeepEP only.
     """
     for name, other, is_so in _WITHOUT_EFFECT if _is_enabled(config) else ():
         member = config.member(SECTION, name)
@@ -77,10 +78,10 @@ def expert_parallel_key_without_effect(config: Config) -> Iterator[Problem]:
             yield Problem(
                 (SECTION, name),
                 member.value.span,
-                f"`{SECTION}.{name}` changes nothing: DeepSpeed uses it only with {other}",
+                f"`{SECTION}.{name}` has no effect: DeepSpeed uses it only with {other}",
                 NO_EFFECT,
                 help=f"Set {other}, or delete `{name}`.",
-                label="without effect",
+                label="no effect",
             )
 
 
@@ -122,11 +123,11 @@ _OF_THE_SECTION: tuple[Conflict, ...] = (
         (SECTION, "comm_backend"),
         'with `comm_backend` "deepep" needs a `comm_max_tokens_per_rank` above 0',
         _has_no_token_limit,
-        'Set it to the most tokens that a rank routes, micro batch size times longest sequence; or write "comm".',
+        'Set it to the most tokens that a rank routes (micro batch size x longest sequence), or use "comm".',
     ),
     (
         (SECTION, "combine_impl"),
-        'with "fused_weighted_sum" does not go with `comm_backend` "deepep" among several ranks',
+        'does not support `combine_impl` "fused_weighted_sum" with `comm_backend` "deepep" and `autoep_size` above 1',
         lambda config: (
             _says("combine_impl", "fused_weighted_sum")(config)
             and _says("comm_backend", "deepep")(config)
@@ -136,13 +137,13 @@ _OF_THE_SECTION: tuple[Conflict, ...] = (
     ),
     (
         (SECTION, "combine_impl"),
-        'with "fused_weighted_sum" does not go with tensor parallelism',
+        'does not support `combine_impl` "fused_weighted_sum" with tensor parallelism',
         lambda config: _says("combine_impl", "fused_weighted_sum")(config) and _is_folded(config),
         "Delete `combine_impl`, or set `tensor_parallel.autotp_size` to 1.",
     ),
     (
         (SECTION, "combine_impl"),
-        'with "fused_weighted_sum" does not go with `score_apply` "pre"',
+        'does not support `combine_impl` "fused_weighted_sum" with `score_apply` "pre"',
         lambda config: _says("combine_impl", "fused_weighted_sum")(config) and _says("score_apply", "pre")(config),
         'Delete `combine_impl`, or set `score_apply` to "post".',
     ),
@@ -170,9 +171,9 @@ _OF_THE_SECTION: tuple[Conflict, ...] = (
     ),
     (
         (SECTION, "num_limited_groups"),
-        "cannot limit the routing to more groups than `num_expert_groups` has",
+        "needs a `num_limited_groups` of at most `num_expert_groups`",
         _has_more_limited_groups,
-        "Write a `num_limited_groups` of at most `num_expert_groups`.",
+        "Set `num_limited_groups` to at most `num_expert_groups`.",
     ),
 )
 
@@ -187,13 +188,13 @@ _OFF = "Set `tensor_parallel.autotp_size` to 1, or "
 _OF_TENSOR_PARALLELISM: tuple[Conflict, ...] = (
     (
         ("tensor_parallel", "autotp_size"),
-        "of this release does not go with tensor parallelism",
+        "does not support tensor parallelism in this release of DeepSpeed",
         lambda config: _is_folded(config) and not config.knowledge.does("expert-parallel-folds-with-tensor-parallel"),
         _OFF + "upgrade DeepSpeed.",
     ),
     (
         ("tensor_parallel", "autotp_size"),
-        "needs an `autoep_size` above 1 beside tensor parallelism",
+        "with tensor parallelism needs an `autoep_size` above 1",
         lambda config: (
             _is_folded(config)
             and _ranks_that_share_experts(config) == 1
@@ -203,7 +204,7 @@ _OF_TENSOR_PARALLELISM: tuple[Conflict, ...] = (
     ),
     (
         ("tensor_parallel", "autotp_size"),
-        "beside tensor parallelism does not go with stage 3",
+        "with tensor parallelism does not support ZeRO stage 3",
         lambda config: (
             _is_folded(config) and zero_stage(config) == 3 and config.knowledge.does("folding-refuses-stage-3")
         ),
@@ -211,7 +212,7 @@ _OF_TENSOR_PARALLELISM: tuple[Conflict, ...] = (
     ),
     (
         (SECTION, "async_split_plan"),
-        "with `async_split_plan` does not go with tensor parallelism",
+        "with `async_split_plan` does not support tensor parallelism",
         lambda config: (
             _is_folded(config)
             and config.value(SECTION, "async_split_plan") is True
@@ -221,33 +222,33 @@ _OF_TENSOR_PARALLELISM: tuple[Conflict, ...] = (
     ),
     (
         ("compile", "deepcompile"),
-        "beside tensor parallelism does not go with DeepCompile",
+        "with tensor parallelism does not support DeepCompile",
         lambda config: _is_folded(config) and is_on(config, "compile", "deepcompile"),
-        _OFF + "switch `deepcompile` off.",
+        _OFF + "set `compile.deepcompile` to false.",
     ),
     (
         ("use_data_before_expert_parallelism",),
-        "beside tensor parallelism does not go with `use_data_before_expert_parallelism`",
+        "with tensor parallelism does not support `use_data_before_expert_parallelism`",
         lambda config: _is_folded(config) and is_truthy(config.node("use_data_before_expert_parallelism")),
         _OFF + "delete the key.",
     ),
     (
         (ZERO, "offload_optimizer"),
-        "beside tensor parallelism does not go with offload",
+        "with tensor parallelism does not support offload",
         lambda config: _is_folded(config) and config.section(ZERO, "offload_optimizer") is not None,
         _OFF + "delete `offload_optimizer`.",
     ),
     (
         (ZERO, "offload_param"),
-        "beside tensor parallelism does not go with offload",
+        "with tensor parallelism does not support offload",
         lambda config: _is_folded(config) and config.section(ZERO, "offload_param") is not None,
         _OFF + "delete `offload_param`.",
     ),
     (
         ("tensor_parallel", "preset_model"),
-        "wants `tensor_parallel.preset_model` to be its own `preset_model`",
+        "needs the same `preset_model` as `tensor_parallel`",
         _are_two_presets,
-        "Write the same model in both, or delete one.",
+        "Set both to the same model, or delete one.",
     ),
 )
 
@@ -264,25 +265,25 @@ def _has_secondary_groups(config: Config) -> bool:
 _OF_STAGE_3: tuple[Conflict, ...] = (
     (
         (SECTION,),
-        "of this release does not go with stage 3",
+        "does not support ZeRO stage 3 in this release of DeepSpeed",
         lambda config: zero_stage(config) == 3 and not config.knowledge.does("expert-parallel-takes-stage-3"),
         "Set `zero_optimization.stage` to 2, or upgrade DeepSpeed.",
     ),
     (
         (ZERO, "zero_quantized_gradients"),
-        "at stage 3 does not go with `zero_quantized_gradients`",
+        "at ZeRO stage 3 does not support `zero_quantized_gradients`",
         lambda config: _is_at_stage_3(config) and is_on(config, ZERO, "zero_quantized_gradients"),
         "Delete `zero_quantized_gradients`, or set `stage` to 2.",
     ),
     (
         (ZERO, "zero_hpz_partition_size"),
-        "at stage 3 does not go with the secondary partitions of hpZ",
+        "at ZeRO stage 3 does not support `zero_hpz_partition_size` above 1",
         lambda config: _is_at_stage_3(config) and _has_secondary_groups(config),
         "Delete `zero_hpz_partition_size`, or set `stage` to 2.",
     ),
     (
         ("sequence_parallel_size",),
-        "at stage 3 does not go with sequence parallelism",
+        "at ZeRO stage 3 does not support sequence parallelism",
         lambda config: (
             _is_at_stage_3(config)
             and config.node("data_parallel_size") is not None
@@ -294,7 +295,7 @@ _OF_STAGE_3: tuple[Conflict, ...] = (
 
 
 def _has_none_shared(config: Config) -> bool:
-    return config.value(SECTION, "has_shared_experts") is False  # a preset may have some where nothing is said
+    return config.value(SECTION, "has_shared_experts") is False  # if the key is not set, a preset may have some
 
 
 def _is_not_over_deepep(config: Config) -> bool:

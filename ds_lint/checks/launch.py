@@ -1,4 +1,4 @@
-"""Rules about tensor and sequence parallelism: what they demand of the number of ranks, and of each other (DS8xx)."""
+"""Rules about tensor and sequence parallelism, their group sizes and the world size (DS8xx)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.batch import DATA, SEQUENCE
+from ds_lint.semantics.batch import DATA, SEQUENCE, sequence_parallel_ranks
 from ds_lint.semantics.features import is_truthy, number, number_of, tensor_parallel_size, zero_stage
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ TENSOR_PARALLEL = ("tensor_parallel", "autotp_size")
     "DS801", "more-tensor-parallel-ranks-than-ranks", severity="error", effects=("rejected",), keys=("tensor_parallel",)
 )
 def more_tensor_parallel_ranks_than_ranks(config: Config) -> Iterator[Problem]:
-    """``autotp_size`` above the world size, or no divisor of it."""
+    """``autotp_size`` that is larger than the world size or does not divide it."""
     member = config.member(*TENSOR_PARALLEL)
     size = number(member.value.value) if member else None
     ranks = config.world_size
@@ -30,27 +30,27 @@ def more_tensor_parallel_ranks_than_ranks(config: Config) -> Iterator[Problem]:
         return
     if size > ranks:
         wrong, label = (
-            f"needs at least as many, and the run has {ranks}: deepspeed.initialize raises",
+            f"is larger than the world size {ranks}: deepspeed.initialize raises",
             f"more than {ranks}",
         )
     elif ranks % size:
-        wrong = f"leaves {ranks % size:g} of the {ranks} ranks of the run over: deepspeed.initialize raises there"
+        wrong = f"does not divide the world size {ranks}: deepspeed.initialize raises on {ranks % size:g} of the ranks"
         label = f"does not divide {ranks}"
     else:
         return
     yield Problem(
         TENSOR_PARALLEL,
         member.value.span,
-        f"tensor parallelism over {size:g} ranks {wrong}",
+        f"`tensor_parallel.autotp_size` is {size:g}, which {wrong}",
         rejected("initialize"),
-        help=f"Write a number that divides {ranks}, or start more ranks.",
+        help=f"Set `autotp_size` to a divisor of {ranks}, or start more ranks.",
         label=label,
     )
 
 
 @rule("DS802", "tensor-parallel-at-stage-3", severity="error", effects=("rejected",), keys=("tensor_parallel",))
 def tensor_parallel_at_stage_3(config: Config) -> Iterator[Problem]:
-    """AutoTP with partitioned parameters, which DeepSpeed refused for a while."""
+    """AutoTP with partitioned parameters, which DeepSpeed rejects in a range of releases."""
     member = config.member(*TENSOR_PARALLEL)
     size = number(member.value.value) if member else None
     if member is None or size is None or size <= 1 or zero_stage(config) != 3:
@@ -60,19 +60,19 @@ def tensor_parallel_at_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             TENSOR_PARALLEL,
             member.value.span,
-            f"DeepSpeed {config.knowledge.deepspeed} does not combine AutoTP with ZeRO stage 3: "
+            f"DeepSpeed {config.knowledge.deepspeed} does not support tensor parallelism with ZeRO stage 3: "
             "deepspeed.initialize raises",
             rejected("initialize"),
             help="Set `stage` to 2, set `autotp_size` to 0, or upgrade to "
             f"DeepSpeed {config.knowledge.ended('tensor-parallel-refuses-stage-3')}.",
-            label="not with stage 3",
+            label="not supported with stage 3",
             related=[Related(stage.value.span, "stage 3")] if stage else [],
         )
 
 
 @rule("DS804", "two-tensor-parallel-sizes", severity="error", effects=("rejected",), keys=("tensor_parallel",))
 def two_tensor_parallel_sizes(config: Config) -> Iterator[Problem]:
-    """``tp.tp_size`` that is not ``autotp_size``.
+    """``tp.tp_size`` that differs from ``autotp_size``.
 
     Source: ``_apply_autotp_partitioning`` in ``deepspeed/runtime/engine.py``.
     """
@@ -86,9 +86,9 @@ def two_tensor_parallel_sizes(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"`tp.tp_size` is {size:g}, and `autotp_size` is {wanted:g}: deepspeed.initialize raises",
+            f"`tp.tp_size` is {size:g}, but `autotp_size` is {wanted:g}: deepspeed.initialize raises",
             rejected("initialize"),
-            help="Delete `tp_size`: DeepSpeed sets it to `autotp_size`.",
+            help="Delete `tp_size`. DeepSpeed sets it to `autotp_size`.",
             label=f"not {wanted:g}",
             related=[Related(autotp.value.span, f"autotp_size {wanted:g}")],
             fix=edits.deletion(config, path, "unsafe"),
@@ -97,7 +97,7 @@ def two_tensor_parallel_sizes(config: Config) -> Iterator[Problem]:
 
 @rule("DS805", "tensor-parallel-left-off", severity="warning", effects=("no-effect",), keys=("tensor_parallel",))
 def tensor_parallel_left_off(config: Config) -> Iterator[Problem]:
-    """Settings of tensor parallelism without ``autotp_size``, which alone switches it on."""
+    """Settings of tensor parallelism without ``autotp_size``, the only key that enables it."""
     if tensor_parallel_size(config) > 1:
         return
     is_said = config.member(*TENSOR_PARALLEL) is not None
@@ -112,10 +112,10 @@ def tensor_parallel_left_off(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"`{'.'.join(path)}` changes nothing: only `tensor_parallel.autotp_size` above 1 switches tensor "
-            f"parallelism on, and it is {'not above 1' if is_said else 'not set'}",
+            f"`{'.'.join(path)}` has no effect: `tensor_parallel.autotp_size` is "
+            f"{'not above 1' if is_said else 'not set'}, so tensor parallelism is off",
             NO_EFFECT,
-            help='Set "autotp_size", or delete the key. A script that calls deepspeed.tp_model_init sets it as well.',
+            help="Set `autotp_size` above 1, or delete the key. deepspeed.tp_model_init in a script sets it too.",
             label="off",
         )
 
@@ -125,7 +125,7 @@ _OF_TENSOR_PARALLELISM = ("partition_config", "preset_model", "vocab_parallel_lm
 
 @rule("DS806", "unknown-tensor-parallel-preset", severity="warning", effects=("no-effect",), keys=("tensor_parallel",))
 def unknown_tensor_parallel_preset(config: Config) -> Iterator[Problem]:
-    """A ``preset_model`` for which there is no preset: DeepSpeed goes on as if there was none.
+    """A ``preset_model`` for which DeepSpeed has no preset, so that it ignores the value.
 
     Source: ``AutoTPPresets.get_preset`` in ``deepspeed/module_inject/autotp_config.py``.
     """
@@ -138,10 +138,10 @@ def unknown_tensor_parallel_preset(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f'there is no preset "{member.value.value}": DeepSpeed partitions the model as without `preset_model`',
+            f'unknown preset "{member.value.value}": DeepSpeed silently ignores it and partitions without a preset',
             NO_EFFECT,
-            help=f"Write one of {', '.join(presets)}, or delete the key.",
-            label="no such preset",
+            help=f"Set it to one of {', '.join(presets)}, or delete the key.",
+            label="unknown preset",
         )
 
 
@@ -149,20 +149,20 @@ def unknown_tensor_parallel_preset(config: Config) -> Iterator[Problem]:
     "DS807", "sequence-parallel-mesh", severity="error", effects=("rejected", "risk", "ignored"), keys=(SEQUENCE, DATA)
 )
 def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
-    """Ranks that do not make up a mesh of data-parallel and sequence-parallel groups.
+    """Sizes of data-parallel and sequence-parallel groups that do not match the world size.
 
-    Sources: ``deepspeed.initialize``, which makes the mesh where both keys stand, and ``DeepSpeedConfig.__init__``,
-    which divides the world size by ``sequence_parallel_size`` alone too.
+    Sources: ``deepspeed.initialize``, which creates the mesh if both keys are set, and ``DeepSpeedConfig.__init__``,
+    which divides the world size by ``sequence_parallel_size``, even if that is the only key.
     """
     sequence, data = config.member(SEQUENCE), config.member(DATA)
     if sequence is None and data is not None:
         yield Problem(
             (DATA,),
             data.key_span,
-            f"nothing reads `{DATA}`: DeepSpeed makes a mesh of ranks only where `{SEQUENCE}` stands beside it",
+            f"DeepSpeed ignores `{DATA}` without `{SEQUENCE}`: it creates a mesh only if both are set",
             IGNORED,
             help=f"Delete `{DATA}`, or add `{SEQUENCE}`.",
-            label="not read",
+            label="ignored",
             severity="warning",
             fix=edits.deletion(config, (DATA,), "safe"),
         )
@@ -170,30 +170,28 @@ def sequence_parallel_mesh(config: Config) -> Iterator[Problem]:
     if sequence is None or not ranks or not size:
         return
     others = _whole(config, DATA)
-    is_unseen = (
-        config.from_file and "deepspeed" in config.stacks and not config.knowledge.does("mesh-is-read-from-files")
-    )
-    if data is not None and is_unseen:
+    is_path = config.from_file and "deepspeed" in config.stacks  # plain DeepSpeed gets the path, the others a dict
+    if data is not None and is_path and not config.knowledge.does("mesh-is-read-from-files"):
         return
     if data is not None and others and others * size != ranks:
         yield Problem(
             (DATA,),
             data.value.span,
-            f"{others} data-parallel groups of {size} ranks are {others * size} ranks, and the run has {ranks}: "
-            f"deepspeed.initialize raises{'' if others * size > ranks else ' on those that are left over'}",
+            f"`{DATA}` {others} x `{SEQUENCE}` {size} = {others * size}, but the world size is {ranks}: "
+            f"deepspeed.initialize raises{'' if others * size > ranks else ' on the ranks outside the mesh'}",
             rejected("initialize"),
-            help=f"Write {ranks // size}." if ranks % size == 0 else f"Write sizes whose product is {ranks}.",
+            help=f"Set `{DATA}` to {ranks // size}." if ranks % size == 0 else f"Set sizes whose product is {ranks}.",
             label=f"not {ranks} ranks",
             related=[Related(sequence.value.span, f"x {size}")],
         )
-    elif data is None and ranks % size:
+    elif data is None and ranks % size and sequence_parallel_ranks(config, from_file=is_path):
         yield Problem(
             (SEQUENCE,),
             sequence.value.span,
-            f"{ranks} ranks do not make groups of {size}: DeepSpeed computes batch sizes with "
-            f"{ranks / size:.3g} ranks, and what sets up the groups raises",
+            f"`{SEQUENCE}` {size} does not divide the world size {ranks}: DeepSpeed computes batch sizes for "
+            f"{ranks / size:.3g} ranks, and the code that creates the groups raises",
             RISK,
-            help=f"Write a number that divides {ranks}.",
+            help=f"Set `{SEQUENCE}` to a divisor of {ranks}.",
             label=f"does not divide {ranks}",
             severity="warning",
         )
@@ -205,7 +203,7 @@ def _whole(config: Config, name: str) -> int | None:
 
 
 def _inner_size(config: Config) -> tuple[tuple[str, ...], float]:
-    """Where ``tp_size`` stands, under the name of its section or the alias, and what it is; 1 where it is not there."""
+    """The path of ``tp_size``, under the name of its section or the alias, and its value; 1 if it is not set."""
     for section in ("tp", "tensor_parallel"):
         path = ("tensor_parallel", section, "tp_size")
         node = config.node(*path)

@@ -1,4 +1,4 @@
-"""Rules about the model that is trained: what ZeRO and 16 bit do to it (DS35x, DS45x)."""
+"""Rules about the model: what ZeRO and 16-bit training do to it (DS35x, DS45x)."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 _LARGE = 1_000_000_000  # parameters
 _STACKS_WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
-# A parameter of at most so many numbers stays whole, as long as all of these together have at most so many.
+# A parameter of at most the first number of elements stays whole, while all of them have at most the second.
 _ONE = ("stage3_param_persistence_threshold", "param_persistence_threshold")
 _TOGETHER = ("stage3_model_persistence_threshold", "model_persistence_threshold")
 
 
 @rule("DS450", "fp16-on-bf16-model", severity="warning", effects=("risk",), keys=("fp16",))
 def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
-    """fp16 for a model that was trained in bf16, whose numbers may be larger than fp16 holds."""
+    """fp16 for a model that was trained in bf16, whose values may exceed the range of fp16."""
     member, model, gpu = config.member("fp16", "enabled"), config.facts.model, config.facts.gpu
     if member is None or model is None or not is_on(config, "fp16", "enabled"):
         return
     family = overflowing_family(model)
     if family is not None:
-        reason = f"models of the family {family} were trained in {trained_in(family)} and overflow in fp16"
+        reason = f"models of the family {family} are trained in {trained_in(family)} and overflow in fp16"
     elif model.dtype == "bfloat16":
-        reason = "the model was saved in bfloat16, and numbers above 65504 overflow in fp16"
+        reason = "the model is saved in bfloat16, and values above 65504 overflow in fp16"
     else:
         return
     yield Problem(
         ("fp16", "enabled"),
         member.value.span,
-        f"{reason}: steps are skipped until the loss scale is at its minimum and DeepSpeed raises, or the loss is NaN",
+        f"{reason}: DeepSpeed skips steps until the loss scale is at its minimum and then raises, or the loss is NaN",
         RISK,
-        help=f"{gpu.name} has no bf16: train in fp32."
+        help=f"Train in fp32, because {gpu.name} does not support bf16."
         if gpu is not None and not gpu.supports_bf16
-        else 'Use "bf16", on a GPU since Ampere; on older ones train in fp32.',
+        else "Use `bf16` on a GPU since Ampere, and fp32 on an older one.",
         label="may overflow",
     )
 
 
 @rule("DS451", "no-precision-section", severity="info", effects=("risk",))
 def no_precision_section(config: Config) -> Iterator[Problem]:
-    """A large model that neither fp16 nor bf16 is switched on for."""
+    """A large model with neither fp16 nor bf16 enabled."""
     model = config.facts.model
     count = model.parameter_count if model is not None else None
     if count is None or count < _LARGE or model_dtype(config) != "fp32" or not _script_asks_for_nothing(config):
@@ -65,18 +65,17 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
     yield Problem(
         None,
         config.opening,
-        f"neither fp16 nor bf16 is on, and the model has {count / 1e9:.3g} billion parameters: DeepSpeed trains it in "
-        "the dtype that the script loads it in, and fp32 takes twice the memory for activations and no 16-bit tensor "
-        "cores",
+        f"neither fp16 nor bf16 is enabled for {count / 1e9:.3g} billion parameters: DeepSpeed keeps the dtype that "
+        "the script loads, and fp32 needs twice the memory for activations and uses no 16-bit tensor cores",
         RISK,
-        help='Add "bf16": {"enabled": true}, on a GPU since Ampere.',
+        help='Add "bf16": {"enabled": true} on a GPU since Ampere.',
         label="no 16-bit section",
         fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
     )
 
 
 def _script_asks_for_nothing(config: Config) -> bool:
-    """Whether nobody beside the config asks for 16 bit: DeepSpeed has nothing else, the Trainer has its arguments."""
+    """Whether only the config can ask for 16 bit; for the Trainer, its arguments must be known not to."""
     if config.stack == "trainer":
         known = (config.argument("fp16"), config.argument("bf16"))
         return all(argument is not None and argument.value is False for argument in known)
@@ -85,7 +84,7 @@ def _script_asks_for_nothing(config: Config) -> bool:
 
 @rule("DS350", "moe-without-leaf-modules", severity="warning", effects=("risk",), keys=(ZERO,))
 def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
-    """A mixture of experts at stage 3 whose ranks run different modules."""
+    """A mixture of experts at stage 3 whose ranks may run different modules."""
     model, stage = config.facts.model, _stage_3(config)
     if model is None or stage is None or not model.is_moe or config.world_size == 1:
         return
@@ -97,9 +96,8 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage"),
         stage.value.span,
-        f"in {' and '.join(names)} of transformers {release} a rank runs only the experts that its tokens choose, and "
-        "stage 3 gathers weights module by module: where ranks choose different experts the run hangs or raises, "
-        "unless the script makes the block a leaf module",
+        f"in {' and '.join(names)} of transformers {release} a rank runs only the experts that its tokens choose: "
+        "if ranks choose different experts, the run hangs or raises at stage 3, unless the script sets a leaf module",
         RISK,
         help=_leaf_help(config, names),
         label="ranks gather different experts",
@@ -111,7 +109,7 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
 
 @rule("DS351", "nothing-is-partitioned", severity="warning", effects=("no-effect", "risk"), keys=(ZERO,))
 def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
-    """Parameters below the persistence threshold, which stay whole on every rank."""
+    """A persistence threshold that keeps most of the model whole on every rank."""
     model, stage = config.facts.model, _stage_3(config)
     if model is None or stage is None or config.world_size == 1 or model.quantization:
         return
@@ -124,33 +122,33 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
     if whole * 2 < total:
         return
     path = (ZERO, member.key if member else "stage")
-    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %)"
+    share = "all" if whole == total else f"{billions(whole)} ({100 * whole / total:.0f} %) of the"
     yield Problem(
         path,
         (member or stage).value.span,
-        f"stage 3 keeps every parameter of at most {one:,.0f} numbers whole on every rank: of the {billions(total)} "
-        f"numbers of this model {share}, so that "
-        + ("no weights are partitioned" if whole == total else "most of the weights are not partitioned"),
+        f"stage 3 keeps every parameter of at most {one:,.0f} elements whole on every rank: {share} {billions(total)} "
+        "elements of this model, so it "
+        + ("partitions no weights" if whole == total else "does not partition most of the weights"),
         NO_EFFECT if whole == total else RISK,
-        help=f"Write a smaller {_ONE[0]}, such as 100000." if member else "Use stage 2: the model is small.",
-        label="no less memory" if whole == total else "little less memory",
-        related=[Related(stage.value.span, "stage 3 is to partition them")] if member else (),
+        help=f"Lower `{member.key}`, for example to 100000." if member else "Use stage 2 for so small a model.",
+        label="no weights partitioned" if whole == total else "most weights stay whole",
+        related=[Related(stage.value.span, "stage 3 partitions larger parameters")] if member else (),
     )
 
 
 @rule("DS352", "quantized-model-at-stage-3", severity="warning", effects=("risk",), keys=(ZERO,))
 def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
-    """A quantised model, which transformers does not build in parts."""
+    """A quantized model, which transformers does not load in partitions."""
     model, stage = config.facts.model, _stage_3(config)
     if model is None or stage is None or model.quantization is None or _is_stored_as_trained(model):
         return
     yield Problem(
         (ZERO, "stage"),
         stage.value.span,
-        f"the model is quantised ({model.quantization}), and transformers does not build such a model in parts under "
-        "stage 3: every rank loads the whole of it",
+        f"the model is quantized ({model.quantization}): transformers does not load it in partitions at stage 3, and "
+        "every rank loads the whole model",
         dict.fromkeys(_STACKS_WITH_TRANSFORMERS, RISK),
-        help="Use stage 2, or quantise with bitsandbytes and a `bnb_4bit_quant_storage` of the dtype of the training.",
+        help="Use stage 2, or bitsandbytes with `bnb_4bit_quant_storage` set to the dtype of the training.",
         label="every rank loads the whole model",
     )
 
@@ -172,22 +170,22 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
         yield Problem(
             ("activation_checkpointing",),
             member.key_span,
-            f"nothing in transformers reads `activation_checkpointing` ({', '.join(on)}): it is for models that call "
-            "deepspeed.checkpointing, and no activation is recomputed because of it",
+            f"transformers ignores `activation_checkpointing` ({', '.join(on)}): only models that call "
+            "deepspeed.checkpointing use it, so no activation is recomputed",
             {"trainer": NO_EFFECT},
-            help="Delete it, and set gradient_checkpointing in the training arguments.",
+            help="Delete the section, and set `gradient_checkpointing` in the training arguments.",
             label="nothing is recomputed",
             fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )
 
 
 def _stage_3(config: Config) -> Member | None:
-    """What says that this is stage 3; None where it is another."""
+    """The key that sets stage 3; None at another stage."""
     return config.member(ZERO, "stage") if zero_stage(config) == 3 else None
 
 
 def _are_leaves(config: Config, blocks: list[str]) -> bool:
-    """Whether ``leaf_module`` names these classes, by its default too, or others, of which nothing is known here."""
+    """Whether ``leaf_module`` or its default names these classes; other modules that it names may contain them."""
     known = config.knowledge.find((ZERO, "leaf_module", "classes"))
     if known is None:
         return False
@@ -202,12 +200,12 @@ def _leaf_help(config: Config, names: list[str]) -> str:
         return f'Add "leaf_module": {{"classes": [{listed}]}} to `zero_optimization`.'
     return (
         f"Call deepspeed.utils.set_z3_leaf_modules(model, [{', '.join(names)}]) before deepspeed.initialize, or set "
-        f"deepspeed_moe_layer_cls_names of Accelerate to {','.join(names)}."
+        f"`deepspeed_moe_layer_cls_names` of Accelerate to {','.join(names)}."
     )
 
 
 def _threshold(config: Config, names: tuple[str, ...], model: Model) -> tuple[float | None, Member | None]:
-    """A persistence threshold and what sets it; the default of the target where nothing does."""
+    """A persistence threshold and the key that sets it; without such a key, the default of the target."""
     for name in names:
         member = config.member(ZERO, name)
         if member is not None:
@@ -217,15 +215,15 @@ def _threshold(config: Config, names: tuple[str, ...], model: Model) -> tuple[fl
 
 
 def _filled(config: Config, member: Member, model: Model) -> float | None:
-    """What the Trainer and Accelerate put in for "auto", if the model has its width where both look for it."""
+    """What the Trainer and Accelerate fill in for "auto", if the model has its width where both look for it."""
     width = model.hidden_size(width_places(model, config.knowledge))
     return 10.0 * width if width is not None and member.key == _ONE[0] else None
 
 
 def _staying_whole(model: Model, one: float, together: float) -> int:
-    """How many numbers are in parameters that stay whole, as ``mark_persistent_parameters`` counts them."""
+    """How many elements are in parameters that stay whole, as ``mark_persistent_parameters`` counts them."""
     total = model.parameter_count or 0
-    if model.parameters is None or model.is_moe:  # newer transformers join the experts of a file to one parameter
+    if model.parameters is None or model.is_moe:  # newer transformers merge the experts of a file into one parameter
         return total if total <= min(one, together) else 0
     whole = 0
     for parameter in model.parameters:
@@ -235,6 +233,6 @@ def _staying_whole(model: Model, one: float, together: float) -> int:
 
 
 def _is_stored_as_trained(model: Model) -> bool:
-    """Whether bitsandbytes packs the weights into numbers of the dtype of the training, which stage 3 can partition."""
+    """Whether bitsandbytes packs the weights into elements of the training dtype, which stage 3 can partition."""
     storage = model.at("quantization_config.bnb_4bit_quant_storage")
     return isinstance(storage, str) and storage != "uint8"

@@ -79,7 +79,7 @@ def test_stage_3_without_the_gather_leaves_nothing_to_load(prove, stack, config,
     assert list(found) == ["export"]
     (key,) = written or {"stage": 3}
     assert found["export"].key == f"zero_optimization.{key}"
-    assert "there is no model.safetensors" in found["export"].message
+    assert "model.safetensors is missing" in found["export"].message
     assert "zero_to_fp32.py" in found["export"].help
 
 
@@ -388,8 +388,8 @@ def test_the_command_line_reports_what_the_runs_showed(check):
         finding = report.of_the_run(name)[code]
         assert (finding["severity"], line_of(finding, json.dumps(configs[name], indent=2))) == ("error", line)
         assert [run["status"] for run in report.runs(name)] == ["fail"]
-    assert "never read" not in report.findings("mistyped.json")["DS101"]["message"]
-    assert "nothing has read" in report.findings("mistyped.json")["DS101"]["confirmed"]
+    assert "no library read" not in report.findings("mistyped.json")["DS101"]["message"]
+    assert "no library read" in report.findings("mistyped.json")["DS101"]["confirmed"]
     foretold = report.findings("offload.json")["DS312"]  # a warning, which the run has made a fact
     assert "asks for host memory" in foretold["confirmed"]
     assert foretold["severity"] == "error"

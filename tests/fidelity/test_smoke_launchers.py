@@ -201,8 +201,8 @@ def test_tasks_of_slurm_find_each_other_and_rank_0_writes_the_verdict(nodes, pla
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        pytest.param("killed", "rank 1 was killed by SIGKILL while it was in train", marks=pytest.mark.long),
-        ("hangs", "no end within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
+        pytest.param("killed", "rank 1 was killed by SIGKILL in train", marks=pytest.mark.long),
+        ("hangs", "the run did not finish within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
     ],
 )
 def test_a_rank_that_fails_elsewhere_is_told_of_and_nobody_hangs(fault, message, place):

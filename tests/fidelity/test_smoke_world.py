@@ -135,7 +135,7 @@ def test_the_command_line_says_that_the_run_confirms_it(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "DS512" in done.stdout
-    assert "the training run confirms it: on your 1,024 ranks DeepSpeed refuses the config" in done.stdout
+    assert "the training run confirms it: DeepSpeed rejects the config on your 1,024 ranks" in done.stdout
     assert "smoke: failed on rank 0 of 1,024 simulated" in done.stdout
 
 
@@ -221,7 +221,7 @@ def test_a_rank_that_holds_more_than_its_share_is_caught(prove, pool):
     found = check(world, "world-shares")
     assert (world.status, found.status, found.key) == ("fail", "fail", "zero_optimization.stage")
     assert found.message.startswith("rank 0 of your 1,024 holds ")
-    assert "elements of exp_avg, and stage 2 promises" in found.message
+    assert "elements of exp_avg, but the expected number at stage 2 is" in found.message
 
 
 def test_where_a_section_is_mistyped_the_world_fails_too(prove):
@@ -237,7 +237,7 @@ def test_bytes_of_a_rank_are_told(prove):
     world = prove(zero(3), model=LLAMA_1B)[1]
     assert check(world, "world-shares").message == (
         "each of your 1,024 ranks holds 16.6 MiB of model states: 2.2 MiB of parameters, 2.0 MiB of gradients, "
-        "4.1 MiB of master weights, 8.2 MiB of optimizer states; among the parameters are 92,160 elements that stay "
+        "4.1 MiB of master weights, 8.2 MiB of optimizer states; the parameters include 92,160 elements that stay "
         "whole"
     )
 
@@ -255,14 +255,14 @@ def test_a_model_that_does_not_fit_is_computed(prove, monkeypatch):
     world = prove(zero(2), model=LLAMA_1B)[1]
     found = check(world, "world-shares")
     assert (found.status, found.adapted) == ("pass", True)
-    assert "(computed: to make such a rank takes 2.1 GiB, and on this machine it may take 1.0 GiB)" in found.message
+    assert "(computed: such a rank needs 2.1 GiB, but the limit on this machine is 1.0 GiB)" in found.message
     assert world.held[0]["master weights"].elements == 1_074_266
     assert world.model == "tiny Llama, shapes of the full-size Llama"
 
 
 def test_without_a_model_the_small_one_is_shared(prove):
     world = prove(zero(3))[1]
-    assert check(world, "world-shares").message.endswith("give --model for the bytes of yours")
+    assert check(world, "world-shares").message.endswith("pass --model for the bytes of your model")
     assert world.held == []
 
 

@@ -240,9 +240,9 @@ def test_releases_are_told(result):
 
 def test_what_a_run_confirmed_is_told(run, file, finding):
     found = finding(Span(0, 1), message="did you mean `b`?", help="Write `b`.")
-    found.confirmed = "nothing has read `a`"
+    found.confirmed = "no library read `a`"
     (told,) = run(file("{}", found))["results"]
-    assert told["message"]["text"] == "did you mean `b`? The training run confirms it: nothing has read `a`. Write `b`."
+    assert told["message"]["text"] == "did you mean `b`? The training run confirms it: no library read `a`. Write `b`."
 
 
 def test_what_has_no_field_is_a_property(result):

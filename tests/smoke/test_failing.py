@@ -32,14 +32,14 @@ OURS, PEER, LOST = raised("no such head"), raised(GLOO), ("exception", "the proc
 @pytest.mark.parametrize(
     ("ends", "rank", "said"),
     [
-        ([PEER, KILLED], 1, "rank 1 was killed by SIGKILL while it was in train"),
-        ([OURS, KILLED], 1, "rank 1 was killed by SIGKILL while it was in train"),
+        ([PEER, KILLED], 1, "rank 1 was killed by SIGKILL in train"),
+        ([OURS, KILLED], 1, "rank 1 was killed by SIGKILL in train"),
         ([PEER, OURS], 1, "RuntimeError: no such head"),
         ([ABORTED, OURS], 1, "RuntimeError: no such head"),
         ([PEER, ABORTED], 1, "rank 1 was killed by SIGABRT"),
-        ([PEER, LOST], 1, "rank 1 stopped while it was in train: the process ended with status 1"),
-        ([PEER, SLOW], 1, "no end within 5 s (--smoke-timeout): rank 1 in train"),
-        ([SLOW, SLOW], 0, "no end within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
+        ([PEER, LOST], 1, "rank 1 stopped in train: the process ended with status 1"),
+        ([PEER, SLOW], 1, "the run did not finish within 5 s (--smoke-timeout): rank 1 in train"),
+        ([SLOW, SLOW], 0, "the run did not finish within 5 s (--smoke-timeout): rank 0 in train, rank 1 in train"),
         ([PEER, PEER], 0, f"RuntimeError: {GLOO}"),
     ],
 )
@@ -67,7 +67,7 @@ def test_what_a_rank_says_of_its_peer_is_not_its_own_error():
     ends = [RankEnd(0, "exception", "train", GLOO), RankEnd(1, "exception", "train", "KeyError: 'x'")]
     raised = [Raised("RuntimeError", GLOO, "train", WHERE, "peer"), Raised("KeyError", "'x'", "train", WHERE)]
     told = as_told(Ended(ends, [Evidence(number, "train", one) for number, one in enumerate(raised)]))
-    assert told == [RankEnd(0, "ended", "train", "another rank was gone"), ends[1]]
+    assert told == [RankEnd(0, "ended", "train", "another rank ended first"), ends[1]]
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ def test_every_run_has_its_sentence_and_a_way_to_it(page):
 
 
 def test_asked_versus_got_with_the_worst_first():
-    table = rows(Page(render([runs.failing()], "0.1.0")), "Asked versus got")
-    assert table[0] == ["What", "Status", "Key", "Asked", "Got", "Shown"]
+    table = rows(Page(render([runs.failing()], "0.1.0")), "Expected and observed")
+    assert table[0] == ["Check", "Status", "Key", "Expected", "Observed", "Result"]
     assert [row[:2] for row in table[1:]] == [
         ["offload", "? not decided"],
         ["optimizer-states", "✗ failed"],
@@ -129,7 +129,7 @@ def test_asked_versus_got_with_the_worst_first():
 
 
 def test_what_was_verified_where(page):
-    table = {row[0]: row[1:] for row in rows(page, "What was verified where")}
+    table = {row[0]: row[1:] for row in rows(page, "Checks by run")}
     assert table["Check"] == ["2 CPU ranks", "1 GPU", "rank 0 of 1,024 simulated"]
     assert table["parameters"] == ["≈ verified with adaptation", "not checked", "≈ verified with adaptation"]
     assert table["pinning"] == ["○ skipped, not verified", "✓ verified", "not checked"]
@@ -139,7 +139,7 @@ def test_of_several_checks_with_one_name_the_worst_counts():
     mixed = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", "fail"), runs.check("dtypes")])
     adapted = runs.verdict(checks=[runs.check("dtypes"), runs.check("dtypes", adapted=True)])
     page = Page(render([mixed, adapted], "0.1.0"))
-    assert rows(page, "What was verified where")[1] == ["dtypes", "✗ failed", "≈ verified with adaptation"]
+    assert rows(page, "Checks by run")[1] == ["dtypes", "✗ failed", "≈ verified with adaptation"]
 
 
 def test_adaptations_say_what_is_written_and_what_ran():
@@ -163,7 +163,7 @@ def test_plots_have_their_numbers_beside_them():
     memory, steps = page.all("div", role="img")
     assert memory["aria-label"] == "rank 0 386.5 KiB; rank 1 386.5 KiB; unsharded 386.5 KiB"
     assert steps["aria-label"].startswith("Loss by step: 4.12, nan, 4.12, 4.08. Skipped (✗)")
-    assert "Not drawn, because the loss is no finite number: step 2." in steps["aria-label"]
+    assert "Not drawn, because the loss is not finite: step 2." in steps["aria-label"]
     assert rows(page, "Bytes by rank")[1][-1] == "386.5 KiB"
     assert rows(page, "Steps")[1] == ["1", "4.12", "0", "65,536", "inf", "✗ skipped"]
 

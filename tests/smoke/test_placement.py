@@ -75,7 +75,7 @@ def test_a_cpu_has_no_other_place(expectation):
     assert told(expectation, seen(mode=CPU, master="cpu")) == []
 
 
-@pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding was not verified")])
+@pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding is not checked")])
 def test_one_rank_proves_no_sharding(mode, where, expectation):
     (check,) = sharding(expectation, seen(mode=mode))
-    assert (check.status, check.message) == ("skip", f"one rank has nobody to share with: {where}")
+    assert (check.status, check.message) == ("skip", f"one rank has no other ranks to share with: {where}")

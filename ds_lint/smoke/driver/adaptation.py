@@ -1,4 +1,4 @@
-"""What a run does otherwise than the user will, to fit this machine and a small model; every change is told."""
+"""What a run changes to fit this machine and a small model; every change is reported."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.job import TrainingFields
 
-MOST_SAMPLES = 8  # of a micro batch: more show nothing more
-MOST_MICRO_STEPS = 2  # of an accumulation window, likewise
+MOST_SAMPLES = 8  # of a micro batch: more samples show nothing more
+MOST_MICRO_STEPS = 2  # of an accumulation window, for the same reason
 _MONITORS = ("tensorboard", "wandb", "comet", "csv_monitor")
 _GROUPS = ("zero_hpz_partition_size", "mics_shard_size")  # ranks among which something is shared
 
-# Training arguments that would reach outside the run, or need what this machine may not have.
+# Training arguments that reach outside the run, or need what this machine may not have.
 _ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "push_to_hub": (False, "nothing leaves this machine"),
-    "report_to": ("none", "nothing leaves this machine"),
-    "resume_from_checkpoint": (None, "the run resumes from a checkpoint of its own"),
-    "load_best_model_at_end": (False, "nothing is evaluated"),
-    "save_strategy": ("no", "the run saves once, where it is looked at"),
-    "eval_strategy": ("no", "nothing is evaluated"),
-    "evaluation_strategy": ("no", "nothing is evaluated"),
-    "do_eval": (False, "nothing is evaluated"),
-    "dataloader_num_workers": (0, "the data is made up"),
-    "dataloader_prefetch_factor": (None, "the data is made up"),
-    "dataloader_persistent_workers": (False, "the data is made up"),
-    "group_by_length": (False, "the data is made up"),
-    "train_sampling_strategy": ("random", "the data is made up"),
-    "torch_compile": (False, "no compiler is started"),
-    "tf32": (None, "the run is made without a GPU"),
-    "use_cpu": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
-    "no_cuda": (False, "Accelerate starts no ranks of DeepSpeed on what it calls a CPU"),
-    "hub_model_id": (None, "nothing leaves this machine"),
-    "hub_token": (None, "nothing leaves this machine"),
-    "local_rank": (-1, "the run has ranks of its own"),
+    "push_to_hub": (False, "the run sends nothing"),
+    "report_to": ("none", "the run sends nothing"),
+    "resume_from_checkpoint": (None, "the run resumes from its own checkpoint"),
+    "load_best_model_at_end": (False, "the run evaluates nothing"),
+    "save_strategy": ("no", "the run saves once, for its checks"),
+    "eval_strategy": ("no", "the run evaluates nothing"),
+    "evaluation_strategy": ("no", "the run evaluates nothing"),
+    "do_eval": (False, "the run evaluates nothing"),
+    "dataloader_num_workers": (0, "the run generates its data"),
+    "dataloader_prefetch_factor": (None, "the run generates its data"),
+    "dataloader_persistent_workers": (False, "the run generates its data"),
+    "group_by_length": (False, "the run generates its data"),
+    "train_sampling_strategy": ("random", "the run generates its data"),
+    "torch_compile": (False, "the run starts no compiler"),
+    "tf32": (None, "the run uses no GPU"),
+    "use_cpu": (False, "Accelerate starts no DeepSpeed ranks on a CPU device"),
+    "no_cuda": (False, "Accelerate starts no DeepSpeed ranks on a CPU device"),
+    "hub_model_id": (None, "the run sends nothing"),
+    "hub_token": (None, "the run sends nothing"),
+    "local_rank": (-1, "the run starts its own ranks"),
 }
 # Micro batch and accumulation steps among the training arguments, and their defaults.
 _TRAINERS_BATCH = (("per_device_train_batch_size", 8), ("gradient_accumulation_steps", 1))
@@ -54,14 +54,14 @@ _NOT_TOLD = frozenset({"output_dir", "logging_dir", "deepspeed", "overwrite_outp
 
 @dataclass
 class Changes:
-    """The changes of one run: edits of the config, fields of TrainingArguments, and what to tell of them."""
+    """The changes of one run: edits of the config, fields of TrainingArguments, and their reasons."""
 
     edits: list[ConfigEdit] = field(default_factory=list)
     training: TrainingFields = field(default_factory=dict)
     adaptations: list[Adaptation] = field(default_factory=list)
 
     def set(self, config: Config, path: tuple[str, ...], value: Any, why: str) -> None:
-        """Put a value under a key path of the config; None where it says that already."""
+        """Set a key path of the config to a value, unless it has that value already."""
         node = config.written.at(path)
         before = plain(node) if node is not None else None
         if node is not None and before == value and type(before) is type(value):
@@ -71,17 +71,17 @@ class Changes:
 
     @property
     def adapted(self) -> frozenset[str]:
-        """The dotted key paths that the run has otherwise."""
+        """The dotted key paths that the run changes."""
         return frozenset(one.key for one in self.adaptations if one.key)
 
 
 def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_real_world: bool = False) -> Changes:
-    """The changes for a run of so many ranks below a folder; a real world keeps the batch sizes that fit it."""
+    """The changes for a run of this many ranks in a folder; a real world keeps the batch sizes that fit it."""
     changes = Changes()
     if config.stack != "deepspeed":
         if config.facts.training is None or config.facts.training.origin == ASSUMED:
-            why = "--trainer-args does not say what they are"
-            changes.adaptations.append(Adaptation(None, "training arguments", "those that agree with the config", why))
+            why = "--trainer-args does not set them"
+            changes.adaptations.append(Adaptation(None, "training arguments", "values that match the config", why))
         _arguments(config, changes, steps, mode)
     if mode != FAKE:
         if not (is_real_world and fits(config, ranks)):
@@ -93,17 +93,17 @@ def adapt(config: Config, folder: str, *, ranks: int, mode: str, steps: int, is_
         why = "the run resumes from its own checkpoint, which is not converted"
         changes.set(config, ("checkpoint", "load_universal"), False, why)
     if mode == CPU and is_on(config, "fp16", "enabled"):
-        changes.adaptations.append(Adaptation("fp16.enabled", True, True, "a CPU computes in fp16 here, which is slow"))
+        changes.adaptations.append(Adaptation("fp16.enabled", True, True, "the CPU computes in fp16, which is slow"))
     return changes
 
 
 def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
-    """The training arguments as they were given, but for those that would leave the run."""
+    """The given training arguments, except those that reach outside the run."""
     known = fields(config.knowledge)
     training = config.facts.training
     given = training.given if training is not None else {}
     for name in given:
-        # One that this release does not know is refused by it, and that is to be seen.
+        # This release rejects a name that it does not know, and the run has to show that.
         found = config.argument(name) if name in known else given[name]
         if found is None or found.value is UNKNOWN or name in _NOT_TOLD:
             continue
@@ -124,13 +124,13 @@ def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
         total = number_of(written) if written is not None else None
         changes.training["max_steps"] = steps = int(total) if total else steps
         if epochs is not None:
-            why = f"the training is planned for {steps:,} steps"
+            why = f"the run trains with max_steps {steps:,}"
             changes.adaptations.append(Adaptation("--num_train_epochs", epochs, None, why))
     _number(changes, "warmup_steps")
 
 
 def _number(changes: Changes, name: str) -> None:
-    """A number of an argument that may be written as text."""
+    """Convert a number that is given as text."""
     value = changes.training.get(name)
     if isinstance(value, str) and value.isdigit():
         changes.training[name] = int(value)
@@ -140,9 +140,9 @@ def _number(changes: Changes, name: str) -> None:
 
 
 def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
-    """Batch sizes that fit so many ranks, keep a window of accumulation, and are quick."""
+    """Small batch sizes that fit this many ranks and keep an accumulation window."""
     if is_on(config, "elasticity", "enabled"):
-        changes.set(config, ("elasticity",), Removed, f"it picks batch sizes for a cluster, and {why}")
+        changes.set(config, ("elasticity",), Removed, f"elasticity chooses batch sizes for a cluster, but {why}")
     written = _written(config)
     train, micro, steps = (_given(config, written[name]) for name in BATCH_SIZES)
     if config.stack != "deepspeed":
@@ -150,19 +150,19 @@ def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
         return
     nodes = (config.written.get(name) for name in written.values())
     if any(node is not None and node.kind != "null" and not (number_of(node) or 0) > 0 for node in nodes):
-        return  # an "auto" that nobody fills, say; what comes of it shows
+        return  # for example an "auto" that no library fills in; the run shows the result
     real = config.world_size
     fits = fitting(config, train, micro, steps, real) if real else None
     if fits is None and not _may_fit(train, micro, steps):
-        return  # it fits no number of ranks, and so shows what happens
+        return  # it fits no world size; the run shows what happens
     micro = micro or (fits.micro if fits else None)
     steps = steps or (fits.accumulation_steps if fits else 1 if micro is None or train is None else None)
     if micro is not None and steps is None and train is not None:
-        steps = 1 if train // micro < 2 else 2  # nobody knows how many ranks share the rest
+        steps = 1 if train // micro < 2 else 2  # the number of ranks that share the rest is unknown
     if micro is None and train is not None:
         micro = max(1, train // (steps or 1) // _counted(config, real or ranks))
     if micro is None:
-        return  # DeepSpeed refuses it, here as there
+        return  # DeepSpeed rejects it, with any number of ranks
     small = min(micro, MOST_SAMPLES)
     are_mistyped = _are_mistyped(written)
     window = min(steps or 1, MOST_MICRO_STEPS) if are_mistyped else _window(config, steps or 1)
@@ -174,16 +174,16 @@ def _batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
         if config.written.get(written[name]) is not None or is_added:
             changes.set(config, (written[name],), wanted[name], why if name == TRAIN else _why(name, wanted[name]))
     if all(config.written.get(written[name]) is None for name in (TRAIN, MICRO)):
-        changes.set(config, (MICRO,), small, why)  # elasticity would have picked it
+        changes.set(config, (MICRO,), small, why)  # without elasticity, the config sets no size
 
 
 def _counted(config: Config, ranks: int) -> int:
-    """How many of the ranks DeepSpeed counts; a run hands it a dict."""
+    """The world size that DeepSpeed multiplies by; a run passes it a dict."""
     return max(1, int(data_parallel_size(config, ranks, from_file=False)))
 
 
 def fits(config: Config, ranks: int) -> bool:
-    """Whether the batch sizes as they are go with so many ranks."""
+    """Whether the batch sizes, as written, fit this many ranks."""
     if is_on(config, "elasticity", "enabled"):
         return False
     train, micro, steps = (_given(config, name) for name in BATCH_SIZES)
@@ -196,7 +196,7 @@ def fits(config: Config, ranks: int) -> bool:
 
 
 def _written(config: Config) -> dict[str, str]:
-    """How each batch size is written: a mistyped one is changed where it stands, so that the run shows what it does."""
+    """The key of each batch size; a mistyped key keeps its name, so that the run shows what it does."""
     _, written_as = with_meant_names(config)
     return {name: written_as.get(name, name) for name in BATCH_SIZES}
 
@@ -208,37 +208,37 @@ def _are_mistyped(written: dict[str, str]) -> bool:
 
 def _why(name: str, value: int) -> str:
     if name == MICRO:
-        return "a smaller batch shows the same"
-    return f"{value} micro steps show what a window does" if value > 1 else "the run is short"
+        return "a smaller micro batch is enough for the checks"
+    return f"{value} micro steps are enough to check accumulation" if value > 1 else "the run is short"
 
 
 def _window(config: Config, steps: int) -> int:
-    """Micro steps of a window: two where ZeRO partitions gradients or may not, because only between them it shows."""
+    """Micro steps of a window: two at stages 1 and 2, because gradients between them show which stage runs."""
     return MOST_MICRO_STEPS if zero_stage(config) in (1, 2) else min(steps, MOST_MICRO_STEPS)
 
 
 def _stays(config: Config, wanted: dict[str, int], ranks: int) -> bool:
-    """Whether the config as it is gives these batch sizes."""
+    """Whether the config, as written, results in these batch sizes."""
     train, micro, steps = (_given(config, name) for name in BATCH_SIZES)
     found = fitting(config, train, micro, steps, ranks)
     return found is not None and tuple(found) == tuple(wanted.values())
 
 
 def _may_fit(train: int | None, micro: int | None, steps: int | None) -> bool:
-    """Whether there is a number of ranks for which the batch sizes fit, as they are given."""
+    """Whether the given batch sizes fit any world size."""
     return train is None or train % ((micro or 1) * (steps or 1)) == 0
 
 
 def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> None:
-    """The same where the training arguments say the sizes too: both are changed, if they agree."""
+    """The same for sizes that the training arguments set too: both change if they agree."""
     (micro_name, most), (steps_name, fewest) = _TRAINERS_BATCH
     micro, steps = _argument(config, micro_name, most), _argument(config, steps_name, fewest)
     train, written_micro, written_steps = (_given(config, name) for name in BATCH_SIZES)
     if written_micro not in (None, micro) or written_steps not in (None, steps) or micro is None or steps is None:
-        return  # the Trainer compares them, and says so
+        return  # the Trainer compares them and raises
     is_left_out = config.written.get(STEPS) is None
     if is_left_out:
-        steps = 1  # Accelerate puts that where the config says nothing
+        steps = 1  # Accelerate fills that in if the config does not set it
     real = config.world_size
     if train is not None and (train % (micro * steps) or (real and real * micro * steps != train)):
         return
@@ -257,7 +257,7 @@ def _trainers_batch(config: Config, changes: Changes, ranks: int, why: str) -> N
 
 
 def _change(config: Config, changes: Changes, key: str, name: str, before: int, after: int) -> None:
-    """A size that the config has as a number, or as an argument alone."""
+    """Change a size in the config if it is a number there, else in the arguments."""
     if _given(config, key) is not None:
         changes.set(config, (key,), after, _why(key, after))
     else:
@@ -282,18 +282,18 @@ def _given(config: Config, name: str) -> int | None:
 
 
 def _small_model(config: Config, changes: Changes) -> None:
-    """Every parameter of a small model is below a threshold that is meant for a large one."""
+    """Every parameter of a small model is below a threshold for a large model."""
     if zero_stage(config) != 3:
         return
     threshold = (ZERO, "stage3_param_persistence_threshold")
     alias = (ZERO, "param_persistence_threshold")
     path = alias if config.written.at(alias) is not None else threshold
-    why = "all parameters of a small model are smaller than that, and none would be sharded"
+    why = "every parameter of the small model is below the threshold, so ZeRO would shard none"
     changes.set(config, path, 0, why)
 
 
 def _groups(config: Config, changes: Changes, ranks: int) -> None:
-    """Groups of ranks are no larger than the run."""
+    """Limit groups of ranks to the ranks of the run."""
     for name in _GROUPS:
         size = number_of(node) if (node := config.written.at((ZERO, name))) is not None else None
         if size is not None and size > ranks:
@@ -301,17 +301,17 @@ def _groups(config: Config, changes: Changes, ranks: int) -> None:
 
 
 def _paths(config: Config, changes: Changes, folder: str) -> None:
-    """Nothing is written but below the folder, and nothing is sent."""
+    """Write only below the folder, and send nothing."""
     for section in ("offload_optimizer", "offload_param"):
         path = (ZERO, section, "nvme_path")
         node = config.written.at(path)
         if node is not None and node.kind == "string":
-            changes.set(config, path, os.path.join(folder, "nvme"), "nothing is written but in a temporary folder")
+            changes.set(config, path, os.path.join(folder, "nvme"), "the run writes only to a temporary folder")
     for monitor in _MONITORS:
         if is_on(config, monitor, "enabled"):
-            changes.set(config, (monitor, "enabled"), False, "nothing is logged or sent")
+            changes.set(config, (monitor, "enabled"), False, "the run logs and sends nothing")
     if is_on(config, "nebula", "enabled"):
-        changes.set(config, ("nebula", "enabled"), False, "nothing is sent")
+        changes.set(config, ("nebula", "enabled"), False, "the run sends nothing")
     if config.written.at(("flops_profiler", "output_file")) is not None:
         file = os.path.join(folder, "flops")
-        changes.set(config, ("flops_profiler", "output_file"), file, "nothing is written but in a temporary folder")
+        changes.set(config, ("flops_profiler", "output_file"), file, "the run writes only to a temporary folder")

@@ -1,4 +1,4 @@
-"""The training arguments of somebody who uses a config and has not said which."""
+"""Training arguments that match a config, for a run without given arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.semantics.preparation.prepared_config import Mismatch
 
-_ROUNDS = 4  # one argument may bring up the next
+_ROUNDS = 4  # one argument may lead to the next
 
 
 def with_matching_arguments(config: Config) -> Config:
-    """The config with the training arguments that the Trainer wants to find in it."""
+    """The config with training arguments that the Trainer accepts together with it."""
     values = _batch(config)
     for _ in range(_ROUNDS):
         config = _with(config, values)
@@ -42,12 +42,12 @@ def _with(config: Config, values: JsonObject) -> Config:
 
 
 def _batch(config: Config) -> JsonObject:
-    """Micro batch and accumulation steps as the config has them."""
+    """Micro batch size and accumulation steps of the config."""
     nodes = (config.written.get(name) for name in BATCH_SIZES)
     train, micro, steps = (number_of(node) if node is not None else None for node in nodes)
     ranks = config.world_size or 1
     if config.written.get(STEPS) is None:
-        steps = 1  # Accelerate puts that where the config says nothing
+        steps = 1  # Accelerate fills that in if the config does not set it
     if micro is None and train is not None:
         micro = max(1, train // (steps or 1) // ranks)
     if steps is None and train is not None and micro:
@@ -57,7 +57,7 @@ def _batch(config: Config) -> JsonObject:
 
 
 def _agreement(mismatch: Mismatch) -> list[tuple[str, Any]]:
-    """The arguments that agree with what is written, where each is one value."""
+    """The arguments that match the config, if each has a single value."""
     names = [name for name in mismatch.names if name != "world_size"]
     is_text = isinstance(mismatch.written, str) and not isinstance(mismatch.wanted, str)  # which equals no number
     if mismatch.path[0] in BATCH_SIZES or not names or is_text:

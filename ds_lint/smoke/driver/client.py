@@ -30,14 +30,14 @@ _PATIENCE = 10.0  # and to end ranks, remove its things, and go
 _IMPORTING = 900.0  # seconds for the libraries; from a network drive that is busy they take minutes
 _PROBE = 2**20  # bytes that a run writes at the least
 PREFIX = "ds-lint-smoke-"
-VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # what the user lets us see; the warm process itself sees none
+VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # the GPUs that the user allows; the warm process itself sees none
 
-# What launchers set for the ranks of their own run; ours get theirs.
+# What launchers set for the ranks of their own run; the ranks here get their own.
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_", "GROUP_", "ROLE_")
 
 
 class CouldNotRun(Exception):  # noqa: N818 - it says nothing about the config
-    """The run could not be made; the message says why, in one sentence."""
+    """The run was not possible; the message says why, in one sentence."""
 
 
 class Pool:
@@ -48,7 +48,7 @@ class Pool:
 
     def __init__(self, folder: str | None = None) -> None:
         if not hasattr(os, "fork"):
-            raise CouldNotRun("a smoke run takes Linux or macOS: its ranks are forked, which this system cannot")
+            raise CouldNotRun("--smoke needs Linux or macOS, because it forks its ranks")
         self.folder = own_folder(folder)
         self._kept: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,12 +69,12 @@ class Pool:
 
     @property
     def log(self) -> str:
-        """What the libraries print while they are imported."""
+        """The output of the libraries during their import."""
         return os.path.join(self.folder, "pool.log")
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions of the libraries; raises CouldNotRun where they cannot be imported."""
+        """The versions of the libraries; raises CouldNotRun if the import fails."""
         if self._process is None:
             self._start()
         if self._ready is None:
@@ -92,7 +92,7 @@ class Pool:
         return self._without_unknowns
 
     def run(self, jobs: list[Job], on_phase: Callable[[str, str], None] | None = None) -> list[Ended]:
-        """Run jobs beside each other; ``on_phase`` hears of the parts and the phases that rank 0 enters."""
+        """Run jobs in parallel; ``on_phase`` gets the parts and the phases that rank 0 enters."""
         _ = self.versions
         deadline = time.monotonic() + max(job.seconds for job in jobs) + _PATIENCE  # the warm process keeps the first
         with contextlib.suppress(OSError):  # it is gone, as is told when nothing is received
@@ -112,7 +112,7 @@ class Pool:
                 return said
 
     def keep_log(self, folder: str | None = None) -> str | None:
-        """A file that stays with what was printed in the folder of a run, and by the warm process; None if nothing."""
+        """A file that stays, with the logs of a run and of the warm process; None if they are empty."""
         path = f"{self.folder}-{len(self._kept) + 1}.log"
         names = sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else []
         found = [os.path.join(folder or "", name) for name in names if name.endswith(".log")]
@@ -122,13 +122,13 @@ class Pool:
         return path
 
     def end_ranks(self) -> None:
-        """End the ranks of the run that is going on; it ends with them. Any thread may call it."""
+        """End the ranks of the current run, which ends the run. Any thread may call it."""
         for group in self._started.groups:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
 
     def close(self, *, is_over: bool = True) -> None:
-        """End the process, and remove whatever it left; if not all is over, also the logs that nobody hears of now."""
+        """End the process, and remove what it left; if interrupted, also the logs, which are not reported then."""
         with _undisturbed():
             if self._process is not None:
                 if is_over:
@@ -157,7 +157,7 @@ class Pool:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise CouldNotRun(f"no process can be started for the smoke run: {error.strerror}") from None
+                raise CouldNotRun(f"cannot start a process for the smoke run: {error.strerror}") from None
 
     def _receive(self, since: str, deadline: float) -> object:
         assert self._process is not None  # noqa: S101 - whoever asks has started it
@@ -172,12 +172,12 @@ class Pool:
         except (EOFError, OSError):
             status = self._kill()
             how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-            hint = ", which is usually what the system does when memory runs out" if status == -signal.SIGKILL else ""
+            hint = "; the system usually does this when memory runs out" if status == -signal.SIGKILL else ""
             raise CouldNotRun(f"the process of the smoke run {how} while {since}{hint}") from None
 
     def _kill(self) -> int:
-        """End the process where it can be asked nothing any more; the status that it ended with."""
-        assert self._process is not None  # noqa: S101 - somebody waits for it
+        """End a process that no longer answers; its exit status."""
+        assert self._process is not None  # noqa: S101 - a caller waits for it
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_IDLE)  # it has closed its connection, and may be about to end
         if self._process.returncode is None:
@@ -188,10 +188,10 @@ class Pool:
         return status
 
     def _put_away(self, pid: int, status: int) -> None:
-        """Remove what the process should have removed itself."""
+        """Remove what the process did not remove itself."""
         started, self._started = self._started, Started([])
         self._process, self._ready = None, None
-        for group in started.groups if status else ():  # else they may be somebody else's by now
+        for group in started.groups if status else ():  # else other processes may have the ids by now
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         end_processes_of(self.folder)
@@ -201,7 +201,7 @@ class Pool:
 
 @contextlib.contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Let SIGTERM end this process as Ctrl-C does: with everything put away."""
+    """Let SIGTERM end this process like Ctrl-C, with everything removed."""
 
     def leave(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
@@ -217,7 +217,7 @@ def ended_by_signal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put signals off that would end this process while it puts things away; that takes seconds at the most."""
+    """Delay signals that would end this process during its cleanup, which takes seconds at most."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -226,7 +226,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a process whose connection is closed, ask it to go, make it go; the status that it ended with."""
+    """Wait for a process whose connection is closed, then terminate it, then kill it; its exit status."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_IDLE)
     process.terminate()
@@ -238,9 +238,9 @@ def _end(process: subprocess.Popen[bytes]) -> int:
 
 
 def own_folder(below: str | None = None) -> str:
-    """A folder of our own in which files can be written; below the one that the user named, if he did."""
+    """A new writable folder; inside the given one, if any."""
     wanted = below or os.environ.get("TMPDIR") or None
-    place = f"{wanted} ({'--smoke-folder' if below else 'TMPDIR'})" if wanted else "none of the usual ones"
+    place = f"{wanted} ({'--smoke-folder' if below else 'TMPDIR'})" if wanted else "any of the usual folders"
     try:
         folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=wanted))
         try:
@@ -252,14 +252,12 @@ def own_folder(below: str | None = None) -> str:
             place = os.path.dirname(folder)
             raise
     except OSError as error:
-        raise CouldNotRun(
-            f"a folder for temporary files is needed, and {place} cannot be written: {error.strerror}"
-        ) from None
+        raise CouldNotRun(f"cannot write temporary files to {place}: {error.strerror}") from None
     return folder
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder in which ranks that are just being killed may still write."""
+    """Remove a folder in which ranks may still write while they are killed."""
     for _ in range(5):
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.exists(folder):
@@ -268,7 +266,7 @@ def _remove(folder: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what a launcher or a GPU would bring in."""
+    """The environment of this process, without the variables of launchers and GPUs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
     return {
         **kept,

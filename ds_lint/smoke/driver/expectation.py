@@ -1,4 +1,4 @@
-"""What the text asks for: worked out from the config and the training arguments, never from an engine."""
+"""What a config asks for, computed from the config and the training arguments, never from an engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ZERO = "zero_optimization"
 GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-ASSUMED = "the config, which it is to agree with"  # the origin of training arguments that are not given
+ASSUMED = "assumed to match the config"  # the origin of training arguments that are not given
 # Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
 _ADAM = ("exp_avg", "exp_avg_sq")
 _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
@@ -33,7 +33,7 @@ _THRESHOLD = "stage3_param_persistence_threshold"
 
 
 class Requested(NamedTuple):
-    """A value that the text asks for, and the dotted key path that does."""
+    """A value that the config asks for, and the dotted key path that sets it."""
 
     value: Any
     key: str | None
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
     accumulation_steps: int
 
     def in_words(self, ranks: int) -> str:
-        """``2 x 1 micro steps x 8 ranks = 16``; there are fewer copies of the model where ranks share them."""
+        """``2 x 1 micro steps x 8 ranks = 16``; if ranks share a copy of the model, it counts copies."""
         copies = self.train // max(1, self.micro * self.accumulation_steps)
         of_ranks = (
             f"{ranks:,} ranks" if copies == ranks else f"{copies:,} {'copy' if copies == 1 else 'copies'} of the model"
@@ -56,15 +56,15 @@ class Batch(NamedTuple):
 
 
 def as_dict(config: Config) -> JsonObject:
-    """The config as Python has it."""
+    """The config as a Python dict."""
     found = plain(config.written)
     return found if isinstance(found, dict) else {}
 
 
 def with_meant_names(config: Config) -> tuple[JsonObject, dict[str, str]]:
-    """The config with mistyped keys under the names that were meant, and by those how they are written.
+    """The config with misspelled keys under their correct names, and the written key path of each.
 
-    A key that nobody reads asks for something all the same.
+    An unknown key that is almost a known one asks for something too.
     """
     found, written = as_dict(config), {}
     for visit in config.unknown:
@@ -81,20 +81,20 @@ def with_meant_names(config: Config) -> tuple[JsonObject, dict[str, str]]:
 
 
 class Expectation:
-    """What a config asks of a run: ``config`` as it is written, ``final`` as DeepSpeed is meant to get it.
+    """What a config asks for in a run: ``config`` as written, ``final`` as DeepSpeed should get it.
 
-    ``final`` is the config after typing errors, the changes for this run, and what the Trainer makes of it.
+    ``final`` has correct key names, the changes for this run, and what the Trainer fills in.
     """
 
     def __init__(self, config: Config, changed: JsonObject, written_as: dict[str, str]) -> None:
         self.config = config
         self.written_as = written_as
         prepared = prepare(configs.from_dict(changed, config.basis.but(stack=config.stack)))
-        self.text = _plain(changed, config)  # with nothing that a stack adds
+        self.text = _plain(changed, config)  # without what a stack adds
         self.final = _plain(_without_unknowns(prepared.config), config)
 
     def key(self, *path: str) -> str | None:
-        """The key path as the user wrote it, or the innermost section of it that is there; None for neither."""
+        """The key path as written, or the innermost existing section of it; None for neither."""
         for length in range(len(path), 0, -1):
             here = dotted(path[:length])
             here = self.written_as.get(here, here)
@@ -106,15 +106,15 @@ class Expectation:
         return None
 
     def is_written(self, *path: str) -> bool:
-        """Whether the user wrote a key, mistyped or not."""
+        """Whether the config has a key, misspelled or not."""
         return self.config.written.at(path) is not None or dotted(path) in self.written_as
 
     def requested(self, value: Any, *path: str) -> Requested:
-        """A value, with the key that asks for it."""
+        """A value, with the key that sets it."""
         return Requested(value, self.key(*path))
 
     def number(self, *path: str) -> float | None:
-        """A number of the final config; None where there is none, or nobody knows it."""
+        """A number of the final config; None if it is not set or unknown."""
         node = self.final.node(*path)
         return number_of(node) if node is not None else None
 
@@ -122,20 +122,20 @@ class Expectation:
 
     @property
     def stage(self) -> Requested | None:
-        """The ZeRO stage; None where it cannot be told."""
+        """The ZeRO stage; None if it is unknown."""
         stage = zero_stage(self.final)
         return None if stage is None else self.requested(stage, ZERO, "stage")
 
     @property
     def optimizer_offload(self) -> Requested | None:
-        """Where the optimizer is to be: cpu or nvme; None where nobody asks for either."""
+        """The place of an offloaded optimizer: cpu or nvme; None if it is not offloaded."""
         if is_on(self.final, ZERO, "cpu_offload"):
             return self.requested("cpu", ZERO, "cpu_offload")
         return self._device("offload_optimizer")
 
     @property
     def parameter_offload(self) -> Requested | None:
-        """Where the parameters are to be: cpu or nvme; None where nobody asks for either."""
+        """The place of offloaded parameters: cpu or nvme; None if they are not offloaded."""
         if is_on(self.final, ZERO, "cpu_offload_params"):
             return self.requested("cpu", ZERO, "cpu_offload_params")
         return self._device("offload_param")
@@ -147,7 +147,7 @@ class Expectation:
     @property
     def dtype(self) -> Requested:
         """The dtype of the weights that the model computes with, or that torch_autocast casts."""
-        name = model_dtype(self.text)  # what Accelerate adds to it asks for nothing
+        name = model_dtype(self.text)  # what Accelerate adds does not count
         if name == "fp32":
             name = model_dtype(self.final)
         section = name
@@ -168,12 +168,12 @@ class Expectation:
 
     @property
     def communication_dtype(self) -> Requested | None:
-        """The dtype in which gradients are reduced, where the text names one."""
+        """The dtype in which gradients are reduced, if the config sets one."""
         return self._named_dtype("communication_data_type")
 
     @property
     def accumulation_dtype(self) -> Requested | None:
-        """The dtype in which gradients are accumulated, where the text names one."""
+        """The dtype in which gradients are accumulated, if the config sets one."""
         return self._named_dtype("data_types", "grad_accum_dtype")
 
     def _named_dtype(self, *path: str) -> Requested | None:
@@ -182,12 +182,12 @@ class Expectation:
 
     @property
     def is_loss_scale_static(self) -> bool:
-        """Whether fp16 works with one loss scale for ever."""
+        """Whether fp16 uses a static loss scale."""
         return is_on(self.final, "fp16", "enabled") and bool(self.number("fp16", "loss_scale"))
 
     @property
     def clipping(self) -> Requested | None:
-        """The norm to which gradients are clipped: by the training arguments where somebody gave it there."""
+        """The norm to which gradients are clipped: that of the training arguments if they set it."""
         wanted = self.argument("max_grad_norm")
         if wanted is not None:
             return Requested(float(wanted), self.key("gradient_clipping"))
@@ -195,7 +195,7 @@ class Expectation:
         return None if found is None else self.requested(found, "gradient_clipping")
 
     def argument(self, name: str) -> Any:
-        """A training argument that somebody gave; None where nobody did."""
+        """A training argument that is given; None if it is not."""
         training = self.config.facts.training
         if training is None or training.origin == ASSUMED:
             return None
@@ -208,7 +208,7 @@ class Expectation:
         return is_on(self.final, *GATHER)
 
     def batch(self, world_size: int) -> Batch | None:
-        """What a step takes on so many ranks; None where the sizes do not fit together, or are not given.
+        """The batch sizes of a step on this many ranks; None if they do not fit together or are not set.
 
         DeepSpeed counts a sample once for each of the ranks that share a tensor, in ``train_batch_size`` too.
         """
@@ -217,7 +217,7 @@ class Expectation:
         return found._replace(train=found.train // ranks_of_a_tensor(self.final)) if found is not None else None
 
     def setting(self, name: str) -> float | None:
-        """A number of ``zero_optimization`` under either of its names; left out, the release's default."""
+        """A number of ``zero_optimization`` under either of its names; if it is not set, the default of the release."""
         found = (self.number(ZERO, each) for each in self._names(name))
         return next((value for value in found if value is not None), self._default(name))
 
@@ -241,26 +241,26 @@ class Expectation:
 
     @property
     def model_threshold(self) -> int:
-        """How many elements ZeRO-3 keeps whole in all; more than there are where the release knows no limit."""
+        """How many elements ZeRO-3 keeps whole in all; the maximum integer if the release has no limit."""
         most = self.setting("stage3_model_persistence_threshold")
         return int(most) if most is not None else sys.maxsize
 
     @property
     def optimizer(self) -> str | None:
-        """The type of the optimizer that the config names; None where the script brings it."""
+        """The type of the optimizer in the config; None if the script provides it."""
         value = self.final.value("optimizer", "type")
         return str(value) if value is not None else None
 
     @property
     def optimizer_of_script(self) -> str | None:
-        """What stands for the optimizer of the script: the one that DeepSpeed wants where it offloads."""
+        """The substitute for the optimizer of the script: the one that DeepSpeed needs if it offloads."""
         if self.optimizer is not None:
             return None
         return CPU_ADAM if self.optimizer_offload is not None else ADAMW
 
     @property
     def states(self) -> tuple[str, ...] | None:
-        """What the optimizer keeps of every element; None where nobody knows it."""
+        """The states of the optimizer for every element; None if they are unknown."""
         if self.optimizer is not None:
             return _STATES.get(self.optimizer.lower())
         optim = self.argument("optim")
@@ -268,22 +268,22 @@ class Expectation:
 
     @property
     def rate(self) -> Requested | None:
-        """The learning rate of the optimizer that the text names."""
+        """The learning rate of the optimizer in the config."""
         path = ("optimizer", "params", "lr")
         value = self.number(*path)
         return self.requested(value, *path) if value is not None else None
 
     @property
     def asks_for_schedule(self) -> bool:
-        """Whether somebody asked the Trainer for a schedule that does not go like the one of the config."""
+        """Whether the training arguments ask for a schedule that differs from that of the config."""
         kind, wanted = self.schedule[0] if self.schedule else "", self.argument("lr_scheduler_type")
-        if kind in TRAINERS_NAMES:  # which warm up as the arguments say
+        if kind in TRAINERS_NAMES:  # which use the warm-up of the arguments
             return wanted is not None and wanted not in TRAINERS_NAMES[kind]
         return any(self.argument(name) is not None for name in ("lr_scheduler_type", "warmup_steps", "warmup_ratio"))
 
     @property
     def trainers_schedule(self) -> tuple[str, float, int, int] | None:
-        """What the training arguments ask for: the schedule, the rate, steps of warm-up and of the training."""
+        """The schedule of the training arguments: its type, the rate, warm-up steps and training steps."""
         kind, rate, steps, total, share = (
             found.value if (found := self.config.argument(name)) is not None else None
             for name in ("lr_scheduler_type", "learning_rate", "warmup_steps", "max_steps", "warmup_ratio")
@@ -300,7 +300,7 @@ class Expectation:
 
     @property
     def schedule(self) -> tuple[str, JsonObject] | None:
-        """The scheduler that the config names, and its parameters."""
+        """The scheduler of the config, and its parameters."""
         kind = self.final.value("scheduler", "type")
         params = self.final.section("scheduler", "params")
         found = plain(params) if params is not None else {}
@@ -308,20 +308,20 @@ class Expectation:
 
 
 def ranks_of_a_copy(config: Config) -> int:
-    """Ranks that share the samples of one copy of the model, by cutting its sequences or its tensors."""
+    """Ranks that share the samples of one copy of the model, by splitting its sequences or its tensors."""
     return int(sequence_parallel_ranks(config, from_file=False) or 1) * ranks_of_a_tensor(config)
 
 
 def ranks_of_a_tensor(config: Config) -> int:
-    """Ranks among which each tensor of a layer is cut."""
+    """Ranks that share each tensor of a layer."""
     size = config.root.at(("tensor_parallel", "autotp_size"))
     return int(number_of(size) or 1) if size is not None else 1
 
 
 def fitting(config: Config, train: int | None, micro: int | None, steps: int | None, ranks: int) -> Batch | None:
-    """The batch sizes on so many ranks, from those that are given; None where DeepSpeed refuses them.
+    """The batch sizes on this many ranks, from the given ones; None if DeepSpeed rejects them.
 
-    A run hands DeepSpeed a dict.
+    A run passes DeepSpeed a dict.
     """
     if train is None and micro is None:
         return None
@@ -338,12 +338,12 @@ def _whole(value: float | None) -> int | None:
 
 
 def _without_unknowns(value: Any) -> Any:
-    """The config without what nobody knows before the run."""
+    """The config without values that are unknown before the run."""
     if isinstance(value, dict):
         return {name: _without_unknowns(below) for name, below in value.items() if below is not UNKNOWN}
     return value
 
 
 def _plain(written: dict[str, Any], config: Config) -> Config:
-    """A config as DeepSpeed alone takes it."""
+    """A config as plain DeepSpeed gets it."""
     return configs.from_dict(written, Basis(config.knowledge, stack="deepspeed"))

@@ -1,4 +1,4 @@
-"""Why a run did not come to its end: the rank that failed first, and whether the config or the machine is to blame."""
+"""Why a run failed: the rank that failed first, and whether the config or the machine is the cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import Node
 
 _DISK = "the disk is full"
-# What to tell of a cause (``ds_lint/smoke/rank/cause.py``) that is not the config; None if the text says it all.
+# Messages for the causes (``ds_lint/smoke/rank/cause.py``) that are not the config; None if the text is enough.
 _CAUSES = {
     "disk": _DISK,
     "memory": "there is not enough memory",
@@ -26,7 +26,7 @@ _CAUSES = {
     "open files": "there are too many open files",
     "package": "a package is missing",
     "compiler": "the ops cannot be compiled here",
-    "gpu": "it takes a GPU",
+    "gpu": "a GPU is required",
     "gpu per rank": "there is no GPU for each rank",
     "stand-in": None,
 }
@@ -41,7 +41,7 @@ _STAGES: dict[str, Stage] = {
 
 
 class Failure(NamedTuple):
-    """How a run failed. ``stage`` is when the config is refused; None where it could not be run."""
+    """How a run failed. ``stage`` is when the libraries reject the config; None if the run was not possible."""
 
     message: str
     stage: Stage | None
@@ -50,14 +50,14 @@ class Failure(NamedTuple):
 
 
 def failure(job: Job, ended: Ended) -> Failure | None:
-    """The failure that explains the others; None where every rank came to its end."""
+    """The failure that caused the others; None if every rank finished."""
     failed = [end for end in ended.ends if end.exit != "ok"]
     if not failed:
         return None
     raised = {one.rank: one.raised for one in ended.evidence if one is not None and one.raised is not None}
     own = {rank: one for rank, one in raised.items() if one.cause != "peer"}
     killed = [end for end in failed if end.exit == "signal"]
-    # gloo may abort a rank whose peer is gone.
+    # gloo may abort a rank whose peer has ended.
     first = next((end for end in killed if end.error != "SIGABRT"), None) or (killed[0] if killed and not own else None)
     if first is not None:
         return _killed(first)
@@ -65,21 +65,21 @@ def failure(job: Job, ended: Ended) -> Failure | None:
         return _raised(job, *next(iter(own.items())))
     stopped = next((end for end in failed if end.exit == "exception" and end.rank not in raised), None)
     if stopped is not None:
-        return Failure(
-            f"rank {stopped.rank} stopped while it was in {stopped.phase}: {stopped.error}", None, stopped.rank, None
-        )
+        return Failure(f"rank {stopped.rank} stopped in {stopped.phase}: {stopped.error}", None, stopped.rank, None)
     late = [end for end in failed if end.exit == "timeout"]
     if late:
         phases = ", ".join(f"rank {end.rank} in {end.phase}" for end in late)
-        return Failure(f"no end within {job.seconds:g} s (--smoke-timeout): {phases}", None, late[0].rank, None)
+        return Failure(
+            f"the run did not finish within {job.seconds:g} s (--smoke-timeout): {phases}", None, late[0].rank, None
+        )
     return _raised(job, *next(iter(raised.items())))
 
 
 def as_told(ended: Ended) -> list[RankEnd]:
-    """How the ranks ended, without what they say of the one that failed before them."""
+    """How the ranks ended, without their reports about the rank that failed first."""
     of_peers = {one.rank for one in ended.evidence if one is not None and one.raised and one.raised.cause == "peer"}
     return [
-        end._replace(exit="ended", error="another rank was gone")
+        end._replace(exit="ended", error="another rank ended first")
         if end.exit == "exception" and end.rank in of_peers
         else end
         for end in ended.ends
@@ -87,8 +87,8 @@ def as_told(ended: Ended) -> list[RankEnd]:
 
 
 def _killed(end: RankEnd) -> Failure:
-    hint = ", which is usually what the system does when memory runs out" if end.error == "SIGKILL" else ""
-    return Failure(f"rank {end.rank} was killed by {end.error} while it was in {end.phase}{hint}", None, end.rank, None)
+    hint = "; the system usually does this when memory runs out" if end.error == "SIGKILL" else ""
+    return Failure(f"rank {end.rank} was killed by {end.error} in {end.phase}{hint}", None, end.rank, None)
 
 
 def _raised(job: Job, rank: int, raised: Raised) -> Failure:
@@ -100,8 +100,10 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     if raised.kind == "UnknownArchitecture":
         return Failure(raised.text, None, rank, raised)
     if job.model is not None and raised.where.startswith(_MODELS):
-        return Failure(f"your model, made small, cannot be trained ({text}); try without --model", None, rank, raised)
-    # TrainingArguments refuses a name where we call it.
+        return Failure(
+            f"a small copy of your model cannot be trained ({text}): run without --model", None, rank, raised
+        )
+    # TrainingArguments rejects a name in our own call.
     if raised.phase in _OURS or (not raised.where and raised.phase != "arguments"):
         return Failure(f"ds-lint failed in {raised.phase}: {text}", None, rank, raised)
     stage = _STAGES.get(raised.phase, "train")
@@ -109,7 +111,7 @@ def _raised(job: Job, rank: int, raised: Raised) -> Failure:
 
 
 def first_line(text: str) -> str:
-    """The first line of an error, and of pydantic's the one that says what is wrong."""
+    """The first line of an error, and for pydantic the line with the cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 2 and "validation error" in lines[0]:
         return f"{lines[0]}: {lines[1]}: {lines[2]}"
@@ -119,9 +121,9 @@ def first_line(text: str) -> str:
 
 
 def key_of(failed: Failure, written: Node) -> str | None:
-    """The dotted key path that an error speaks of, if it is in the config as it is written.
+    """The dotted key path that an error names, if it is in the config as written.
 
-    Transformers lists them as ``- ds scheduler.params.warmup_num_steps=3 vs hf ...``; pydantic names a field alone, on
+    Transformers lists them as ``- ds scheduler.params.warmup_num_steps=3 vs hf ...``; pydantic names only a field, on
     the second line.
     """
     if failed.raised is None:

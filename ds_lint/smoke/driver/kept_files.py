@@ -1,4 +1,4 @@
-"""What ``--smoke-keep`` leaves: the folder of each run, below the one that the user named, where the config lies."""
+"""What ``--smoke-keep`` keeps: the folder of each run, in the given folder under the path of the config."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 
 
 def keep(folder: str, into: str, config: str) -> str:
-    """Move the folder of a run; where it is now. Nothing that is there already is touched."""
+    """Move the folder of a run and return its new path; existing files stay unchanged."""
     kept = _free(os.path.join(into, _below(config)))
     os.makedirs(os.path.dirname(kept), exist_ok=True)
     shutil.move(folder, kept)
@@ -16,7 +16,7 @@ def keep(folder: str, into: str, config: str) -> str:
 
 
 def _below(config: str) -> str:
-    """The path of a config as one below some folder: from here, or else from the root."""
+    """The path of a config relative to another folder: from the working directory, or else from the root."""
     path = os.path.relpath(config)
     if path.startswith(os.pardir):
         path = os.path.splitdrive(os.path.abspath(config))[1].lstrip(os.sep)

@@ -1,4 +1,4 @@
-"""What a run leaves behind when it is ended: processes and shared memory, how they are found and removed."""
+"""Processes and shared memory that a run leaves when it is ended: how to find and remove them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 MARK = "DS_LINT_SMOKE"  # names the folder of the run in the environment of each of its processes
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it; DeepSpeed and torch name their segments there
-_ROUNDS = 100  # what is killed may just have forked, and takes a while to go
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - on Linux; the segments of DeepSpeed and torch are there
+_ROUNDS = 100  # a killed process may have forked just before, and takes time to end
 _PAUSE = 0.01  # seconds between them
 
 
 def port_of(pid: int) -> int:
-    """The MASTER_PORT of the ranks of a pool: nobody listens there, DeepSpeed names its segments by it."""
+    """The MASTER_PORT of the ranks of a pool: no process listens on it, DeepSpeed names its segments after it."""
     return 20000 + pid % 40000
 
 
@@ -38,18 +38,18 @@ def sweep(pids: Iterable[int], port: int | None = None) -> None:
 
 
 def processes_of(folder: str) -> list[int]:
-    """The processes of a run, whatever session they went to; none where the system does not tell (macOS)."""
+    """The processes of a run, in any session; none if the system does not list them (macOS)."""
     mark = os.fsencode(f"{MARK}={folder}")
     found = []
     for path in glob.iglob("/proc/[0-9]*/environ"):
-        with contextlib.suppress(OSError), open(path, "rb") as file:  # another user's, or it has just ended
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # of another user, or just ended
             if mark in file.read().split(b"\0"):
                 found.append(int(path.split("/")[2]))
     return found
 
 
 def end_processes_of(folder: str, *, but: Collection[int] = ()) -> None:
-    """Kill the processes of a run that are left, and remove their segments."""
+    """Kill the remaining processes of a run, and remove their segments."""
     for _ in range(_ROUNDS):
         left = [pid for pid in processes_of(folder) if pid not in but]
         for pid in left:

@@ -1,4 +1,4 @@
-"""The locks of builds: a build that is killed leaves its lock, and every later one waits for it without a word."""
+"""The locks of builds: a killed build leaves its lock, and every later build silently waits for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FOLDER = "TORCH_EXTENSIONS_DIR"
-_LONGEST_BUILD = 3600.0  # seconds, where the system does not tell who has a file open
+_LONGEST_BUILD = 3600.0  # seconds, if the system does not tell which process has a file open
 
 
 def settle() -> list[str]:
-    """Let ranks build where torch always does, whatever their home; the paths of the locks of DeepSpeed's ops."""
+    """Let ranks build in the usual folder of torch, with any home; the paths of the locks of DeepSpeed's ops."""
     from deepspeed.ops.op_builder.all_ops import ALL_OPS
 
     builds = os.environ[_FOLDER] = _folder()
@@ -26,7 +26,7 @@ def settle() -> list[str]:
 
 
 def _folder() -> str:
-    """Where torch builds extensions (``_get_build_directory`` in torch/utils/cpp_extension.py)."""
+    """The folder in which torch builds extensions (``_get_build_directory`` in torch/utils/cpp_extension.py)."""
     if _FOLDER in os.environ:
         return os.environ[_FOLDER]
     import torch
@@ -39,7 +39,7 @@ def _folder() -> str:
 
 
 def stale(locks: Iterable[str]) -> list[str]:
-    """Those that are there and that nobody holds: a builder keeps its file open (torch/utils/file_baton.py)."""
+    """The locks that exist and that no process holds: a builder keeps its file open (torch/utils/file_baton.py)."""
     return [lock for lock in locks if os.path.exists(lock) and not _is_held(lock)]
 
 

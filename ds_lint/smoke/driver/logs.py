@@ -1,4 +1,4 @@
-"""What the libraries printed, put together in one file for the user."""
+"""The output of the libraries, joined in one file for the user."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_TAIL = 4 * 2**20  # bytes of each log: a rank can print without end
+_TAIL = 4 * 2**20  # bytes of each log: a rank may print without limit
 
 
 def join(logs: Iterable[str], path: str) -> bool:
-    """Write the ends of logs, one behind the other, to a new file; False if there is nothing, or no room for it."""
+    """Write the ends of logs, one after the other, to a new file; False if there is nothing or no space for it."""
     written = [log for log in logs if os.path.isfile(log) and os.path.getsize(log)]
     if not written:
         return False
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as joined:
             joined.writelines(_end_of(log) for log in written)
-    except OSError:  # on a full disk the verdict counts more
+    except OSError:  # on a full disk the verdict matters more
         remove([path])
         return False
     return True
 
 
 def remove(paths: Iterable[str]) -> None:
-    """Remove files, as far as they are there."""
+    """Remove the files that exist."""
     for path in paths:
         with contextlib.suppress(OSError):
             os.unlink(path)

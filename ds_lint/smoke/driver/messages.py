@@ -1,4 +1,4 @@
-"""What the warm process tells the command line."""
+"""Messages of the warm process to the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Ready:
-    """The libraries are imported: their versions, and the seconds it took; or why they are not."""
+    """The libraries are imported: their versions, and the seconds it took; or why the import failed."""
 
     versions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
@@ -21,7 +21,7 @@ class Ready:
 
 @dataclass
 class Started:
-    """What somebody must put away if this process is gone: process groups of ranks, and locks that they may leave."""
+    """What to remove if this process ends: process groups of ranks, and locks that they may leave."""
 
     groups: list[int]
     locks: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Started:
 
 @dataclass
 class Unable:
-    """The ranks could not be started, and why, in one sentence."""
+    """The ranks did not start, and why, in one sentence."""
 
     reason: str
 
@@ -44,7 +44,7 @@ class Entered:
 
 @dataclass
 class Ended:
-    """How each rank of a job ended, and what it saw, if it could tell."""
+    """How each rank of a job ended, and its evidence, if it reported any."""
 
     ends: list[RankEnd]
     evidence: list[Evidence | None]

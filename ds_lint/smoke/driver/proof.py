@@ -1,4 +1,4 @@
-"""One config proved: planned, run, and verified."""
+"""The training run of one config: planned, run, and checked."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from ds_lint.smoke.launch.ranks import LaunchedRanks
     from ds_lint.source.document import Document
 
-    Runner = Pool | LaunchedRanks  # who makes the ranks of a run
+    Runner = Pool | LaunchedRanks  # what starts the ranks of a run
 STEPS, STEPS_AFTER = 3, 2
 RANKS = 2
-MOST_RANKS = 64  # that somebody may start on one machine for a try
+MOST_RANKS = 64  # that are reasonable on one machine
 SECONDS = 120.0  # for each part of a run
-_BUILDING = 1200.0  # more where ops are compiled
+_BUILDING = 1200.0  # more if ops are compiled
 
 
 class RunOptions(NamedTuple):
-    """How the user wants runs to be made."""
+    """The options of runs."""
 
     ranks: int = RANKS
     seconds: float = SECONDS
     builds_ops: bool = False
-    keep: str | None = None  # a folder to leave everything in
+    keep: str | None = None  # a folder in which to keep everything
     mode: str = CPU
     is_real_world: bool = False  # a launcher started the ranks, as many as the user has
-    simulates: bool = True  # the user's real number of ranks, where there are more
+    simulates: bool = True  # the user's real world size, if it is larger
 
 
 class _Run:
@@ -78,7 +78,7 @@ class _Run:
         self.expectation = _expectation(config, self.changes, wish.ranks)
         self.optimizer = self.expectation.optimizer_of_script if config.stack == "deepspeed" else None
         if self.optimizer is not None:
-            why = "the config names none, and the script brings it"
+            why = "the config sets no optimizer, so the script provides it"
             self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
         self.job = Job(
             text=config.document.text.removeprefix("\ufeff"),
@@ -113,9 +113,9 @@ def prove(
     wish: RunOptions,
     on_phase: Callable[[str, str], None] | None = None,
 ) -> list[Verdict]:
-    """Train with the config of a document, and say what it showed.
+    """Train with the config of a document, and report the result.
 
-    A second verdict is what the user's real number of ranks showed, where it is known and larger than the run.
+    A second verdict is about the user's real world size, if it is known and larger than the run.
     """
     folder = tempfile.mkdtemp(dir=pool.folder)
     try:
@@ -134,7 +134,7 @@ def prove(
 
 
 def _config(document: Document, stack: Stack, target: Target, facts: Facts) -> Config:
-    """The config of a document; for the Trainer with arguments that agree with it, where nobody said which."""
+    """The config of a document; for the Trainer, with arguments that match it if none are given."""
     config = configs.from_document(document, Basis(knowledge(target), stack, facts))
     return with_matching_arguments(config) if facts.training is None and config.stack != "deepspeed" else config
 
@@ -167,7 +167,7 @@ def _prove(pool: Runner, run: _Run, on_phase: Callable[[str, str], None] | None)
 
 
 def _world(run: _Run, trained: Ended) -> real_world.World | None:
-    """The user's real number of ranks, where it is known and larger than the run."""
+    """The user's real world size, if it is known and larger than the run."""
     ranks = run.config.world_size
     if not run.wish.simulates or ranks is None or ranks <= run.wish.ranks:
         return None
@@ -204,19 +204,19 @@ def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: E
 
 
 def _obstacle(run: _Run) -> str | None:
-    """What keeps a config from being run at all; None where nothing does."""
+    """Why a config cannot run at all; None if it can."""
     issue = next((one for one in run.config.document.issues if one.kind == "template"), None)
     if issue is not None:
         placeholder = run.config.document.text[issue.span.start : issue.span.end]
-        return f"`{placeholder}` is a placeholder; a run takes the config with all of them filled in"
+        return f"`{placeholder}` is a placeholder: a run needs a config without placeholders"
     if run.job.stack == "accelerate":
-        return "a run is made with deepspeed.initialize or the Trainer; give --stack deepspeed or --stack trainer"
+        return "--smoke trains with deepspeed.initialize or the Trainer: pass --stack deepspeed or --stack trainer"
     if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
-        return "the config is empty, and the Trainer trains without DeepSpeed then"
+        return "the config is empty, so the Trainer trains without DeepSpeed"
     ranks = ranks_of_a_copy(run.expectation.final)
     if run.wish.ranks % ranks and ranks <= MOST_RANKS:
         return (
-            f"{ranks} ranks share each copy of the model, and the run has {run.wish.ranks}; give --smoke-ranks {ranks}"
+            f"{ranks} ranks share each copy of the model, but the run has {run.wish.ranks}: pass --smoke-ranks {ranks}"
         )
     return None
 
@@ -248,7 +248,7 @@ def _all(ended: Ended) -> list[Evidence]:
 
 
 def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
-    """The verdict on a run that did not come to its end: refused by the libraries, or not to be made here."""
+    """The verdict on a run that failed: the libraries reject the config, or this machine cannot run it."""
     log = pool.keep_log(run.folder)
     if failed.stage is None:
         return _verdict(pool, run, [], status="error", error=failed.message, log=log)
@@ -256,11 +256,11 @@ def _failed(pool: Runner, run: _Run, failed: Failure) -> Verdict:
         "start",
         "fail",
         key_of(failed, run.config.written),
-        "a training of some steps",
+        "a training run of a few steps",
         failed.stage,
         None,
         f"the run stops: {failed.message}",
-        f"{failed.raised.where} raised it." if failed.raised and failed.raised.where else "",
+        f"The exception comes from {failed.raised.where}." if failed.raised and failed.raised.where else "",
     )
     return _verdict(pool, run, [check], status="fail", log=log)
 
@@ -271,7 +271,7 @@ def _verdict(
     trained = _all(run.ended[0]) if run.ended else []
     first = trained[0] if trained else None
     stand_ins = [
-        Adaptation(None, name, "torch operations", "its kernel is not built here; --smoke-build-ops builds it")
+        Adaptation(None, name, "torch operations", "the run does not build its kernel; --smoke-build-ops builds it")
         for name in sorted({op for one in trained for op in one.stand_ins})
     ]
     return Verdict(
@@ -296,7 +296,7 @@ def _verdict(
 
 
 def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
-    """Of each rank how it ended, over all parts the first end that was not good."""
+    """How each rank ended: its first failure in any part, if there is one."""
     found: dict[int, RankEnd] = {}
     for part in ended:
         for end in as_told(part):
@@ -309,7 +309,7 @@ def _worst_ends(ended: list[Ended]) -> list[RankEnd]:
 
 
 def _stack(document: Document, target: Target, facts: Facts) -> Stack:
-    """Who runs a config of which nobody has said it: DeepSpeed itself, if it can be it."""
+    """The stack of a config if none is given: DeepSpeed itself, if that is possible."""
     if facts.training is not None:
         return "trainer"
     stacks = configs.from_document(document, Basis(knowledge(target), facts=facts)).stacks
@@ -317,14 +317,14 @@ def _stack(document: Document, target: Target, facts: Facts) -> Stack:
 
 
 def _of_world(facts: Facts, ranks: int) -> Facts:
-    """The same facts, and how many ranks there are."""
+    """The same facts with a world size."""
     known = Facts(world_size=ranks, nodes=facts.nodes, training=facts.training)
     known.model = facts.model
     return known
 
 
 def _expectation(config: Config, changes: Changes, ranks: int) -> Expectation:
-    """What the config asks of a run with these changes."""
+    """What the config asks for in a run with these changes."""
     changed, written_as = with_meant_names(config)
     for edit in changes.edits:
         apply(changed, edit)
@@ -335,7 +335,7 @@ def _expectation(config: Config, changes: Changes, ranks: int) -> Expectation:
 
 
 def _training(given: TrainingArguments | None, changed: TrainingFields) -> TrainingArguments | None:
-    """The training arguments with those that the run has otherwise."""
+    """The training arguments with the changes of the run."""
     if given is None and not changed:
         return None
     joined = dict(given.given) if given is not None else {}
@@ -346,7 +346,7 @@ def _training(given: TrainingArguments | None, changed: TrainingFields) -> Train
 
 
 def _sizes(expectation: Expectation) -> Sizes:
-    """The sizes of the model: larger where tensors go to NVMe."""
+    """The sizes of the model: larger if tensors go to NVMe."""
     places = [
         requested.value
         for requested in (expectation.optimizer_offload, expectation.parameter_offload)

@@ -1,4 +1,4 @@
-"""The user's real number of ranks, verified by two of them that are simulated: batch sizes, groups, and shares."""
+"""The user's real world size, checked with two simulated ranks: batch sizes, groups, and shares."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ds_lint.smoke.driver.failure import Failure
     from ds_lint.smoke.job import Evidence, FullSize, Job, TrainedParameter
 
-_PORTION = 0.25  # of the free memory, for each of two ranks: somebody else may need the rest
-_MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes longer than it is worth
+_PORTION = 0.25  # of the free memory, for each of two ranks: other programs may need the rest
+_MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes too long
 _WHOLE = "parameters that stay whole"
-_RANKS_OF_NODE = 8  # where nobody says how many nodes there are
+_RANKS_OF_NODE = 8  # if the number of nodes is unknown
 _HPZ, _MICS = (ZERO, "zero_hpz_partition_size"), (ZERO, "mics_shard_size")
 _BATCH = tuple((name,) for name in BATCH_SIZES)
-# Where DeepSpeed raises if a config does not fit the number of ranks, and the keys of which that is told.
+# Where DeepSpeed raises if a config does not fit the world size, and the keys that this is about.
 _OF_WORLD = (
     (r"deepspeed/runtime/config\.py:\d+ (_batch_assertion|_set_batch_related_parameters)$", _BATCH),
     (r"deepspeed/elasticity/", (("elasticity",),)),  # until it was dropped
@@ -39,7 +39,7 @@ _OF_WORLD = (
 
 @dataclass
 class World:
-    """A simulated world: ``job`` is that of its two ranks, ``trained`` is what the run of a few ranks showed."""
+    """A simulated world: ``job`` is that of its two ranks, ``trained`` is the evidence of the run on a few ranks."""
 
     job: Job
     expectation: Expectation
@@ -48,33 +48,40 @@ class World:
 
     @property
     def ranks(self) -> int:
-        """How many ranks the user has."""
+        """The user's world size."""
         return self.job.world_size
 
     @property
     def sharing(self) -> int:
-        """Among how many of them something is shared."""
+        """The number of ranks that share the model states."""
         return int(self.expectation.number(*_MICS) or 0) or self.ranks
 
     @property
     def adaptations(self) -> list[Adaptation]:
-        """What the simulated ranks have otherwise than the config says."""
+        """What the simulated ranks change in the config."""
         found = [one for one in self.changes.adaptations if one.key and not one.key.startswith("--")]
         if self.job.decays_apart and (scheduler := self.expectation.config.written.get("scheduler")) is not None:
-            found.append(Adaptation("scheduler", plain(scheduler), None, "no step is made, and it shares nothing"))
+            found.append(
+                Adaptation(
+                    "scheduler",
+                    plain(scheduler),
+                    None,
+                    "the simulated ranks make no step, and the scheduler is not sharded",
+                )
+            )
         return found
 
 
 def not_simulated(world: World) -> Check:
     """The check of a world that this torch cannot simulate."""
-    why = f"this torch cannot pretend that there are {world.ranks:,} ranks (it has no {FAKE_GROUP})"
+    why = f"this torch cannot simulate {world.ranks:,} ranks: it has no {FAKE_GROUP}"
     return skipped("world", None, why)
 
 
 def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evidence, ranks: int) -> World:
-    """The simulation of so many ranks, after a run of ``job`` on a few has shown that the config works at all."""
+    """The simulation of this many ranks, after a run of ``job`` on a few ranks has shown that the config works."""
     engine = trained.engine
-    assert engine is not None  # noqa: S101 - a run that came to its end was looked at
+    assert engine is not None  # noqa: S101 - a run that finished has evidence
     is_trainer = job.stack != "deepspeed"
     is_as_asked = (
         expectation.stage is not None
@@ -103,12 +110,12 @@ def world_of(job: Job, expectation: Expectation, changes: Changes, trained: Evid
 
 
 def _final_text(expectation: Expectation) -> str:
-    """The config as the Trainer gives it to DeepSpeed, without a schedule, for which somebody has to know the steps."""
+    """The config as the Trainer passes it to DeepSpeed, without a schedule, which needs the number of steps."""
     return json.dumps({name: value for name, value in as_dict(expectation.final).items() if name != "scheduler"})
 
 
 def _makes_states(expectation: Expectation) -> bool:
-    """Whether the optimizer makes its states of its own share, in memory."""
+    """Whether the optimizer creates states for its share only, in memory."""
     is_on_nvme = expectation.optimizer_offload is not None and expectation.optimizer_offload.value == "nvme"
     return has_plain_states(expectation) and not is_on_nvme
 
@@ -122,7 +129,7 @@ def _memory() -> int:
 
 
 def refused(world: World, failed: Failure) -> Check | None:
-    """The check of a config that does not fit the ranks; None where the world could not be simulated."""
+    """The check of a config that does not fit the world size; None if the simulation was not possible."""
     if failed.stage is None:
         return None
     where = failed.raised.where if failed.raised else ""
@@ -136,20 +143,20 @@ def refused(world: World, failed: Failure) -> Check | None:
                 f"{world.ranks:,} ranks",
                 None,
                 None,
-                f"on your {world.ranks:,} ranks DeepSpeed refuses the config: {failed.message}",
-                f"{where} raised it.",
+                f"DeepSpeed rejects the config on your {world.ranks:,} ranks: {failed.message}",
+                f"The exception comes from {where}.",
             )
     return None
 
 
 def verify(world: World, seen: list[Evidence]) -> list[Check]:
-    """Batch sizes and shares of the ranks that were simulated."""
+    """Batch sizes and shares of the simulated ranks."""
     return [_batch(world, seen[0]), *_shares(world, seen)]
 
 
 def _batch(world: World, seen: Evidence) -> Check:
     engine, requested_batch = seen.engine, world.expectation.batch(world.ranks)
-    assert engine is not None  # noqa: S101 - a rank that came to its end was looked at
+    assert engine is not None  # noqa: S101 - a rank that finished has evidence
     copies = ranks_of_a_copy(world.expectation.final)
     if world.ranks % copies:
         return Check(
@@ -159,7 +166,7 @@ def _batch(world: World, seen: Evidence) -> Check:
             f"groups of {copies} ranks",
             engine.train_batch_size,
             "samples a step",
-            f"{copies} ranks are to share each copy of the model, your {world.ranks:,} do not make such groups, and "
+            f"{copies} ranks share each copy of the model, but {world.ranks:,} ranks are not a multiple of {copies}: "
             f"the engine takes steps of {engine.train_batch_size:g} samples",
             f"Start a multiple of {copies} ranks.",
         )
@@ -170,7 +177,7 @@ def _batch(world: World, seen: Evidence) -> Check:
     is_kept = requested_batch is None or observed == requested_batch
     message = f"on your {world.ranks:,} ranks a step takes {observed.in_words(world.ranks)} samples"
     if requested_batch is not None and not is_kept:
-        message += f", and the config asks for {requested_batch.in_words(world.ranks)}"
+        message += f", but the config asks for {requested_batch.in_words(world.ranks)}"
     return Check(
         "world",
         "pass" if is_kept else "fail",
@@ -189,11 +196,11 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
         return []
     if expectation.stage.value != stage:
         asks = f"`{expectation.stage.key}` asks for ZeRO stage {expectation.stage.value}"
-        message = f"{asks}, and the engine runs stage {stage} here too"
+        message = f"{asks}, but the engine runs stage {stage} here too"
         return [Check("stage", "fail", expectation.stage.key, expectation.stage.value, stage, None, message)]
     key, full = expectation.stage.key, seen[0].full_size
     if (copies := ranks_of_a_copy(expectation.final)) > 1:
-        why = f"{copies} ranks share each copy of the model: shares were not counted"
+        why = f"{copies} ranks share each copy of the model, so shares are not checked"
         return [skipped("world-shares", key, why)]
     if stage == 0:
         if full is None:
@@ -207,8 +214,8 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
         rank, held = wrong[0]
         kind = next(kind for kind in expected if held[kind] != expected[kind])
         message = (
-            f"rank {rank:,} of your {world.ranks:,} holds {held[kind]:,} elements of {kind}, and stage {stage} "
-            f"promises {expected[kind]:,}"
+            f"rank {rank:,} of your {world.ranks:,} holds {held[kind]:,} elements of {kind}, but the expected number "
+            f"at stage {stage} is {expected[kind]:,}"
         )
     status = "fail" if wrong else "pass"
     held = wrong[0][1] if wrong else observed[0]
@@ -217,7 +224,7 @@ def _shares(world: World, seen: list[Evidence]) -> list[Check]:
 
 
 def _expected(world: World, seen: Evidence) -> dict[str, int]:
-    """Elements of what was built, which the engine is to have done."""
+    """The elements that the engine should hold of the model that was built."""
     states = states_of(seen) if world.job.makes_states else []
     expected = expected_shares(world.expectation, seen.parameters, states, world.sharing)
     whole = _kept_whole(world, seen.parameters)
@@ -230,7 +237,7 @@ def _observed(seen: Evidence, expected: dict[str, int]) -> dict[str, int]:
 
 
 def _kept_whole(world: World, parameters: list[TrainedParameter]) -> int | None:
-    """Elements under the threshold, of which every rank keeps all; None where there is no such thing."""
+    """Elements below the threshold, which every rank keeps whole; None if there is no threshold."""
     threshold = world.expectation.threshold.value
     if world.job.stage != 3 or threshold is None:
         return None
@@ -241,11 +248,11 @@ def _kept_whole(world: World, parameters: list[TrainedParameter]) -> int | None:
 
 
 def _told(world: World, full: FullSize | None) -> str:
-    """What a rank holds of the user's model, in bytes, and how that is known."""
+    """What a rank holds of the user's model, in bytes, and how the number was found."""
     if full is None:
         return (
-            f"rank 0 and the last of your {world.ranks:,} hold their shares of a small model to the element; "
-            "give --model for the bytes of yours"
+            f"the first and the last of your {world.ranks:,} ranks hold exactly their shares of a small model; "
+            "pass --model for the bytes of your model"
         )
     held = by_formula(world, full)
     if not held:
@@ -254,7 +261,7 @@ def _told(world: World, full: FullSize | None) -> str:
     total = in_units(sum(amount.bytes for amount in held.values()))
     told = f"each of your {world.ranks:,} ranks holds {total} of model states: {', '.join(parts)}"
     if not has_plain_states(world.expectation):
-        told += f", beside what {world.expectation.optimizer} keeps"
+        told += f", plus the states of {world.expectation.optimizer}"
     extra = [
         f"{elements:,} elements {words}"
         for elements, words in (
@@ -264,7 +271,7 @@ def _told(world: World, full: FullSize | None) -> str:
         if elements and "parameters" in held
     ]
     if extra:
-        told += f"; among the parameters are {' and '.join(extra)}"
+        told += f"; the parameters include {' and '.join(extra)}"
     if not full.is_built:
         told += f" (computed: {_why_computed(world, full)})"
     return told
@@ -272,15 +279,15 @@ def _told(world: World, full: FullSize | None) -> str:
 
 def _why_computed(world: World, full: FullSize) -> str:
     if world.job.stage == 0:
-        return "at stage 0 nothing is shared"
+        return "stage 0 shards nothing"
     needed, most = in_units(full.needed_bytes), in_units(world.job.memory or 0)
-    return f"to make such a rank takes {needed}, and on this machine it may take {most}"
+    return f"such a rank needs {needed}, but the limit on this machine is {most}"
 
 
 def by_formula(world: World, full: FullSize) -> dict[str, Held]:
-    """What each rank holds of the user's model by kind, in the dtypes that the run on a few ranks had.
+    """What each rank holds of the user's model by kind, in the dtypes of the run on a few ranks.
 
-    Where the engine was made of that model, these are the numbers that it was held to.
+    If the engine was built with that model, the check compared it with these numbers.
     """
     stage = world.job.stage
     whole = sum(parameter.elements for parameter in full.parameters)
@@ -300,7 +307,7 @@ def by_formula(world: World, full: FullSize) -> dict[str, Held]:
 
 
 def _second_copies(world: World, parameters: list[TrainedParameter]) -> int:
-    """Elements of the partitions among the ranks of a group, which hpZ keeps beside those among all ranks.
+    """Elements of the partitions within a group of ranks, which hpZ keeps in addition to those of all ranks.
 
     Source: ``_partition_param_sec`` in deepspeed/runtime/zero/partition_parameters.py.
     """

@@ -1,7 +1,7 @@
-"""A model's ``config.json`` made small: the same architecture with the same features, trained in a second.
+"""Shrinks the ``config.json`` of a model: the same architecture with the same features, trained in a second.
 
-What makes a model large is found by the names that model types give to it. What belongs together stays together: query
-heads and the key heads that they share, the layers of each kind, a rope and the heads that it turns.
+The keys for sizes are found by the names that model types give them. Related sizes stay consistent: query heads and
+the key heads that they share, the layers of each kind, a rope and the heads that it rotates.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 if TYPE_CHECKING:
-    Part = dict[str, Any]  # of a config.json of any model, or all of it: nobody knows which keys it has, or their types
+    Part = dict[str, Any]  # a part or all of the config.json of any model, with unknown keys and types
     from collections.abc import Iterable, Iterator
 
 
 class Sizes(NamedTuple):
-    """How large a model is at the most; what is smaller stays as it is."""
+    """The maximum sizes of a model; smaller sizes stay unchanged."""
 
     hidden: int = 64
-    layers: int = 2  # more where there are more kinds of layers
+    layers: int = 2  # more if there are more kinds of layers
     heads: int = 4
     feed_forward: int = 128
     vocabulary: int = 128
@@ -35,15 +35,15 @@ SWAPPED = Sizes(hidden=256, feed_forward=512, vocabulary=8192)
 
 
 class Change(NamedTuple):
-    """One value of the config that is another in the small one."""
+    """One value of the config that differs in the small one."""
 
     key: str  # dotted
-    before: Any  # None: it was not there
-    after: Any  # None: it was taken away
+    before: Any  # None: not set
+    after: Any  # None: removed
 
 
 class Shrunk(NamedTuple):
-    """A small config, and what is different in it."""
+    """A small config, and its changes."""
 
     config: Part
     changes: list[Change]
@@ -54,7 +54,7 @@ _LAYERS = (
     "encoder_layers", "decoder_layers", "encoder_num_hidden_layers", "decoder_num_hidden_layers", "depth", "layers",
     "num_layers_per_stack", "num_blocks", "num_global_layers",
 )  # fmt: skip
-# Every how many layers there is another kind.
+# The period of the layers of another kind.
 _PERIODS = (
     "sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval",
     "no_rope_layer_interval", "attn_layer_period", "expert_layer_period", "encoder_sparse_step", "decoder_sparse_step",
@@ -62,10 +62,10 @@ _PERIODS = (
     "n_layers_per_attn_res_block",
 )  # fmt: skip
 _OFFSETS = ("attn_layer_offset", "expert_layer_offset")  # of the first of them
-_OF_LAYERS = "per_layer_config"  # by the number of a layer, what is different in it
+_OF_LAYERS = "per_layer_config"  # settings of single layers, by their number
 _DENSE = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")  # layers at the start without experts
 _CYCLES = ("block_types",)  # the kinds of layers that repeat through the model
-# Positions of layers: each shrinks to one that there is.
+# Positions of layers: each shrinks to an existing one.
 _PLACES = (
     "mlp_only_layers", "attn_layer_indices", "full_attn_idxs", "cross_attention_layers", "moe_layers",
     "full_attention_layers", "hybrid_layer_ids", "deepstack_visual_indexes", "fullatt_block_indexes",
@@ -78,13 +78,13 @@ _HIDDEN = (
     "projection_dim", "projector_hidden_size", "prediction_head_size", "lru_width", "hidden_size_global",
     "cross_attention_hidden_size", "output_dim", "ple_embed_dim", "backbone_hidden_size",
 )  # fmt: skip
-_EMBEDDINGS = ("embedding_size", "word_embed_proj_dim")  # narrower than the layers where they are projected
+_EMBEDDINGS = ("embedding_size", "word_embed_proj_dim")  # narrower than the layers if they are projected
 _HEADS = (
     "num_attention_heads", "num_heads", "n_head", "n_heads", "encoder_attention_heads", "decoder_attention_heads",
     "attention_heads", "swa_num_attention_heads", "linear_num_heads", "linear_num_value_heads", "index_n_heads",
     "resampler_n_heads",
 )  # fmt: skip
-# Heads that several query heads share, and whose they are.
+# Heads that several query heads share, and the keys of these query heads.
 _SHARED_HEADS = {
     "num_key_value_heads": _HEADS[:4],
     "num_kv_heads": _HEADS[:4],
@@ -134,20 +134,20 @@ _ONES = (
 
 TOKEN_KEYS = ("token_id", "token_ids", "token_index", "_index")  # how the names of special tokens end
 
-# What says where the model was saved, how it was packed, or which code to fetch. Without a dtype it is made in fp32, as
-# a config of DeepSpeed expects: its own sections say in which dtype it is trained.
+# The path of the model, its quantization, its code and its dtype. Without a dtype it is created in fp32, as DeepSpeed
+# expects: the sections of its config set the training dtype.
 _DROPPED = ("quantization_config", "compression_config", "_name_or_path", "auto_map", "dtype", "torch_dtype")
 
 
 def shrink(config: Part, sizes: Sizes = TINY) -> Shrunk:
-    """A config of the same architecture that is no larger than ``sizes``."""
+    """A config of the same architecture, not larger than ``sizes``."""
     small = copy.deepcopy(config)
     _shrink_part(small, sizes, {})
     return Shrunk(small, list(_changes(config, small)))
 
 
 def _shrink_part(part: Part, sizes: Sizes, whole: Part) -> None:
-    """Shrink one part of a config in place; ``whole`` is what it was a part of, before that was shrunk."""
+    """Shrink one part of a config in place; ``whole`` is the part around it, before it was shrunk."""
     before = {**whole, **part}
     for key in _DROPPED:
         part.pop(key, None)
@@ -178,7 +178,7 @@ def _inner_parts(part: Part) -> Iterator[Part]:
 
 
 def _limit(part: Part, keys: Iterable[str], limit: int) -> None:
-    """No number above the limit, nor in a list with one for each layer."""
+    """Limit numbers, also those in a list with one per layer."""
     for key in keys:
         value = part.get(key)
         if isinstance(value, list):
@@ -199,7 +199,7 @@ def _first(part: Part, keys: Iterable[str]) -> int | None:
 
 
 def _shrink_layers(part: Part, sizes: Sizes) -> None:
-    """Keep a layer of every kind, where lists or periods say that there are kinds."""
+    """Keep a layer of every kind, if lists or periods define kinds."""
     count = _first(part, _LAYERS)
     lists = [key for key, value in part.items() if _is_per_layer(key, value, count)]
     kept = _layers_of_each_kind([part[key] for key in lists], count or 0, sizes.layers)
@@ -210,7 +210,7 @@ def _shrink_layers(part: Part, sizes: Sizes) -> None:
     _limit(part, _OFFSETS, sizes.layers - 1)
     _limit(part, _DENSE, sizes.layers - 1)
     _limit(part, ("max_window_layers",), sizes.layers)
-    _limit(part, ("num_kv_shared_layers",), 0)  # too few layers for some to share with others of their kind
+    _limit(part, ("num_kv_shared_layers",), 0)  # too few layers to share with others of their kind
     for key in _CYCLES:
         if isinstance(part.get(key), list):
             part[key] = list(dict.fromkeys(part[key]))
@@ -222,7 +222,7 @@ def _shrink_layers(part: Part, sizes: Sizes) -> None:
 
 
 def _renumbered(of_layers: dict[Any, Any], kept: list[int]) -> Part:
-    """What is said of single layers, under their new numbers."""
+    """The settings of single layers, under their new numbers."""
     said = {int(place): value for place, value in of_layers.items()}
     return {str(new): said[old] for new, old in enumerate(kept) if old in said}
 
@@ -232,7 +232,7 @@ def _is_per_layer(key: str, value: Any, count: int | None) -> bool:
 
 
 def _layers_of_each_kind(lists: list[list[Any]], count: int, wanted: int) -> list[int]:
-    """Layers with every kind that the lists have, in the order of the model, and others up to the wanted number."""
+    """Layers of every kind in the lists, in the order of the model, and others up to the wanted number."""
     kept: list[int] = []
     for values in lists:
         if all(isinstance(value, str) or value in (0, 1) for value in values):  # numbers are sizes, not kinds
@@ -244,7 +244,7 @@ def _layers_of_each_kind(lists: list[list[Any]], count: int, wanted: int) -> lis
 
 
 def _places(places: list[Any], count: int) -> list[Any]:
-    """Positions among fewer layers: those that there still are, else the last."""
+    """Positions among fewer layers: those that still exist, else the last."""
     return [place for place in places if place < count] or [count - 1] * bool(places)
 
 
@@ -252,7 +252,7 @@ def _places(places: list[Any], count: int) -> list[Any]:
 
 
 def _shrink_heads(part: Part, sizes: Sizes, before: Part) -> None:
-    """Fewer heads that divide the hidden size, and as many query heads to a key head as there were."""
+    """Fewer heads that divide the hidden size, with as many query heads per key head as before."""
     _limit(part, _HIDDEN, sizes.hidden)
     hidden = _first(part, _HIDDEN) or sizes.hidden
     for key in _EMBEDDINGS:
@@ -276,7 +276,7 @@ def _shrink_heads(part: Part, sizes: Sizes, before: Part) -> None:
 
 
 def _join_rope_heads(part: Part, before: Part) -> None:
-    """A head of multi-head latent attention has a part with rope and one without; other keys repeat what they are."""
+    """A head of multi-head latent attention has a part with rope and one without; other keys repeat their sizes."""
     rope, plain = part.get("qk_rope_head_dim"), part.get("qk_nope_head_dim")
     if _is_number(rope) and _is_number(plain):
         if "qk_head_dim" in part:
@@ -301,7 +301,7 @@ def _fill_state_space(part: Part, hidden: int, limit: int) -> None:
 
 
 def _in_proportion(shared: int, sharing: int, left: int, limit: int) -> int:
-    """Key heads for the query heads that are left: at least one, and a number that divides them."""
+    """Key heads for the remaining query heads: at least one, and a divisor of them."""
     left = min(left, limit)
     wanted = max(1, min(left, round(left * shared / sharing)))
     return next(number for number in range(wanted, 0, -1) if left % number == 0)
@@ -317,7 +317,7 @@ def _head_width(part: Part) -> int | None:
 
 
 def _keep_tokens_inside(part: Part, vocabulary: int) -> None:
-    """Special tokens stay different from each other as far as the vocabulary reaches."""
+    """Keep special tokens inside the vocabulary, and different from each other if possible."""
     for key, value in part.items():
         if key.endswith(TOKEN_KEYS):
             if isinstance(value, list):
@@ -332,7 +332,7 @@ def _inside(token: Any, vocabulary: int) -> Any:
 
 
 def _shrink_rope(part: Part, before: Part) -> None:
-    """The same kind of rope for narrower heads and fewer positions; lists have an entry for two elements of a head."""
+    """The same kind of rope for narrower heads and fewer positions; lists have one entry per two elements of a head."""
     old, new = _head_width(before), _head_width(part)
     positions = _first(before, _POSITIONS), _first(part, _POSITIONS)
     for rope in _ropes(part):
@@ -350,7 +350,7 @@ def _shrink_rope(part: Part, before: Part) -> None:
 
 
 def _ropes(part: Part) -> Iterator[Part]:
-    """What is said of the rope: once, or for each kind of layer."""
+    """The settings of the rope: one, or one for each kind of layer."""
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(part.get(key), dict):
             yield part[key]
@@ -358,7 +358,7 @@ def _ropes(part: Part) -> Iterator[Part]:
 
 
 def _sections(count: int, total: int) -> list[int]:
-    """As even as it goes; the first has what is left."""
+    """Sections of equal size; the first also gets the rest."""
     share = total // count
     return [total - share * (count - 1), *[share] * (count - 1)]
 

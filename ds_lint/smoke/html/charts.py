@@ -1,7 +1,7 @@
 """The plots of a run as JSON for plotly.js: what each rank holds, and how the steps went.
 
-It draws SVG in the browser, which follows the reader's light or dark theme by the style sheet of ``page`` and prints
-sharply.
+plotly.js draws SVG in the browser, which follows the light or dark theme through the style sheet of ``page`` and
+prints sharply.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from plotly.subplots import make_subplots
 from ds_lint.diagnostics.verdict import Held, Step
 from ds_lint.output.smoke import KINDS, in_units
 
-# Told apart by hatching too, and readable on white and on black.
+# Distinguishable by hatching too, and readable on white and on black.
 _COLOURS = dict(zip(KINDS, ("#4285c8", "#e0912f", "#2f9e82", "#b06ac2"), strict=True))
 _HATCHES = dict(zip(KINDS, ("", "/", ".", "x"), strict=True))
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 _BAR = 46  # pixels of a rank
-_ROOM_FOR_SUMS = 1.3  # of the longest bar, so that its sum fits beside it
-_QUANTITY = 150  # pixels of a quantity over the steps
+_ROOM_FOR_SUMS = 1.3  # of the longest bar, so that its sum fits next to it
+_QUANTITY = 150  # pixels of the plot of one quantity
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 _TRANSPARENT = "rgba(0,0,0,0)"
 
 
 class Plot(NamedTuple):
-    """A figure of plotly, and the pixels that it is high."""
+    """A figure of plotly, and its height in pixels."""
 
     figure: str
     height: int
 
 
 def memory(bars: dict[str, dict[str, Held]]) -> Plot:
-    """A stacked bar for each label, the first on top."""
+    """A stacked bar for each label, the first at the top."""
     most = max(sum(amount.bytes for amount in kinds.values()) for kinds in bars.values())
     unit, size = next((unit, size) for unit, size in _UNITS if most >= size or size == 1)
     figure = go.Figure(layout={"template": "none"})
@@ -62,7 +62,7 @@ def memory(bars: dict[str, dict[str, Held]]) -> Plot:
         )
     figure.update_layout(barmode="stack", bargap=0.3, legend={"traceorder": "normal"})
     figure.update_yaxes(autorange="reversed", type="category", ticksuffix="  ", showgrid=False)
-    for label, kinds in bars.items():  # a bar beside a much longer one is too thin to be read off
+    for label, kinds in bars.items():  # a bar next to a much longer one is too thin to read
         whole = sum(amount.bytes for amount in kinds.values())
         figure.add_annotation(
             x=whole / size, y=label, text=in_units(whole), showarrow=False, xanchor="left", xshift=4, font={"size": 12}
@@ -72,7 +72,7 @@ def memory(bars: dict[str, dict[str, Held]]) -> Plot:
 
 
 def steps(taken: list[Step]) -> Plot:
-    """Loss, learning rate and, where there is one, loss scale, one below the other; skipped steps are crossed."""
+    """Loss, learning rate and loss scale, if there is one, below each other; skipped steps have crosses."""
     quantities: list[tuple[str, list[list[float | None]]]] = [
         ("loss", [[step.loss for step in taken]]),
         ("learning rate", _rates(taken)),
@@ -106,7 +106,7 @@ def steps(taken: list[Step]) -> Plot:
 
 
 def _rates(taken: list[Step]) -> list[list[float | None]]:
-    """Learning rates by group; groups with the same ones are one line."""
+    """Learning rates by group; groups with the same rates are one line."""
     number = max((len(step.learning_rates) for step in taken), default=0)
     groups: list[list[float | None]] = []
     for index in range(number):

@@ -1,7 +1,7 @@
-"""The report of training runs as one HTML page, made for looking: it opens without a network.
+"""The report of training runs as one HTML page, which opens without a network.
 
-Plotly is inlined once, about 5 MB; where no run came as far as numbers, the page goes without it. Every text that may
-come from a config is escaped, and a content security policy forbids the browser to fetch what is not in the page.
+Plotly is inlined once, about 5 MB; the page omits it if no run has numbers. Every text that may come from a config is
+escaped, and a content security policy forbids the browser to fetch what is not in the page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ds_lint.source.document import Document
 
-ADAPTED = "adapted"  # a class of the style sheet, beside the statuses
+ADAPTED = "adapted"  # a class of the style sheet, next to the statuses
 BADGES = {
     "pass": ("✓", "verified"),
     ADAPTED: ("≈", "verified with adaptation"),
@@ -37,18 +37,18 @@ BADGES = {
 }
 SHOWS = {
     CPU: "the real libraries on CPU ranks: sharding, precision, batch sizes, schedule, saving and resuming. "
-    "Kernels, peak memory and speed are the GPU's.",
+    "Kernels, peak memory and speed need a GPU.",
     CUDA: "the real libraries on GPUs, with their kernels, dtypes, placement and peak memory.",
-    FAKE: "one rank of a world that is not there: what it holds at that size, and whether the batch sizes add up. "
-    "Nothing is communicated, so losses say nothing and are not shown.",
+    FAKE: "one rank of a simulated world: what it holds at that size, and whether the batch sizes fit. "
+    "The ranks do not communicate, so losses have no meaning and are not shown.",
 }
 NOT_CHECKED = '<span class="quiet">not checked</span>'
 QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")
 LONG_WORD = 20  # characters, beyond which a word of a key path is broken
-SHOWN_RANKS = 32  # bars; beyond them ranks repeat each other
+SHOWN_RANKS = 32  # bars; more ranks look the same
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
-# Drawn when all places are there, as wide as they are, on paper as wide as that; what is folded is printed too.
+# Draws each plot when its element exists, in its width, and in a fixed width on paper; folded parts are printed too.
 SCRIPT = """
 const plots = [...document.querySelectorAll(".plot")];
 for (const plot of plots) {
@@ -72,7 +72,7 @@ class Column(NamedTuple):
 
 
 def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Document] = ()) -> str:
-    """The page of these runs of documents, made by ds-lint of this version; what failed comes first."""
+    """The page of these runs of documents, made by this version of ds-lint; failed runs come first."""
     by_config: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=_badness):
         by_config.setdefault((verdict.path, verdict.stack), []).append(verdict)
@@ -141,7 +141,7 @@ def _config(path: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: li
 
 
 def _where(runs: list[tuple[int, Verdict]]) -> str:
-    """What was verified where: a check a row, a run a column; of several checks with one name the worst."""
+    """The checks by run: a row per check, a column per run; the worst of several checks with one name."""
     if len(runs) == 1:
         return ""
     names = list(dict.fromkeys(check.id for _, verdict in runs for check in verdict.checks))
@@ -150,7 +150,7 @@ def _where(runs: list[tuple[int, Verdict]]) -> str:
         [_text(name), *(_status(checks[name]) if name in checks else NOT_CHECKED for checks in found)] for name in names
     ]
     columns = [Column("Check", "name"), *(Column(ranks(verdict)) for _, verdict in runs)]
-    return f"<article>{_table('What was verified where', columns, rows)}</article>"
+    return f"<article>{_table('Checks by run', columns, rows)}</article>"
 
 
 def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
@@ -172,7 +172,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
 
 
 def _error(verdict: Verdict) -> str:
-    log = f"<p>What the libraries printed: <code>{_text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
+    log = f"<p>Output of the libraries: <code>{_text(shown_path(verdict.log))}</code></p>" if verdict.log else ""
     return (f'<div class="error-text">{_lines(verdict.error)}</div>' if verdict.error else "") + log
 
 
@@ -183,12 +183,12 @@ def _checks(verdict: Verdict) -> str:
     if not verdict.checks:
         return ""
     columns = [
-        Column("What", "name"),
+        Column("Check", "name"),
         Column("Status"),
         Column("Key", "key"),
-        Column("Asked", "number"),
-        Column("Got", "number"),
-        Column("Shown", "message"),
+        Column("Expected", "number"),
+        Column("Observed", "number"),
+        Column("Result", "message"),
     ]
     rows = [
         [
@@ -201,7 +201,7 @@ def _checks(verdict: Verdict) -> str:
         ]
         for check in _worst_first(verdict)
     ]
-    return _table("Asked versus got", columns, rows)
+    return _table("Expected and observed", columns, rows)
 
 
 def _worst_first(verdict: Verdict) -> list[Check]:
@@ -211,12 +211,12 @@ def _worst_first(verdict: Verdict) -> list[Check]:
 def _adaptations(verdict: Verdict) -> str:
     if not verdict.adaptations:
         return ""
-    columns = [Column("Key", "key"), Column("Written", "number"), Column("In this run", "number"), Column("Why")]
+    columns = [Column("Key", "key"), Column("In the config", "number"), Column("In this run", "number"), Column("Why")]
     rows = [
         [
             _code(one.key),
-            _code(written(one.before)) if one.before is not None else "not there",
-            _code(written(one.after)) if one.after is not None else "taken away",
+            _code(written(one.before)) if one.before is not None else "not set",
+            _code(written(one.after)) if one.after is not None else "removed",
             _text(one.why),
         ]
         for one in verdict.adaptations
@@ -271,19 +271,19 @@ def _memory(verdict: Verdict, verdicts: list[Verdict]) -> str:
     bars = {f"rank {rank}": by_kind(held) for rank, held in enumerate(verdict.held[:SHOWN_RANKS])}
     if not any(amount.bytes for kinds in bars.values() for amount in kinds.values()):
         return ""
-    when = "Of your model, by the numbers that were verified" if verdict.mode == FAKE else "After the steps"
+    when = "Your model, computed from the checked numbers" if verdict.mode == FAKE else "After the steps"
     caption = f"{when}, model states only: no activations, no buffers."
     if len(verdict.held) > SHOWN_RANKS:
         caption = f"{caption} The first {SHOWN_RANKS} of {len(verdict.held):,} ranks."
     if reference := unsharded(verdict, verdicts):
         bars["unsharded"] = reference
-        caption = f"{caption} “unsharded” is what one rank would hold that shards nothing."
+        caption = f"{caption} “unsharded” is what a rank holds without sharding."
     kinds = [kind for kind in KINDS if any(kind in held for held in bars.values())]
     rows = [
         [_text(label), *(_held(held.get(kind)) for kind in kinds), _text(in_units(_sum(held)))]
         for label, held in bars.items()
     ]
-    columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Together", "number")]
+    columns = [Column("Rank"), *(Column(kind.capitalize(), "number") for kind in kinds), Column("Total", "number")]
     told = "; ".join(f"{label} {in_units(_sum(held))}" for label, held in bars.items())
     return _figure("Bytes by rank", charts.memory(bars), told, caption, columns, rows)
 
@@ -308,7 +308,7 @@ def _steps(verdict: Verdict) -> str:
         f"Skipped (✗), because gradients overflowed: {_counted_off(skipped)}." if skipped else "No step was skipped."
     )
     if infinite:
-        caption = f"{caption} Not drawn, because the loss is no finite number: {_counted_off(infinite)}."
+        caption = f"{caption} Not drawn, because the loss is not finite: {_counted_off(infinite)}."
     columns = [Column("Step", "number"), *(Column(heading, "number") for heading in QUANTITIES), Column("Skipped")]
     rows = [
         [
@@ -333,7 +333,7 @@ def _counted_off(steps: list[int]) -> str:
 def _figure(
     title: str, plot: charts.Plot, told: str, caption: str, columns: list[Column], rows: list[list[str]]
 ) -> str:
-    """A plot, what it says in words for those who do not see it, and its numbers to unfold."""
+    """A plot, its text for screen readers, and a folded table of its numbers."""
     return (
         f'<figure><h4>{_text(title)}</h4><div role="img" aria-label="{_text(told)}">'
         f'<div class="plot" style="height: {plot.height}px" data-figure="{escape(plot.figure)}"></div></div>'
@@ -373,7 +373,7 @@ def _status(check: Check) -> str:
 
 
 def _badge(kind: str, words: str) -> str:
-    """A sign, a word and a colour: no one of them is needed to read it."""
+    """A sign, a word and a colour; each of them is readable without the others."""
     return f'<span class="badge {kind}"><span aria-hidden="true">{BADGES[kind][0]}</span> {_text(words)}</span>'
 
 
@@ -382,7 +382,7 @@ def _value(value: object, unit: str | None) -> str:
 
 
 def _code(text: str | None) -> str:
-    """A key path or a value. It may break behind a dot, and where a word of it is long behind an underscore."""
+    """A key path or a value. It may break after a dot, and in a long word after an underscore."""
     words = [word.replace("_", "_<wbr>") if len(word) > LONG_WORD else word for word in _text(text or "").split(".")]
     return f"<code>{'.<wbr>'.join(words)}</code>" if text else ""
 
@@ -392,7 +392,7 @@ def _lines(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """``text`` as markup that shows it."""
+    """``text``, escaped for markup."""
     return escape(visible(text))
 
 

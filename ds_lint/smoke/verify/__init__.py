@@ -1,4 +1,4 @@
-"""What the text asks for against what the ranks saw: one function a property, in the module of its subject."""
+"""What the config asks for, compared with what the ranks show: one function per property."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ PROPERTIES: tuple[Verify, ...] = (
 
 
 def verify(expectation: Expectation, runs: Runs) -> list[Check]:
-    """Every property that the text promises."""
+    """The checks of every property that the config asks for."""
     return [check for property_ in PROPERTIES for check in property_(expectation, runs)]

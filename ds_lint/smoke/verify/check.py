@@ -1,4 +1,4 @@
-"""What was seen of one config, and how a check of a promise is written."""
+"""The evidence of one config, and how a check of one property is built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Runs:
-    """All that was seen of one config: the run, the run that resumed from it, and what was saved."""
+    """The evidence of one config: the run, the run that resumes from it, and the saved files."""
 
     job: Job
     adapted: frozenset[str]  # dotted key paths
@@ -24,15 +24,15 @@ class Runs:
     resume_error: str | None
     exported: Exported | None
     export_error: str | None
-    real_shapes: list[int] | None  # elements of the parameters of the user's own model
-    real_batch: Batch | None  # of the user's own world, where its size is known
-    is_resume_cut_off: bool = False  # by something that says nothing about the config
+    real_shapes: list[int] | None  # elements of the parameters of the user's model
+    real_batch: Batch | None  # of the user's world size, if it is known
+    is_resume_cut_off: bool = False  # by a cause other than the config
 
     @property
     def engine(self) -> Engine:
-        """What the engine of rank 0 says."""
+        """The facts of the engine of rank 0."""
         engine = self.train[0].engine
-        assert engine is not None  # noqa: S101 - a run that came to its end was looked at
+        assert engine is not None  # noqa: S101 - a run that finished has evidence
         return engine
 
     @property
@@ -66,19 +66,19 @@ def checked(
     help: str = "",
     adapted: bool = False,
 ) -> Check:
-    """A check of one promise, with one sentence for either outcome."""
+    """A check of one property, with one sentence for each outcome."""
     status, message = ("pass", kept) if is_kept else (bad, broken)
     return Check(id, status, requested.key, requested.value, observed, unit, message, "" if is_kept else help, adapted)
 
 
 def spelling(expectation: Expectation, requested: Requested) -> str:
-    """How to write a mistyped key that made a promise."""
+    """How to write a mistyped key that asks for something."""
     for meant, written in expectation.written_as.items():
         if requested.key is not None and (requested.key == written or requested.key.startswith(f"{written}.")):
-            return f"Write it as `{meant}{requested.key[len(written) :]}`."
+            return f"Rename it to `{meant}{requested.key[len(written) :]}`."
     return ""
 
 
 def skipped(id: str, key: str | None, why: str) -> Check:
-    """What was not verified, and why."""
+    """A skipped check, and why."""
     return Check(id, "skip", key, None, None, None, why)

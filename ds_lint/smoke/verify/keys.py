@@ -1,4 +1,4 @@
-"""Keys that nothing has read."""
+"""Keys that the run never read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def keys(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Keys that nothing has read in any part; those that ds-lint knows are read by what this run does not use."""
+    """Keys that no part of the run read; the known ones of them belong to features that the run does not use."""
     unread = set(runs.train[0].unread)
     if runs.resumed is not None:
         unread &= set(runs.resumed[0].unread)
@@ -31,8 +31,8 @@ def keys(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             "read",
             "never read",
             None,
-            f"nothing has read `{key}` during the run",
-            "Delete the key, or write the one that is meant.",
+            f"no library read `{key}` during the run",
+            "Delete the key, or correct its name.",
         )
     yield Check(
         "keys",
@@ -41,9 +41,9 @@ def keys(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         "read",
         None if not rest else f"not used in this run: {', '.join(rest)}",
         None,
-        "every key was read"
+        "the run read every key"
         if not (rest or strange)
-        else f"{len(rest)} known {'key was' if len(rest) == 1 else 'keys were'} not used in this run: {', '.join(rest)}"
+        else f"this run does not use {len(rest)} known {'key' if len(rest) == 1 else 'keys'}: {', '.join(rest)}"
         if rest
-        else "all other keys were read",
+        else "the run read all other keys",
     )

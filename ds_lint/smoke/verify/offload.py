@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def offload(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Where the engine puts what is to be offloaded."""
+    """Where the engine places what the config offloads."""
     engine = runs.engine
     for what, requested, observed in (
         ("optimizer", expectation.optimizer_offload, engine.offloads_optimizer),
@@ -35,18 +35,18 @@ def offload(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             if what == "parameters"
             else f"the optimizer works in {place[requested.value]}"
             + (f" ({swapped:,} bytes)" if observed == "nvme" else ""),
-            broken=f"`{requested.key}` asks for {place[requested.value]}, and at stage {engine.stage} the "
+            broken=f"`{requested.key}` asks for {place[requested.value]}, but at stage {engine.stage} the "
             f"{what} {_goes(what, observed)} {place[observed]}"
             if observed != requested.value
-            else f"the NVMe files hold {swapped:,} bytes, and what belongs there takes {least:,}",
+            else f"the NVMe files hold {swapped:,} bytes, but the offloaded tensors need {least:,}",
             help=spelling(expectation, requested) or _offloading_stage(what, requested.value, engine.stage),
-            # On a CPU there is one memory only: where the code puts them shows, and not that it is another place.
+            # A CPU has only one memory: the run shows which place the code uses, not that it is a different memory.
             adapted=runs.job.mode == CPU,
         )
 
 
 def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Where the tensors of an offloaded optimizer are, which only a GPU shows: a CPU has no other place."""
+    """Where the tensors of an offloaded optimizer are; only a GPU shows it, because a CPU has one memory."""
     requested = expectation.optimizer_offload
     if (
         runs.job.mode != CUDA
@@ -79,14 +79,14 @@ def placement(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 
 
 def _offloading_stage(what: str, place: str, stage: int) -> str:
-    """The stages that offload it, where another one runs."""
+    """The stages that offload it, if another stage runs."""
     if stage < 3 and (what == "parameters" or place == "nvme"):
-        return f"Set `{ZERO}.stage` to 3, or take the offloading out."
-    return f"Set `{ZERO}.stage` to 1, 2 or 3, or take the offloading out." if stage == 0 else ""
+        return f"Set `{ZERO}.stage` to 3, or remove the offload setting."
+    return f"Set `{ZERO}.stage` to 1, 2 or 3, or remove the offload setting." if stage == 0 else ""
 
 
 def _swapped_bytes(expectation: Expectation, runs: Runs) -> int:
-    """The bytes of weights and states that all ranks together have on NVMe, at the least."""
+    """The minimum of bytes of weights and states that all ranks together have on NVMe."""
     everything, ranks = runs.train[0].parameters, runs.world_size
     parameters = [parameter for parameter in everything if parameter.is_trainable]
     optimizer, weights = expectation.optimizer_offload, expectation.parameter_offload
@@ -102,6 +102,6 @@ def _swapped_bytes(expectation: Expectation, runs: Runs) -> int:
 
 
 def _goes(what: str, place: str | None) -> str:
-    """The verb of what is offloaded, or is not."""
+    """The verb for what is or is not offloaded."""
     verb = "stay on" if place is None else "go to"
     return verb if what == "parameters" else {"stay on": "stays on", "go to": "goes to"}[verb]

@@ -17,7 +17,7 @@ ROUNDED = 0.02  # relative, of norms and scales: those of 16-bit numbers are rou
 
 
 def dtypes(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """The dtypes of what is held, and in which gradients are reduced."""
+    """The dtypes of the tensors, and the dtype in which gradients are reduced."""
     evidence = runs.train[0]
     for kind, requested in (
         ("parameters", expectation.dtype),
@@ -43,14 +43,14 @@ def _dtype(expectation: Expectation, kind: str, requested: Requested, observed: 
         observed,
         observed == [requested.value],
         kept=f"{what} {requested.value}",
-        broken=f"{what} {' and '.join(observed)}, and the config asks for {requested.value}",
+        broken=f"{what} {' and '.join(observed)}, but the config asks for {requested.value}",
         help=spelling(expectation, requested),
         adapted=adapted,
     )
 
 
 def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Whether the loss is a number."""
+    """Whether the loss is finite."""
     steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
     bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
     number = sum(not all(map(math.isfinite, step)) for step in steps)
@@ -62,13 +62,13 @@ def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         not bad,
         kept=f"the loss of all {len(steps)} steps is finite",
         broken=f"the loss of {number} of {len(steps)} steps is {kind}",
-        help="The model is small and its data are made up, so that the config is to blame: look at the learning rate, "
-        "its warm-up, and the precision.",
+        help="The model is small and its data is generated, so the config is the cause. Check the learning rate, its "
+        "warm-up, and the precision.",
     )
 
 
 def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """A loss scale under which no step is made; a dynamic one comes down by itself."""
+    """A loss scale that makes DeepSpeed skip every step; a dynamic one falls by itself."""
     if expectation.dtype.value != "float16":
         return
     steps = runs.train[0].steps
@@ -89,29 +89,29 @@ def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         unit="steps",
         bad="fail" if is_static else "warn",
         kept=f"{len(steps) - skipped} of {len(steps)} steps were made"
-        + (f", the first {skipped} skipped while the loss scale came down" if skipped else ""),
+        + (f", and {skipped} skipped while the loss scale fell" if skipped else ""),
         broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
         "the loss scale "
         + (
-            f"stays {_scale(scales[-1])}, so {'none' if skipped == len(steps) else 'not all'} will ever be made"
+            f"stays at {_scale(scales[-1])}, so {'every step' if skipped == len(steps) else 'such a step'} is skipped"
             if is_static
-            else f"came down from {_scale(scales[0])} to {_scale(scales[-1])} and has to come down further"
+            else f"fell from {_scale(scales[0])} to {_scale(scales[-1])} and must fall further"
         ),
-        help="Set `fp16.loss_scale` to 0, which adapts it, or to a power of two that the gradients bear."
+        help="Set `fp16.loss_scale` to 0 for a dynamic scale, or to a smaller power of two."
         if is_static
-        else "Set `fp16.initial_scale_power` to 16 or less, and the first steps are made.",
+        else "Set `fp16.initial_scale_power` to 16 or less, so that the first steps are not skipped.",
         adapted="fp16.enabled" in runs.adapted,
     )
 
 
 def _scale(scale: float | None) -> str:
-    """A loss scale as people think of it: a power of two."""
+    """A loss scale as a power of two, if it is one."""
     power = math.log2(scale) if scale else 0.5
     return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
 
 
 def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Gradients are divided by the loss scale, so the loss has to have been multiplied by it."""
+    """Gradients are divided by the loss scale, so the loss must be multiplied by it."""
     found = _scalings(runs)
     if expectation.dtype.value != "float16" or not found:
         return
@@ -122,10 +122,10 @@ def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         Requested(divisor, key or expectation.dtype.key),
         applied,
         is_scaled(runs),
-        kept=f"the loss is scaled by {divisor:g}, and the gradients by as much",
-        broken=f"the loss is scaled by {applied:g}, and the gradients are divided by {divisor:g}: they are "
+        kept=f"the loss is multiplied by {divisor:g}, and the gradients are divided by the same number",
+        broken=f"the loss is multiplied by {applied:g}, but the gradients are divided by {divisor:g}: they are "
         f"{divisor / applied if applied else math.inf:g} times too small",
-        help="DeepSpeed scales the loss from stage 1 on: set `zero_optimization.stage` to 1, or use bf16."
+        help="Set `zero_optimization.stage` to 1, or use bf16. DeepSpeed does not scale the loss at stage 0."
         if runs.engine.stage == 0
         else "",
         adapted="fp16.enabled" in runs.adapted,
@@ -133,12 +133,12 @@ def loss_scale(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 
 
 def is_scaled(runs: Runs) -> bool:
-    """Whether the loss of every step was scaled as its gradients were divided."""
+    """Whether the loss of every step is multiplied by the number that divides its gradients."""
     return all(_is_scaled(*pair) for pair in _scalings(runs))
 
 
 def _scalings(runs: Runs) -> list[tuple[float, float]]:
-    """By what each loss was scaled and its gradients were divided; one in fp16 shows no scale above 65,504."""
+    """The factor of each loss and the divisor of its gradients; a loss in fp16 shows no scale above 65,504."""
     return [(applied, divisor) for applied, divisor in runs.train[0].scalings if math.isfinite(applied)]
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint and a saved model are good for."""
+"""Whether a checkpoint resumes, and a saved model loads."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _GATHER = "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true."
 _RECIPE = (
     f"{_GATHER[:-1]}, or recover the weights from the "
-    "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script lies in the checkpoint)."
+    "checkpoint: python zero_to_fp32.py CHECKPOINT_FOLDER OUTPUT_FOLDER (the script is in the checkpoint)."
 )
 _WITHOUT_NVME = (
-    "The checkpoint lacks what is on NVMe: save the weights with "
+    "The checkpoint does not contain the weights on NVMe. Save the model with "
     "`zero_optimization.stage3_gather_16bit_weights_on_model_save`."
 )
 
 
 def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Whether a fresh process goes on where the checkpoint was written."""
+    """Whether a new process continues from the checkpoint."""
     offload = expectation.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
     requested = Requested("every tensor and the next losses, bitwise", key)
     if runs.resumed is None:
-        status, what = ("error", "was not seen to") if runs.is_resume_cut_off else ("fail", "cannot")
+        status, what = ("error", "did not finish its") if runs.is_resume_cut_off else ("fail", "fails to")
         yield Check(
-            "resume", status, key, requested.value, None, None, f"a fresh process {what} resume: {runs.resume_error}"
+            "resume", status, key, requested.value, None, None, f"a new process {what} resume: {runs.resume_error}"
         )
         return
     lost = [
@@ -55,38 +55,38 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         f"{whole - len(lost)} of {whole} tensors, losses {_exact(after)} instead of {_exact(before)}",
         not lost and are_equal and rates == resumed_rates,
         unit="tensors",
-        kept=f"a fresh process restores all {whole} tensors of the checkpoint and repeats the next "
+        kept=f"a new process restores all {whole} tensors of the checkpoint and repeats the next "
         f"{len(before)} losses bitwise",
-        broken=f"a fresh process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
+        broken=f"a new process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else ", and its next losses are not those of the run that went on")
+        + ("" if are_equal else ", and its next losses differ from those of the run")
         + (
             ""
             if rates == resumed_rates
             else f", and its next learning rates are {_firsts(resumed_rates)}, not {_firsts(rates)}"
         ),
-        help=f'DeepSpeed does not put NVMe states back: to resume, set `{ZERO}.offload_optimizer.device` to "cpu".'
+        help=f'Set `{ZERO}.offload_optimizer.device` to "cpu" to resume. DeepSpeed does not restore NVMe states.'
         if offload and offload.value == "nvme"
         else "",
     )
 
 
 def _exact(losses: list[float]) -> str:
-    """Losses with so many digits that those of other bits look different."""
+    """Losses with enough digits to show a difference of one bit."""
     return ", ".join(f"{loss:.9g}" for loss in losses)
 
 
 def _firsts(rates: list[list[float]]) -> str:
-    """Those of the first parameter group."""
+    """The rates of the first parameter group."""
     return listed([of_groups[0] for of_groups in rates])
 
 
 def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Whether the saved model is the one that was trained."""
+    """Whether the saved model is the trained one."""
     stage = expectation.stage.value if expectation.stage else 0
     of_stage = expectation.stage.key if expectation.stage else None
     key = of_stage if expectation.gathers else expectation.key(*GATHER) if expectation.is_written(*GATHER) else of_stage
-    requested = Requested("from_pretrained loads the live weights", key)
+    requested = Requested("from_pretrained loads the trained weights", key)
     exported = runs.exported
     if exported is None:
         yield Check(
@@ -96,11 +96,13 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             requested.value,
             None,
             None,
-            f"what was saved was not looked at: {runs.export_error}",
+            f"the saved model was not checked: {runs.export_error}",
         )
         return
     if exported.loaded is not None and not exported.empty and ranks_of_a_tensor(expectation.final) > 1:
-        yield skipped("export", key, "the saved model loads; each rank has a part of every tensor to compare it with")
+        yield skipped(
+            "export", key, "the saved model loads, but each rank holds only a part of every tensor to compare with"
+        )
         return
     live = runs.train[0].live
     loaded = exported.loaded or {}
@@ -111,20 +113,20 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         requested,
         _seen(exported, wrong, len(live)),
         is_kept,
-        kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the live ones bitwise",
+        kept=f"the saved model loads with from_pretrained, and all {len(live)} tensors equal the trained ones bitwise",
         broken=_nothing_to_load(exported, wrong, stage, len(live)),
         help=_to_save(expectation, exported, stage),
     )
 
 
 def _to_save(expectation: Expectation, exported: Exported, stage: int) -> str:
-    """How to get the weights that were not saved."""
+    """How to get weights that are not saved."""
     node = expectation.config.written.at((ZERO, "stage"))
     if exported.empty and node is not None and node.kind == "string":
-        return f"Write the stage without quotes: Accelerate takes {node.value!r} for no stage 3. {_RECIPE}"
+        return f"Write the stage without quotes. Accelerate does not recognize {node.value!r} as stage 3. {_RECIPE}"
     if expectation.gathers:
         return ""
-    # The Trainer gathers what tensor parallelism cuts; save_16bit_model of DeepSpeed gathers at stage 3 alone.
+    # The Trainer gathers tensors of tensor parallelism; save_16bit_model of DeepSpeed gathers only at stage 3.
     is_gathered = ranks_of_a_tensor(expectation.final) > 1 and expectation.config.stack != "deepspeed"
     return _RECIPE if stage == 3 else _GATHER if is_gathered else ""
 
@@ -138,12 +140,10 @@ def _seen(exported: Exported, wrong: list[str], whole: int) -> str:
 def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: int) -> str:
     weights = [name for name in exported.files if name.startswith(("model", "pytorch_model"))]
     if exported.empty:
-        return (
-            f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}): the saved model is lost"
-        )
+        return f"the weights file holds {len(exported.empty)} empty tensors ({exported.empty[0]}), so it is unusable"
     if not weights:
         return (
-            f"stage {stage} saves no weights that from_pretrained can load: there is no model.safetensors"
+            f"stage {stage} saves no weights that from_pretrained can load: model.safetensors is missing"
             if stage == 3
             else ("no weights file was saved")
         )
@@ -151,12 +151,12 @@ def _nothing_to_load(exported: Exported, wrong: list[str], stage: int, whole: in
         return f"the saved model does not load: {exported.load_error}"
     made_up = [name for name in wrong if name in exported.missing]
     if made_up:
-        return f"{len(made_up)} of {whole} tensors are not in the saved model ({', '.join(made_up[:3])})"
-    return f"{len(wrong)} of {whole} tensors of the saved model are not the live ones ({', '.join(wrong[:3])})"
+        return f"{len(made_up)} of {whole} tensors are missing from the saved model ({', '.join(made_up[:3])})"
+    return f"{len(wrong)} of {whole} tensors of the saved model differ from the trained ones ({', '.join(wrong[:3])})"
 
 
 def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Whether zero_to_fp32 gives the weights that the ranks held."""
+    """Whether zero_to_fp32 recovers the weights of the ranks."""
     if expectation.stage is None or expectation.stage.value == 0 or runs.exported is None:
         return
     if runs.engine.stage == 0:
@@ -168,12 +168,16 @@ def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     is_swapped = offload is not None and offload.value == "nvme" and recovered is None
     yield checked(
         "recovery",
-        Requested("zero_to_fp32 gives the weights", offload.key if offload and is_swapped else expectation.stage.key),
+        Requested(
+            "zero_to_fp32 recovers the weights", offload.key if offload and is_swapped else expectation.stage.key
+        ),
         f"{len(trained) - len(wrong)} of {len(trained)} tensors",
         recovered is not None and not wrong,
         unit="tensors",
         kept=f"zero_to_fp32 recovers all {len(trained)} tensors from the checkpoint, bitwise",
         broken=f"zero_to_fp32 recovers {len(trained) - len(wrong)} of {len(trained)} tensors from the checkpoint"
-        + (f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and other values for the rest"),
+        + (
+            f": {runs.exported.recovery_error}" if runs.exported.recovery_error else ", and wrong values for the others"
+        ),
         help=_WITHOUT_NVME if is_swapped else "",
     )

@@ -1,8 +1,8 @@
-"""Which learning rates the text asks for, step by step: what those of a run are compared with.
+"""The learning rates that the config asks for, step by step, for comparison with those of a run.
 
 The formulas are ds-lint's own and call no library; those behind DeepSpeed's schedulers are in
 ``deepspeed/runtime/lr_schedules.py``, those of the Trainer's in ``transformers/optimization.py``. The first optimizer
-step is step 0. Whatever is not known, or raises in the libraries, is None: nothing is claimed about it.
+step is step 0. A rate that is unknown, or for which the libraries raise, is None.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     ScheduleParameters = dict[str, Any]  # of a schedule, each of its own type
 
-Rate = float | list[float]  # of every parameter group, or of each
-Shape = Callable[[int], float]  # the share of the full rate that a step has
+Rate = float | list[float]  # of all parameter groups, or of each
+Shape = Callable[[int], float]  # the share of the full rate in a step
 
 _BASE = "lr"  # the rate that the optimizer is built with, among the values of a scheduler
-# What may be a list, of what each parameter group has; those of OneCycle are refused by releases before 0.19.6.
+# May be a list with a value per parameter group; releases before 0.19.6 reject lists of OneCycle.
 _BY_GROUP = (_BASE, "lr_range_test_min_lr", "warmup_max_lr", "warmup_min_lr")
-_REFUSED = (ArithmeticError, TypeError, ValueError)  # what the same values raise in the libraries
+_REFUSED = (ArithmeticError, TypeError, ValueError)  # what the libraries raise for the same values
 
 
 # ------------------------------------------------------------------------------------------------------ DeepSpeed
@@ -36,10 +36,10 @@ _REFUSED = (ArithmeticError, TypeError, ValueError)  # what the same values rais
 def rates(
     kind: str, params: Mapping[str, Any], base: Rate, steps: int, knowledge: Knowledge | None = None
 ) -> list[Rate] | None:
-    """The rate with which each of the first optimizer steps is made under ``scheduler`` of a DeepSpeed config.
+    """The learning rate of each of the first optimizer steps with ``scheduler`` of a DeepSpeed config.
 
-    ``base`` is what the optimizer is built with, a list where its parameter groups differ. Skipped steps do not count:
-    after one, the engine leaves the scheduler where it is. ``knowledge`` is of the release that runs.
+    ``base`` is the rate of the optimizer, a list if its parameter groups differ. Skipped steps do not count, because
+    the engine does not advance the scheduler. ``knowledge`` is of the release that runs.
     """
     knowledge = knowledge or keys.knowledge()
     values = _with_defaults(kind, params, knowledge) if kind in _SCHEDULES else None
@@ -55,7 +55,7 @@ def rates(
 
 
 def _with_defaults(kind: str, params: Mapping[str, Any], knowledge: Knowledge) -> ScheduleParameters | None:
-    """The parameters of the scheduler as it gets them; None where its constructor refuses them."""
+    """The parameters of the scheduler with their defaults; None if its constructor rejects them."""
     for called in knowledge.constructors("scheduler.params", kind):
         defaults: ScheduleParameters = called["parameters"]
         values = {**defaults, **params}
@@ -64,7 +64,7 @@ def _with_defaults(kind: str, params: Mapping[str, Any], knowledge: Knowledge) -
 
 
 def _is_known(kind: str, values: ScheduleParameters, base: Rate, knowledge: Knowledge) -> bool:
-    """Whether the release follows the formulas here, which are those of the newest."""
+    """Whether the release uses the formulas here, which are those of the newest release."""
     if values["last_batch_iteration"] != -1:
         return False
     if kind.startswith("Warmup") and not knowledge.does("warmup-sets-the-first-rate"):
@@ -79,7 +79,7 @@ def _is_known(kind: str, values: ScheduleParameters, base: Rate, knowledge: Know
 
 
 def _groups(values: ScheduleParameters) -> list[ScheduleParameters]:
-    """The values of each parameter group that a list tells of; of one that stands for all without a list."""
+    """The values of each parameter group in a list; one for all groups without a list."""
     lists = {name: values[name] for name in _BY_GROUP if isinstance(values.get(name), list)}
     if not lists:
         return [values]
@@ -88,7 +88,7 @@ def _groups(values: ScheduleParameters) -> list[ScheduleParameters]:
 
 def _rate(value: Any) -> float:
     if not isinstance(value, (int, float)):
-        raise TypeError("no number")
+        raise TypeError("not a number")
     return value
 
 
@@ -109,7 +109,7 @@ def _warmup_cosine_lr(step: int, values: ScheduleParameters) -> float:
     floor: float = values["cos_min_ratio"]
     length = _warmup_length(values)
     if step == 0:
-        return 0.0  # whatever warmup_min_ratio says
+        return 0.0  # for any warmup_min_ratio
     if _place(step) < length:
         return base * (low + (1 - low) * _warmth(step, values))
     done = min(1.0, (_place(step) + 1 - length) / max(1, values["total_num_steps"] - length))
@@ -124,7 +124,7 @@ def _one_cycle(step: int, values: ScheduleParameters) -> float:
     first = float(values["cycle_first_step_size"])
     second = first if values["cycle_second_step_size"] is None else float(values["cycle_second_step_size"])
     if first <= 0 or second < 0:
-        raise ValueError("there is no such cycle")
+        raise ValueError("not a valid cycle")
     if step - 1 < first + second:
         return low + (high - low) * _height(step % (first + second), first, second, values)
     if interval == 0 or decay == 0:
@@ -133,7 +133,7 @@ def _one_cycle(step: int, values: ScheduleParameters) -> float:
 
 
 def _height(place: float, first: float, second: float, values: ScheduleParameters) -> float:
-    """How high the rate stands at a place of the cycle, from 0 to 1."""
+    """How high the rate is at a place of the cycle, from 0 to 1."""
     stairs = values["cycle_first_stair_count"]
     travelled, way = (place, first) if place <= first else (first + second - place, second)
     if place > first and values["cycle_second_stair_count"] is not None:
@@ -161,7 +161,7 @@ _SCHEDULES: dict[str, Callable[[int, ScheduleParameters], float]] = {
 
 
 def _place(step: int) -> int:
-    """Where a warmup stands: its first place is taken twice, by the constructor and after the first step."""
+    """The place of a step in the warm-up: the first place counts twice, in the constructor and after the first step."""
     return max(0, step - 1)
 
 
@@ -171,18 +171,18 @@ def _warmup_length(values: ScheduleParameters) -> int:
 
 def _positive(value: Any) -> int:
     if not isinstance(value, int) or value <= 0:
-        raise ValueError("no positive integer")
+        raise ValueError("not a positive integer")
     return value
 
 
 def _warmth(step: int, values: ScheduleParameters) -> float:
-    """How far the warmup has come, from 0 to 1."""
+    """The progress of the warm-up, from 0 to 1."""
     length = _warmup_length(values)
     if _place(step) >= length:
         return 1.0
     if values["warmup_type"] == "linear":
         return _place(step) / length
-    return math.log(_place(step) + 1) / math.log(length)  # also for a type that there is not
+    return math.log(_place(step) + 1) / math.log(length)  # also for an unknown type
 
 
 def _between(share: float, values: ScheduleParameters) -> float:
@@ -192,7 +192,7 @@ def _between(share: float, values: ScheduleParameters) -> float:
 
 
 def _falling_cosine(turned: float) -> float:
-    """From 1 to 0 while ``turned`` goes from 0 to 1."""
+    """A cosine from 1 to 0, for ``turned`` from 0 to 1."""
     return (1 + math.cos(math.pi * turned)) / 2
 
 
@@ -202,13 +202,13 @@ def _falling_cosine(turned: float) -> float:
 def trainer_rates(
     name: str, base: float, warmup_steps: int, total_steps: int, steps: int, kwargs: Mapping[str, Any] | None = None
 ) -> list[float] | None:
-    """The rate with which each of the first optimizer steps is made under ``lr_scheduler_type`` of the Trainer.
+    """The learning rate of each of the first optimizer steps with ``lr_scheduler_type`` of the Trainer.
 
-    ``kwargs`` are the ``lr_scheduler_kwargs``. Schedulers that need metrics are not known beforehand. On any number of
-    ranks each optimizer step moves it once: the engine does it, or the Trainer where it brings the optimizer too.
+    ``kwargs`` are the ``lr_scheduler_kwargs``. Schedulers that need metrics are not known in advance. On any number of
+    ranks each optimizer step advances it once: by the engine, or by the Trainer if it provides the optimizer too.
     """
     shape_of = _SHAPES.get(name)
-    if shape_of is None or total_steps < 1:  # max_steps of -1 leaves the number to the epochs
+    if shape_of is None or total_steps < 1:  # with max_steps -1, the epochs decide the number
         return None
     try:
         shape = shape_of(base, warmup_steps, total_steps, **({} if name in _WITHOUT_KWARGS else kwargs or {}))
@@ -222,12 +222,12 @@ def _after_warmup(warmup: int, shape: Shape) -> Shape:
 
 
 def _done(step: int, warmup: int, total: int) -> float:
-    """How much of the steps after the warmup is done."""
+    """The share of the steps after the warm-up that is done."""
     return (step - warmup) / max(1, total - warmup)
 
 
 def _waves(cycles: float, done: float) -> float:
-    """A cosine in so many cycles, from 1 to 0 and back."""
+    """A cosine with this many cycles, from 1 to 0 and back."""
     return _falling_cosine(2 * cycles * done)
 
 
@@ -257,7 +257,7 @@ def _cosine_with_restarts(_base: float, warmup: int, total: int, *, num_cycles: 
 
 def _polynomial(base: float, warmup: int, total: int, *, lr_end: float = 1e-7, power: float = 1.0) -> Shape:
     if base <= lr_end:
-        raise ValueError("it would rise")
+        raise ValueError("the rate would rise")
 
     def shape(step: int) -> float:
         if step > total:
@@ -274,12 +274,12 @@ def _inverse_sqrt(_base: float, warmup: int, _total: int, *, timescale: float | 
 
 
 def _lowest(base: float, min_lr: float | None, min_lr_rate: float | None) -> float:
-    """The share of the rate at which a cosine ends; exactly one of the two says it."""
+    """The share of the rate at which a cosine ends; exactly one of the two sets it."""
     if min_lr is not None and min_lr_rate is None:
         return min_lr / base
     if min_lr is None and min_lr_rate is not None:
         return min_lr_rate
-    raise ValueError("exactly one of min_lr and min_lr_rate is asked for")
+    raise ValueError("exactly one of min_lr and min_lr_rate must be set")
 
 
 def _cosine_with_min_lr(
@@ -344,9 +344,9 @@ def _warmup_stable_decay(
     num_cycles: float = 0.5,
 ) -> Shape:
     if warmup_type not in _RISES or decay_type not in _FALLS:
-        raise ValueError("there is no such type")
+        raise ValueError("unknown type")
     if warmup and min_lr_ratio:
-        raise ValueError("releases differ in where such a warmup begins")
+        raise ValueError("releases start this warm-up at different rates")
     stable = total - num_decay_steps if num_stable_steps is None else warmup + num_stable_steps
 
     def shape(step: int) -> float:
@@ -374,17 +374,17 @@ _SHAPES: dict[str, Callable[..., Shape]] = {
     "polynomial": _polynomial,
     "warmup_stable_decay": _warmup_stable_decay,
 }
-_WITHOUT_KWARGS = ("constant", "constant_with_warmup")  # get_scheduler leaves theirs out
+_WITHOUT_KWARGS = ("constant", "constant_with_warmup")  # get_scheduler omits their arguments
 
 
 # ------------------------------------------------------------------------------------------------- the optimizer
 
 
 def default_rate(optimizer_type: str, knowledge: Knowledge | None = None) -> float | None:
-    """The rate that an optimizer of DeepSpeed's config gets where ``optimizer.params.lr`` is missing.
+    """The learning rate of an optimizer of DeepSpeed's config if ``optimizer.params.lr`` is missing.
 
-    None for what there is not, and for Muon, whose two parameter groups have one each. Whether the optimizer is
-    offloaded, or torch's, makes no difference to it.
+    None for an unknown optimizer, and for Muon, whose two parameter groups have one rate each. It is the same for
+    offloaded optimizers and those of torch.
     """
     basis = Basis(knowledge or keys.knowledge(), stack="deepspeed")
     constructor = optimizer_constructor(configs.from_dict({"optimizer": {"type": optimizer_type}}, basis))

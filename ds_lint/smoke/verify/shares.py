@@ -1,4 +1,4 @@
-"""What each rank holds: the stage, its share of every kind of thing, and what stays whole."""
+"""What each rank holds: the stage, its share of the model states, and the parameters that stay whole."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.job import Evidence, TrainedParameter
 
-MOST_PERSISTENT = 0.1  # of all elements, above which ZeRO-3 is said to shard little
+MOST_PERSISTENT = 0.1  # of all elements; above it the check warns
 NEARLY_ALL = 0.5
 _ADAGRAD = (
-    "torch.optim.Adagrad makes its states at once, for the whole model, and the engine keeps them beside those of the "
-    "partition; take another optimizer."
+    "Use another optimizer. torch.optim.Adagrad creates its states at once for the whole model, and the engine keeps "
+    "them in addition to those of the partition."
 )
 SWAPPABLE = 2**20  # bytes, MINSWAPPABLE_BYTES in deepspeed/runtime/swap_tensor/utils.py
 FP32 = 4  # bytes of an element
@@ -28,7 +28,7 @@ def stage(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The ZeRO stage of the engine."""
     requested = expectation.stage
     if requested is None:
-        yield skipped("stage", expectation.key(ZERO, "stage"), "which stage the text asks for cannot be told")
+        yield skipped("stage", expectation.key(ZERO, "stage"), "the requested ZeRO stage is unknown")
         return
     stage = runs.engine.stage
     yield checked(
@@ -37,24 +37,24 @@ def stage(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         stage,
         stage == requested.value,
         kept=f"the engine runs ZeRO stage {stage}",
-        broken=f"`{requested.key}` asks for ZeRO stage {requested.value}, and the engine runs stage {stage}"
-        + (": every rank holds everything" if stage == 0 else ""),
+        broken=f"`{requested.key}` asks for ZeRO stage {requested.value}, but the engine runs stage {stage}"
+        + (": every rank holds all model states" if stage == 0 else ""),
         help=spelling(expectation, requested),
     )
 
 
 def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """What each rank holds of parameters, master weights, states and gradients, to the element."""
+    """The exact number of elements of parameters, master weights, states and gradients on each rank."""
     requested = expectation.stage
     if requested is None or requested.value == 0:
         return
     if runs.world_size == 1:
-        verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding was not verified"
-        yield skipped("parameters", requested.key, f"one rank has nobody to share with: {verified}")
+        verified = "see the run on CPU ranks" if runs.job.mode == CUDA else "sharding is not checked"
+        yield skipped("parameters", requested.key, f"one rank has no other ranks to share with: {verified}")
         return
     if (copies := ranks_of_a_copy(expectation.final)) > 1:
         yield skipped(
-            "parameters", requested.key, f"{copies} ranks share each copy of the model: shares were not counted"
+            "parameters", requested.key, f"{copies} ranks share each copy of the model, so shares are not checked"
         )
         return
     stage, ranks = requested.value, runs.world_size
@@ -65,10 +65,10 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     states = expectation.states or states_of(runs.train[0]) if runs.steps_made else ()
     expected = expected_shares(expectation, runs.train[0].parameters, states, ranks)
     if not runs.steps_made:
-        yield skipped("optimizer-states", requested.key, "no step was made, so there are no states to count")
+        yield skipped("optimizer-states", requested.key, "DeepSpeed made no step, so there are no states to count")
     if "parameters" not in expected and expectation.parameter_offload is not None:
         key = expectation.parameter_offload.key
-        yield skipped("parameters", key, "parameters come into memory from NVMe while they are used")
+        yield skipped("parameters", key, "parameters on NVMe are in memory only while they are used")
     for kind, elements in expected.items():
         observed = runs.held(kind)
         yield checked(
@@ -79,8 +79,8 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             unit="elements",
             kept=f"each rank holds {elements:,} elements of {kind}"
             + (f", 1/{ranks} of {whole:,}" if elements < whole else ""),
-            broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, and stage {stage} on {ranks} ranks "
-            f"promises {elements:,} of the model's {whole:,}",
+            broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, but its share at stage {stage} on "
+            f"{ranks} ranks is {elements:,} of the model's {whole:,}",
             help=_ADAGRAD if kind == "sum" else "",
             adapted=adapted and kind == "parameters" and stage == 3,
         )
@@ -93,8 +93,8 @@ _ID = {"parameters": "parameters", "master weights": "master-weights"}
 def expected_shares(
     expectation: Expectation, parameters: list[TrainedParameter], states: Iterable[str], ranks: int
 ) -> dict[str, int]:
-    """Elements of each kind that a rank is to hold in memory at the stage that is asked for, 1 to 3."""
-    assert expectation.stage is not None  # noqa: S101 - somebody has asked for one
+    """The elements of each kind that a rank should hold in memory at the requested stage, 1 to 3."""
+    assert expectation.stage is not None  # noqa: S101 - a stage was requested
     stage = expectation.stage.value
     trainable = [parameter for parameter in parameters if parameter.is_trainable]
     is_swapped = (
@@ -109,17 +109,17 @@ def expected_shares(
 
 
 def has_plain_states(expectation: Expectation) -> bool:
-    """Whether each state of the optimizer is as large as what it updates; some keep more than that."""
+    """Whether each state of the optimizer is as large as what it updates; some optimizers keep more."""
     return not (expectation.optimizer or "").lower().startswith(("muon", "onebit", "zeroone"))
 
 
 def states_of(evidence: Evidence) -> list[str]:
-    """The names of what the optimizer keeps."""
+    """The names of the optimizer states."""
     return [kind for kind in evidence.held if kind not in ("parameters", "master weights", "gradients")]
 
 
 def not_swapped(expectation: Expectation, parameters: list[TrainedParameter], ranks: int) -> int:
-    """Elements of the shares that stay in memory where the optimizer is on NVMe: those of small groups.
+    """Elements of the shares that stay in memory if the optimizer is on NVMe: those of small groups.
 
     Sources: ``_create_fp16_sub_groups`` in deepspeed/runtime/zero/stage3.py, ``is_swappable_tensor`` in
     deepspeed/runtime/swap_tensor/optimizer_utils.py.
@@ -133,7 +133,7 @@ def not_swapped(expectation: Expectation, parameters: list[TrainedParameter], ra
 
 
 def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
-    """The sizes of the runs of shares that are worked on together: each ends with the share that reaches the size."""
+    """The sizes of the sub-groups of shares: each ends with the share that reaches the size."""
     size = 0
     for share in shares:
         size += share
@@ -145,21 +145,25 @@ def _sub_groups(shares: list[int], most: float) -> Iterator[int]:
 
 
 def _gradients(expectation: Expectation, runs: Runs, whole: int, part: int, in_memory: int) -> Iterator[Check]:
-    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 its share exactly.
+    """Between two micro steps stage 1 keeps all gradients, stage 2 those of its share, stage 3 exactly its share.
 
-    A parameter that the border between two ranks goes through is kept whole by both of them in stage 2; the first rank
-    and the last have one border in each group of parameters, those between them two.
+    At stage 2, a parameter that crosses the border between two ranks stays whole on both; the first and the last rank
+    have one border in each group of parameters, the others have two.
     """
-    assert expectation.stage is not None  # noqa: S101 - asked before
+    assert expectation.stage is not None  # noqa: S101 - checked before
     stage = expectation.stage.value
     in_window = [one.held_in_window.elements for one in runs.train if one.held_in_window is not None]
     observed = in_window or runs.held("gradients")
     if stage == 1 and not in_window:
         yield skipped(
-            "gradients", expectation.stage.key, "a step of one micro step does not show what stage 1 keeps between"
+            "gradients",
+            expectation.stage.key,
+            "a step with one micro step does not show the gradients that stage 1 keeps between micro steps",
         )
         return
-    most = whole if stage == 1 else part if in_window else in_memory  # at their end they follow the states to NVMe
+    most = (
+        whole if stage == 1 else part if in_window else in_memory
+    )  # at the end of the step they go to NVMe with the states
     if stage == 2 and in_window:
         most += _at_borders(runs.train[0].parameters, borders=min(2, runs.world_size - 1))
     is_kept = all(part <= held <= most for held in observed) if stage == 2 else all(held == most for held in observed)
@@ -172,15 +176,15 @@ def _gradients(expectation: Expectation, runs: Runs, whole: int, part: int, in_m
         is_kept,
         unit="elements",
         kept=f"{when}each rank holds {_range(observed)} elements of gradients"
-        + (", all of them, as stage 1 does" if stage == 1 else f", of {whole:,}"),
-        broken=f"{when}a rank holds {max(observed, default=0):,} elements of gradients, and stage {stage} promises "
-        f"{wanted}",
+        + (", which is all of them, as expected at stage 1" if stage == 1 else f", of {whole:,}"),
+        broken=f"{when}a rank holds {max(observed, default=0):,} elements of gradients, but the expected number at "
+        f"stage {stage} is {wanted}",
         adapted=bool(in_window) and any(key.endswith("gradient_accumulation_steps") for key in runs.adapted),
     )
 
 
 def _at_borders(parameters: list[TrainedParameter], borders: int) -> int:
-    """Elements of the largest parameters that so many borders can go through, in each group."""
+    """Elements of the largest parameters that this many borders can cross, in each group."""
     by_group: dict[int, list[int]] = {}
     for parameter in parameters:
         by_group.setdefault(parameter.group, []).append(parameter.elements)
@@ -193,7 +197,7 @@ def _range(numbers: list[int]) -> str:
 
 
 def partition(parameters: list[TrainedParameter], stage: int, ranks: int) -> int:
-    """Elements of a rank's share: stage 3 cuts each parameter, stages 1 and 2 the parameters of a group in a row.
+    """Elements of a rank's share: stage 3 splits each parameter, stages 1 and 2 split all parameters of a group.
 
     Sources: ``partition_numel`` in deepspeed/runtime/zero/partition_parameters.py, and the alignment to twice the ranks
     in deepspeed/runtime/zero/stage_1_and_2.py (``nccl_start_alignment_factor``).
@@ -207,18 +211,16 @@ def partition(parameters: list[TrainedParameter], stage: int, ranks: int) -> int
 
 
 def persistence(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """How much of the user's own model stays whole under the threshold."""
+    """How much of the user's model stays whole below the threshold."""
     if expectation.stage is None or expectation.stage.value != 3:
         return
     threshold = expectation.threshold
     key = threshold.key or expectation.stage.key
     if runs.real_shapes is None:
-        yield skipped(
-            "persistence", key, "which parameters stay whole is judged on the shapes of your model: give --model"
-        )
+        yield skipped("persistence", key, "this check needs the shapes of your model: pass --model")
         return
     if threshold.value is None:
-        yield skipped("persistence", key, "the threshold is not known before the run")
+        yield skipped("persistence", key, "the threshold is unknown before the run")
         return
     whole = sum(runs.real_shapes)
     kept = persistent(runs.real_shapes, threshold.value, expectation.model_threshold)
@@ -232,8 +234,8 @@ def persistence(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         unit="elements",
         bad=bad,
         kept=f"{kept:,} of {whole:,} elements of your model stay whole on every rank ({share:.2%})",
-        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank, which are {kept:,} of "
-        f"{whole:,} of your model ({share:.0%}): {'hardly anything' if bad == 'fail' else 'not all of it'} is sharded",
+        broken=f"parameters of up to {threshold.value:,} elements stay whole on every rank: {kept:,} of the {whole:,} "
+        f"elements of your model ({share:.0%}), so ZeRO shards {'little' if bad == 'fail' else 'only a part'} of it",
         help="Lower `zero_optimization.stage3_param_persistence_threshold`; 0 shards everything.",
     )
 

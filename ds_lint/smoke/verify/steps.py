@@ -1,4 +1,4 @@
-"""What a step is made with: batch, learning rate and clipping."""
+"""The batch size, learning rate and gradient clipping of a step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         observed == requested_batch,
         unit="samples a step",
         kept=f"a step takes {observed.in_words(runs.world_size)} samples{real}",
-        broken=f"a step takes {observed.in_words(runs.world_size)} samples, and the config asks for "
+        broken=f"a step takes {observed.in_words(runs.world_size)} samples, but the config asks for "
         f"{requested_batch.in_words(runs.world_size)}",
         help=next(
             filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
@@ -53,25 +53,25 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 
 
 def _batch_of_a_step(expectation: Expectation, runs: Runs) -> Batch:
-    """What the model was given for the first step, counted in its forward passes."""
+    """The samples of the first step, counted in the forward passes of the model."""
     passes = [one.samples[0] if one.samples else [] for one in runs.train]
     whole = sum(map(sum, passes)) // ranks_of_a_copy(expectation.final)
     return Batch(whole, max(passes[0], default=0), len(passes[0]))
 
 
 def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """The learning rates of the steps against those that the config, or the training arguments, ask for."""
+    """The learning rates of the steps, compared with the config or the training arguments."""
     steps = runs.train[0].steps
     observed = [step.learning_rates[0] for step in steps]
     if any(step.is_skipped for step in steps):
         key = expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
-        yield skipped("learning-rate", key, "the schedule waits while steps are skipped")
+        yield skipped("learning-rate", key, "the schedule does not advance while steps are skipped")
         return
     if expectation.config.stack == "trainer" and (expectation.schedule is None or expectation.asks_for_schedule):
         yield from _trainers_rates(expectation, observed, runs.adapted)
         return
     if expectation.optimizer is None or expectation.optimizer.lower() == "muon":
-        return  # the script's own, or one with a rate for each kind of parameter
+        return  # the optimizer of the script, or one with a rate for each kind of parameter
     default = schedules.default_rate(expectation.optimizer, expectation.config.knowledge)
     rate = expectation.rate.value if expectation.rate is not None else default
     schedule = expectation.schedule
@@ -83,7 +83,7 @@ def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             "a learning rate",
             observed,
             None,
-            f"the config names no learning rate for {expectation.optimizer}, and the run uses {listed(observed[:1])}",
+            f"the config sets no learning rate for {expectation.optimizer}, so the run uses {listed(observed[:1])}",
             "Set `optimizer.params.lr`.",
         )
         return
@@ -103,13 +103,13 @@ def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         requested,
         observed,
         _are_close(observed, requested.value),
-        kept=f"the learning rates are those that the config asks for: {listed(observed)}",
-        broken=f"the config asks for the learning rates {listed(requested.value)}, and the run has {listed(observed)}",
+        kept=f"the learning rates are those of the config: {listed(observed)}",
+        broken=f"the config asks for the learning rates {listed(requested.value)}, but the run uses {listed(observed)}",
     )
 
 
 def _trainers_rates(expectation: Expectation, observed: list[float], adapted: frozenset[str]) -> Iterator[Check]:
-    """The same where the training arguments ask for a schedule."""
+    """The same for a schedule of the training arguments."""
     wanted = expectation.trainers_schedule
     expected = schedules.trainer_rates(*wanted, len(observed)) if wanted is not None else None
     if expected is None:
@@ -120,7 +120,7 @@ def _trainers_rates(expectation: Expectation, observed: list[float], adapted: fr
         or expectation.key("optimizer")
     )
     help_ = (
-        "Remove `scheduler`, so that the Trainer makes its own, or take the schedule out of the training arguments."
+        "Delete `scheduler`, so that the Trainer creates its own, or remove the schedule from the training arguments."
         if expectation.schedule is not None
         else 'Set `optimizer.params.lr` to "auto".'
     )
@@ -130,8 +130,8 @@ def _trainers_rates(expectation: Expectation, observed: list[float], adapted: fr
         observed,
         _are_close(observed, expected),
         bad="fail" if expectation.asks_for_schedule or expectation.argument("learning_rate") is not None else "warn",
-        kept=f"the learning rates are those that the training arguments ask for: {listed(observed)}",
-        broken=f"the training arguments ask for the learning rates {listed(expected)}, and the run has "
+        kept=f"the learning rates are those of the training arguments: {listed(observed)}",
+        broken=f"the training arguments ask for the learning rates {listed(expected)}, but the run uses "
         f"{listed(observed)}",
         help=help_,
         adapted="--num_train_epochs" in adapted,
@@ -151,7 +151,7 @@ def listed(rates: list[float]) -> str:
 
 
 def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """The norm to which gradients are clipped, as it is set and as the steps show it."""
+    """The norm to which gradients are clipped, in the engine and in the steps."""
     requested, observed = expectation.clipping, runs.engine.clipping
     wrong = _wrongly_clipped(expectation, runs, observed if requested is None else requested.value)
     if requested is None and not wrong:
@@ -163,7 +163,7 @@ def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
                 None,
                 observed,
                 None,
-                f"nobody asks for clipping, and the engine clips gradients to a norm of {observed:g} by default",
+                f"no clipping is configured, and the engine clips gradients to a norm of {observed:g} by default",
             )
         return
     requested = requested or Requested(observed, expectation.key("gradient_clipping"))
@@ -174,7 +174,7 @@ def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         math.isclose(observed, requested.value) and not wrong,
         kept=_clipped(observed, [step.gradient_norm for step in runs.train[0].steps if step.gradient_norm is not None]),
         broken=_misclipped(expectation, requested, observed, wrong),
-        help='The Trainer clips nothing itself: set `gradient_clipping` to "auto".'
+        help='Set `gradient_clipping` to "auto", because the Trainer does not clip gradients itself.'
         if expectation.argument("max_grad_norm") is not None and requested.key is None
         else spelling(expectation, requested),
     )
@@ -183,46 +183,46 @@ def clipping(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 def _clipped(norm: float, before: list[float]) -> str:
     if not norm:
         return "gradients are not clipped"
-    largest = max(before, default=math.inf)  # where the engine tells no norm, only those after clipping were seen
+    largest = max(before, default=math.inf)  # if the engine reports no norm, only norms after clipping are known
     return f"gradients are clipped to a norm of {norm:g}" + (
-        "" if largest > norm else f"; here none was larger than {largest:.3g}"
+        "" if largest > norm else f"; in this run none was larger than {largest:.3g}"
     )
 
 
 def _misclipped(expectation: Expectation, requested: Requested, norm: float, wrong: list[float]) -> str:
     by = (
-        "max_grad_norm"
+        "`max_grad_norm`"
         if expectation.argument("max_grad_norm") is not None
         else f"`{requested.key or 'gradient_clipping'}`"
     )
     if wrong and math.isclose(norm, requested.value):
         asks = f"at most {requested.value:g}" if requested.value else "gradients that are not clipped"
-        return f"a step was made with a gradient of norm {wrong[0]:.3g}, and {by} asks for {asks}"
+        return f"a step used a gradient of norm {wrong[0]:.3g}, but {by} asks for {asks}"
     got = f"clipped to a norm of {norm:g}" if norm else "not clipped"
-    return f"gradients are {got}, and {by} asks for {requested.value:g}"
+    return f"gradients are {got}, but {by} asks for {requested.value:g}"
 
 
 def _wrongly_clipped(expectation: Expectation, runs: Runs, norm: float) -> list[float]:
-    """The norms of gradients that steps were made with and that are not what this clipping makes of them.
+    """The norms of the gradients of steps that differ from the result of this clipping.
 
-    Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism share them
-    otherwise.
+    Each rank clips its share of the gradients; Muon, the 1-bit optimizers, MiCS and tensor parallelism shard them
+    in another way.
     """
     is_shared_otherwise = (
         not has_plain_states(expectation)
         or expectation.number(ZERO, "mics_shard_size")
         or ranks_of_a_tensor(expectation.final) > 1
     )
-    if is_shared_otherwise or not is_scaled(runs):  # in the second case all norms are wrong
+    if is_shared_otherwise or not is_scaled(runs):  # without scaling, all norms are wrong
         return []
-    # In some releases the optimizer of bf16 shares its work without ZeRO too.
+    # In some releases the optimizer of bf16 shards its work without ZeRO too.
     is_shared = runs.engine.stage > 0 or runs.engine.zero_optimizer == "BF16_Optimizer"
     wrong = []
     made = [step for step in runs.train[0].steps if not step.is_skipped]
     for step, squares in zip(made, zip(*(one.squared_norms for one in runs.train), strict=True), strict=False):
         taken = math.sqrt(sum(squares) if is_shared else squares[0])
         before = step.gradient_norm
-        if before is None:  # without ZeRO, in fp32: the engine tells none
+        if before is None:  # without ZeRO, in fp32, the engine reports none
             expected = min(taken, norm) if norm else taken
         elif math.isfinite(before):
             expected = min(before, norm) if norm else before
