@@ -15,9 +15,9 @@ PATH = Path(__file__).parent.parent.parent / "docs" / "agreement.md"
 PAGE = """\
 # How often ds-lint and DeepSpeed agree
 
-ds-lint checks random configs with typical mistakes (`tests/generate.py`) for a release of DeepSpeed, and that release
-trains with them for two optimizer steps. Both agree on a config if they agree on three things: whether the run starts, at
-which stage it is rejected, and which unknown keys nothing reads.
+ds-lint checks random configs with typical mistakes (`tests/generate.py`) for a release of DeepSpeed, and that
+release trains with them for two optimizer steps. Both agree on a config if they agree on three things: whether the
+run starts, at which stage it is rejected, and which unknown keys nothing reads.
 
 {table}
 
@@ -28,9 +28,9 @@ which stage it is rejected, and which unknown keys nothing reads.
 | stage | both reject it, at different stages |
 | ignored | they differ on the keys that nothing reads |
 
-The share is that of the decided configs. A config is undecided if it needs an optimizer, a model or a machine that the run
-does not have. `other tests` are those in `tests/fidelity` that compare fields, defaults, bounds, rejected values, rule
-pages and the Trainer's code with the installed libraries.
+The share is that of the decided configs. A config is undecided if it needs an optimizer, a model or a machine that
+the run does not have. `other tests` are those in `tests/fidelity` that compare fields, defaults, bounds, rejected
+values, rule pages and the Trainer's code with the installed libraries.
 
 Measured on {day} with {versions}:
 
@@ -43,8 +43,8 @@ Measured on {day} with {versions}:
 * GPUs: each run is one process on a CPU, with gloo. Torch operations with the same arguments and results replace
   compiled ops, and the machine claims to support fp16 and bf16.
 * Several processes: nothing that only several ranks show.
-* Other models: the model has two linear layers, with the optimizer of the config. No pipeline, no mixture of experts, no
-  saving, no resuming.
+* Other models: the model has two linear layers, with the optimizer of the config. No pipeline, no mixture of experts,
+  no saving, no resuming.
 * Other releases of the other libraries: there is one of each, even with an older DeepSpeed.
 * Values that the generator does not produce. The configs look like those of guides, with a few mistakes each.
 * Many seeds. Rules were fixed after runs with the default seed (20261121) and a few others; the command above has the

@@ -49,11 +49,12 @@ reports it before the run, or the reason why no rule can.
 | --- | --: | --: | --: | --: | --: | --: |
 {counts}
 
-If a rule has an example, a test runs the example with the real library. It checks that the exception comes from that site,
-and that the finding of ds-lint has the rule and the stage. `open` are sites that a config reaches and no rule reports yet.
+If a rule has an example, a test runs the example with the real library. It checks that the exception comes from that
+site, and that the finding of ds-lint has the rule and the stage. `open` are sites that a config reaches and no rule
+reports yet.
 
-`python -m tools.raises` compares the table with the installed libraries, and `python -m tools.raises deepspeed 0.19.9` with
-another release. A test fails if a release has a site that is not in the table.
+`python -m tools.raises` compares the table with the installed libraries, and `python -m tools.raises deepspeed 0.19.9`
+with another release. A test fails if a release has a site that is not in the table.
 
 ## Reasons
 
