@@ -1,4 +1,7 @@
-"""What the README names exists. Its commands are run by test_documentation_commands.py."""
+"""The README is short and shows what is printed; the reference pages name what exists.
+
+Their commands are run by test_documentation_commands.py.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,47 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools import picture
+from tools.site import command_line
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+OUTPUT = (ROOT / "docs" / "output.md").read_text(encoding="utf-8")
+COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
 
 
-def test_the_formats_and_stacks_it_names_exist():
+def test_it_is_short():
+    assert len(README.encode()) <= 9 * 1024
+
+
+def test_the_picture_shows_what_is_printed():
+    assert f"]({picture.PICTURE.relative_to(ROOT)})" in README
+    assert picture.PICTURE.read_text(encoding="utf-8") == picture.drawn(picture.printed()), (
+        "python -m tools.picture --write"
+    )
+
+
+def test_a_picture_keeps_spaces_and_colours():
+    drawn = picture.drawn("a \x1b[1;31m<b>\x1b[0m  c\n")
+    assert '>a\N{NO-BREAK SPACE}<tspan font-weight="bold" fill="#ff7b72">&lt;b&gt;</tspan>' in drawn
+    assert "</tspan>\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}c</text>" in drawn
+
+
+def test_the_formats_severities_and_stacks_of_the_reference_are_all():
     from ds_lint.diagnostics.finding import SEVERITIES, STACKS
     from ds_lint.output import FORMATS
 
-    assert all(f"`{stack}`" in README for stack in STACKS)
-    assert r"full\|concise\|" + r"\|".join(sorted(FORMATS.keys() - {"full", "concise"})) in README
-    assert r"\|".join(SEVERITIES) in README
+    formats = OUTPUT.partition("## Output formats")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", formats, re.MULTILINE)) == set(FORMATS)
+    assert all(f"`{severity}`" in OUTPUT for severity in SEVERITIES)
+    assert all(f"`{stack}`" in COMMAND_LINE for stack in STACKS)
+
+
+def test_the_reference_begins_with_every_command():
+    commands = re.findall(r"^## `ds-lint (\w+)`", command_line.options(), re.MULTILINE)
+    assert len(commands) > 5
+    assert [name for name in commands if f"ds-lint {name}" not in COMMAND_LINE] == []
 
 
 def test_the_examples_are_one_clean_and_one_broken_config():
@@ -29,8 +62,8 @@ def test_the_examples_are_one_clean_and_one_broken_config():
     assert "in 1 of 2 files" in done.stdout
 
 
-def test_the_settings_it_shows_are_settings(tmp_path, run):
-    (shown,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+def test_the_settings_that_the_reference_shows_are_settings(tmp_path, run):
+    (shown,) = re.findall(r"```toml[^\n]*\n(.*?)```", SETTINGS, re.DOTALL)
     (tmp_path / "pyproject.toml").write_text(shown, encoding="utf-8")
     (tmp_path / "org.schema.json").write_text("{}", encoding="utf-8")
     (tmp_path / "zero3").mkdir()
@@ -44,8 +77,8 @@ def test_the_settings_it_shows_are_settings(tmp_path, run):
     assert "world size: 64, by pyproject.toml" in after.stdout
 
 
-def test_the_comments_it_shows_hold_back_what_it_says(tmp_path, run):
-    (shown,) = re.findall(r"```js\n(.*?)```", README, re.DOTALL)
+def test_the_comments_that_the_reference_shows_suppress_what_it_says(tmp_path, run):
+    (shown,) = re.findall(r"```js\n(.*?)```", SETTINGS, re.DOTALL)
     (tmp_path / "a.json").write_text(shown, encoding="utf-8")
     assert "a.json: no findings." in run("check", "a.json", "--output-format", "concise").stdout
     assert "DS101" in run("check", "a.json", "--stack", "trainer", "--output-format", "concise").stdout

@@ -18,8 +18,6 @@ from ds_lint.knowledge import resources
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import translations
 from ds_lint.rule_pages.translations import LANGUAGES
-from ds_lint.settings import reader
-from tools.site import schemas
 
 pytest.importorskip("material", reason="requirements/docs.txt is not installed")
 
@@ -191,12 +189,6 @@ def test_names_and_options_are_whole(site):
     assert "<code>engine.save_checkpoint()</code>" in keys
     options = (site / "command-line" / "index.html").read_text(encoding="utf-8")
     assert "<code>--bf16 True</code>" in options
-
-
-def test_the_example_of_settings_is_one():
-    settings = reader.parse(schemas.EXAMPLE.encode(), "pyproject.toml")
-    assert settings.stack == "trainer"
-    assert [entry.pattern for entry in settings.configs] == ["configs/multi-node/*.json"]
 
 
 @pytest.mark.parametrize("left", ["```", "{: ", "bad stack="])

@@ -15,22 +15,22 @@ PATH = Path(__file__).parent.parent.parent / "docs" / "agreement.md"
 PAGE = """\
 # How often ds-lint and DeepSpeed agree
 
-Random configs, with the slips that people make (`tests/generate.py`), are judged by ds-lint for a release of
-DeepSpeed, and trained for two optimizer steps by that release. Both agree on a config if they agree on three things:
-whether it starts, at which stage it is refused, and which unknown keys nothing reads.
+ds-lint checks random configs with typical mistakes (`tests/generate.py`) for a release of DeepSpeed, and that
+release trains with them for two optimizer steps. Both agree on a config if they agree on three things: whether the
+run starts, at which stage it is rejected, and which unknown keys nothing reads.
 
 {table}
 
 | kind of disagreement | meaning |
 |---|---|
-| false alarm | ds-lint says that DeepSpeed refuses the config, and it trains |
-| silent | DeepSpeed refuses the config, and ds-lint does not say so |
-| stage | both refuse it, at different stages |
+| false alarm | ds-lint says that DeepSpeed rejects the config, but it trains |
+| silent | DeepSpeed rejects the config, but ds-lint does not report it |
+| stage | both reject it, at different stages |
 | ignored | they differ on the keys that nothing reads |
 
-The share is that of the judged configs. A run does not judge a config that asks for an optimizer, a model or a machine
-which the run does not have. `other tests` are those of `tests/fidelity` that hold fields, defaults, bounds, refused
-values, rule pages and the Trainer's code against what is installed.
+The share is that of the decided configs. A config is undecided if it needs an optimizer, a model or a machine that
+the run does not have. `other tests` are those in `tests/fidelity` that compare fields, defaults, bounds, rejected
+values, rule pages and the Trainer's code with the installed libraries.
 
 Measured on {day} with {versions}:
 
@@ -40,15 +40,15 @@ Measured on {day} with {versions}:
 
 ## What was not tried
 
-* No GPU: one process on a CPU, with gloo. In place of compiled ops stand torch operations that take the same
-  arguments and compute the same; the machine is said to support fp16 and bf16.
-* No second process: nothing that only several ranks show.
-* One model of two linear layers, with the optimizer that the config names. No pipeline, no mixture of experts, no
-  saving, no resuming.
-* One release each of the other libraries, also with a DeepSpeed that is older than they are.
-* Values that no generator thought of. The configs have the shapes that guides hand out, with up to a few slips each.
-* Many seeds. Rules were mended after runs with the default one (20261121) and a few others; the command above says
-  with which this table was made.
+* GPUs: each run is one process on a CPU, with gloo. Torch operations with the same arguments and results replace
+  compiled ops, and the machine claims to support fp16 and bf16.
+* Several processes: nothing that only several ranks show.
+* Other models: the model has two linear layers, with the optimizer of the config. No pipeline, no mixture of experts,
+  no saving, no resuming.
+* Other releases of the other libraries: there is one of each, even with an older DeepSpeed.
+* Values that the generator does not produce. The configs look like those of guides, with a few mistakes each.
+* Many seeds. Rules were fixed after runs with the default seed (20261121) and a few others; the command above has the
+  seed of this table.
 """
 
 

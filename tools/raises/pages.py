@@ -42,19 +42,19 @@ def _index() -> str:
 # What raises
 
 Every `raise` and `assert` of the modules through which a config, training arguments or the number of ranks can stop a
-run, in {named}. For each site there is the rule that reports it
-before the run, or the reason why no rule can.
+run, in {named}. For each site, the tables name the rule that
+reports it before the run, or the reason why no rule can.
 
 | library | modules | sites | reported by a rule | explained | open | accounted for |
 | --- | --: | --: | --: | --: | --: | --: |
 {counts}
 
-Where a rule is named with an example, a test runs the example with the real library, and holds the exception to come
-from that site and the finding of ds-lint to name the rule and the stage. `open` are sites that a config reaches and no
-rule reports yet.
+If a rule has an example, a test runs the example with the real library. It checks that the exception comes from that
+site, and that the finding of ds-lint has the rule and the stage. `open` are sites that a config reaches and no rule
+reports yet.
 
-`python -m tools.raises` compares the table with the libraries that are installed, `python -m tools.raises deepspeed
-0.19.9` with another release. A test fails where a release has a site that is not in the table.
+`python -m tools.raises` compares the table with the installed libraries, and `python -m tools.raises deepspeed 0.19.9`
+with another release. A test fails if a release has a site that is not in the table.
 
 ## Reasons
 

@@ -25,17 +25,17 @@ LIBRARIES = ("deepspeed", "transformers", "accelerate")
 FOLDER = Path(__file__).parent
 
 REASONS = {
-    "script": "up to the script: what it passes, calls or builds",
-    "model": "up to the model",
-    "data": "up to the training data",
-    "checkpoint": "up to the files of a checkpoint",
-    "machine": "up to the machine: devices, drivers, disks, environment variables",
-    "package": "up to what is installed",
-    "launch": "up to flags of `accelerate launch` and files of `accelerate config`, which ds-lint does not read",
-    "numbers": "up to how the training goes",
-    "other": "no run with DeepSpeed comes here",
-    "internal": "the library calls itself so that it holds",
-    "never": "refused elsewhere before, or never true",
+    "script": "depends on the script: what it passes, calls or builds",
+    "model": "depends on the model",
+    "data": "depends on the training data",
+    "checkpoint": "depends on the files of a checkpoint",
+    "machine": "depends on the machine: devices, drivers, disks, environment variables",
+    "package": "depends on the installed packages",
+    "launch": "depends on flags of `accelerate launch` and files of `accelerate config`, which ds-lint does not read",
+    "numbers": "depends on the numbers in the training",
+    "other": "no run with DeepSpeed reaches it",
+    "internal": "the library calls itself in a way that avoids it",
+    "never": "rejected elsewhere before, or never true",
     "uncalled": "nothing calls it",
 }
 

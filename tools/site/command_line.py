@@ -1,4 +1,4 @@
-"""The page about the command line, made of the parser."""
+"""The list of all options on the page about the command line, made from the parser."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def page() -> str:
-    """Every command with its options."""
+def options() -> str:
+    """Every command with its options, for the end of the page."""
     parser = command_line()
-    text = ["# Command line\n", f"{_joined(parser.description)}\n", "| command | |", "|---|---|"]
+    text = ["| command | |", "|---|---|"]
     commands = _commands(parser)
     helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     text += [

@@ -42,6 +42,9 @@ REDIRECT = """\
 """
 
 
+APPENDED = {"command-line.md": command_line.options, "settings.md": schemas.settings}  # to pages in docs/
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the navigation with the rules by their families and with the sections of the key reference."""
     keys.read_again()
@@ -111,9 +114,7 @@ def _made() -> Iterator[tuple[str, str]]:
     for section in keys.sections():
         yield f"keys/{section}.md", keys.page(section, knowledge)
     yield f"keys/{keys.GONE}.md", keys.gone(knowledge)
-    yield "settings.md", schemas.settings()
     yield "report.md", schemas.report()
-    yield "command-line.md", command_line.page()
     yield "benchmarks.md", benchmarks.page()
     for source in ("CHANGELOG.md", "CONTRIBUTING.md"):
         page = addresses.place(source)
@@ -127,7 +128,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """What lies in docs/ is read in the repository too: its links lead there, and its blocks say how they are run."""
     if page.file.generated_by is not None:
         return markdown
-    return addresses.relinked(_without_words(markdown), f"docs/{page.file.src_uri}", page.file.src_uri)
+    name = page.file.src_uri
+    text = addresses.relinked(_without_words(markdown), f"docs/{name}", name)
+    return f"{text}\n{APPENDED[name]()}" if name in APPENDED else text
 
 
 def _without_words(markdown: str) -> str:

@@ -159,7 +159,7 @@ def _gone(knowledge: Knowledge) -> Iterator[tuple[KeyPath, str]]:
     for path, facts in pending:
         key = knowledge.find(path)
         if key is not None and (removal := descriptions.removal(key, knowledge)):
-            yield path, f"refused since {removal.since}" + (f"; {removal.instead}" if removal.instead else "")
+            yield path, f"rejected since {removal.since}" + (f"; {removal.instead}" if removal.instead else "")
         elif key is not None:
             pending += [((*path, name), below) for name, below in facts.get("keys", {}).items()]
         elif last := knowledge.last_release_of(path):

@@ -28,7 +28,7 @@ _OPTIONS = {  # what an option of an example says, in words
     "model": "model {}",
     "trainer-args": "with {}",
     "encoding": "stored as {}",
-    "ellipsis": "... stands for {} times the character before it",
+    "ellipsis": "... is {} times the character before it",
     "smoke": "trained with",
 }
 
@@ -66,10 +66,10 @@ def index() -> str:
     text = [
         "---\nhide: [toc]\n---\n",
         "# Rules\n",
-        f"{len(known)} rules. `ds-lint explain DS101` prints the page of one in the terminal. Those that are off",
-        "unless they are [selected](../settings.md#select) say so.\n",
-        "A *safe* fix, after which the run is the same or the one that was clearly meant, is applied by `--fix`; an",
-        "*unsafe* one takes a decision, and waits for `--unsafe-fixes`.\n",
+        f"{len(known)} rules. `ds-lint explain DS101` prints the page of one in the terminal. Rules that are off",
+        "unless you [select](../settings.md#select) them are marked.\n",
+        "`--fix` applies *safe* fixes, after which the run is the same or the one that you clearly intended. *Unsafe*",
+        "fixes take a decision, and need `--unsafe-fixes`.\n",
     ]
     for digit, about in RANGES.items():
         text += [f"\n## {about.title}\n", "| rule | | severity | effect | fix | since |", "|---|---|---|---|---|---|"]
@@ -116,7 +116,7 @@ def shown(text: str) -> str:
             config = block.text
             opening = _opening(language, words[0], _linted(words), _lines_of(findings.get(block.line, [])))
         elif block.info == pages.FINDINGS:
-            opening = _opening("text", "findings", "What ds-lint says")
+            opening = _opening("text", "findings", "What ds-lint prints")
         elif words[:1] == [pages.FIXED]:
             flag = "--fix --unsafe-fixes" if words[1:] else "--fix"
             opening = _opening(language, "fixed", f"After {flag}", _changed(config, block.text))

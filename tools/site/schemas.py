@@ -13,42 +13,17 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
 
 
-EXAMPLE = """\
-[tool.ds-lint]
-stack = "trainer"
-world-size = 8
-deepspeed-version = ">=0.16"
-extend-select = ["DS84"]
-ignore = ["DS703", "no-effect-key"]
-severity = {DS121 = "info"}
-exclude = ["tests/"]
-
-[[tool.ds-lint.configs]]
-path = "configs/multi-node/*.json"
-nodes = 4
-world-size = 32
-trainer-args = "args.yaml"
-"""
-
-
 def published() -> list[str]:
     """The schemas that the site serves as files, by their paths in the repository."""
     return ["schemas/report.schema.json", "schemas/effective.schema.json", "schemas/published/settings.schema.json"]
 
 
 def settings() -> str:
-    """Every setting, with what it takes."""
+    """Every setting with what it accepts, for the end of the page about settings."""
     schema = _read("published", "settings.schema.json")
-    text = [
-        "# Settings\n",
-        "They stand in the table `[tool.ds-lint]` of a `pyproject.toml`, or without a table in a `ds-lint.toml`.",
-        "The nearest file above a config counts whole; paths in it are relative to it, patterns are those of a",
-        "`.gitignore`. The command line comes before the settings, and an unknown setting is an error. Editors read",
-        "[the schema](schemas/published/settings.schema.json).\n",
-        f'```toml title="pyproject.toml"\n{EXAMPLE}```\n',
-    ]
+    text: list[str] = []
     for name, facts in schema["properties"].items():
-        text += [f"\n## `{name}`\n", f"{facts['description']}\n", f"takes\n:   {_kind(facts)}\n"]
+        text += [f"\n## `{name}`\n", f"{facts['description']}\n", f"accepts\n:   {_kind(facts)}\n"]
         below = facts.get("items", {}).get("properties")
         if below:
             text += [f"`{key}`\n:   {own['description']} {_kind(own).capitalize()}.\n" for key, own in below.items()]
@@ -67,14 +42,14 @@ def report() -> str:
         text += [f"\n## {name} {{: #{name} }}\n"]
         if "description" in facts:
             text.append(f"{facts['description']}\n")
-        text += list(_record(facts)) if "properties" in facts else [f"takes\n:   {_kind(facts)}\n"]
+        text += list(_record(facts)) if "properties" in facts else [f"accepts\n:   {_kind(facts)}\n"]
     return "\n".join(text) + "\n"
 
 
 def _record(schema: Schema) -> Iterator[str]:
     required = schema.get("required", ())
     for name, facts in schema["properties"].items():
-        always = "" if name in required else ", where there is any"
+        always = "" if name in required else ", if there is any"
         said = f" {facts['description']}" if "description" in facts else ""
         yield f"`{name}`\n:   *{_kind(facts)}{always}.*{said}\n"
         for below, own in facts.get("properties", {}).items():

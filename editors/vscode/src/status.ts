@@ -75,8 +75,8 @@ export class Status implements Disposable {
       return;
     }
     const chosen = await window.showQuickPick(choices(this.target), {
-      title: "What this config is judged by",
-      placeHolder: "Choose a line to go to where it is said",
+      title: "What this config is checked against",
+      placeHolder: "Choose a line to go to its source",
     });
     await chosen?.run?.();
   }
@@ -103,7 +103,7 @@ export class Status implements Disposable {
 
 function details(target: Target): MarkdownString {
   const said = rows(target).map(({ name, value, source }) => `| ${name} | ${value} | ${shortened(source)} |`);
-  const text = new MarkdownString(["| judged by | | who says so |", "|---|---|---|", ...said].join("\n"));
+  const text = new MarkdownString(["| checked against | | from |", "|---|---|---|", ...said].join("\n"));
   text.supportHtml = false;
   return text;
 }

@@ -45,8 +45,8 @@ export function rows(target: Target): Row[] {
   const stacks = target.stacks?.join(", ") ?? "";
   const stack =
     typeof target.stack === "string"
-      ? { name: "stack", value: target.stack, source: "the settings, or what is written in the config" }
-      : { name: "stack", value: "not known", source: stacks === "" ? "nobody says it" : `may be ${stacks}` };
+      ? { name: "stack", value: target.stack, source: "the settings, or the config itself" }
+      : { name: "stack", value: "not known", source: stacks === "" ? "not set" : `may be ${stacks}` };
   const settings = target.settings === null ? [] : [{ name: "settings", value: "", source: target.settings }];
   return [...releases, stack, ...settings];
 }
