@@ -75,8 +75,8 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
         written.span if written is not None else stage.span,
         f"stage 3 {_not_gathered(name, written)}: {_nothing_to_load(config)}",
         RISK,
-        help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model while it is saved. If only the shards are "
-        "wanted, for zero_to_fp32.py, suppress this rule for the file in the settings (`per-file-ignores`).",
+        help=f"Set `{ZERO}.{name}` to true; rank 0 gathers the whole model to save it. If you only need the shards, "
+        "for zero_to_fp32.py, suppress this rule for the file in the settings (`per-file-ignores`).",
         label="not gathered",
         fix=edits.setting(config, (ZERO, name), True, "unsafe"),
     )
@@ -171,7 +171,7 @@ def _not_gathered(name: str, written: Node | None) -> str:
     if written is None:
         return f"without `{name}`"
     if written.value == AUTO:
-        return f'with "auto" at `{name}`, which is false unless accelerate launch says --zero3_save_16bit_model'
+        return f'with `{name}` "auto", which is false unless accelerate launch has --zero3_save_16bit_model'
     return f"with `{name}` off"
 
 
