@@ -51,7 +51,7 @@ def test_a_key_without_a_value_in_the_middle_is_linted():
 def test_a_control_character_in_a_string_is_called_by_its_name(character, name, escape):
     report = lint_bytes(f'{{"train_batch_size": 8, "_note": "x{character}y"}}'.encode(), "d.json")
     (finding,) = [one for one in report.findings if one.code == "DS006"]
-    assert finding.message == f"there is {name} inside a string: the file cannot be read"
+    assert finding.message == f"a string contains {name}: the file cannot be read"
     assert finding.help == f"Write {escape}, or delete it."
     assert loads(f'"{escape}"') == character
 
