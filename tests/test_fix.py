@@ -202,3 +202,18 @@ def test_what_is_promised_of_real_configs_is_done():
         ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
         assert ways.count("safe") == len(fix(document, linter_for()).fixed), path
         assert len(ways) - ways.count(None) == len(fix(document, linter_for(), ALL).fixed), path
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("true", {"stage": 2, "offload_optimizer": {"device": "cpu"}}),
+        ('"true"', {"stage": 2, "cpu_offload": "true"}),  # which is on, too: the help says what to write
+        ("false", {"stage": 2}),
+        ('"false"', {"stage": 2}),  # which pydantic reads as false, although Python takes it for true
+    ],
+)
+def test_a_deprecated_switch_becomes_what_pydantic_reads_it_as(written, left):
+    text = f'{{"train_batch_size": 8, "zero_optimization": {{"stage": 2, "cpu_offload": {written}}}}}'
+    report = fixed(text, ALL, stack="deepspeed", codes={"DS104"})
+    assert json.loads(report.document.text)["zero_optimization"] == left

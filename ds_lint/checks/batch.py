@@ -122,7 +122,11 @@ def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
     complaint = multiply(train, micro, steps, data_parallel_size(config, world, from_file=from_file))
     if complaint and config.world_size is None and all(_usable(size) or size == 0 for size in written):
         complaint = _for_any_number_of_ranks(*written)
-    return f"{complaint} ({ranks} ranks share a sequence and count as one)" if complaint and ranks else complaint
+    return (
+        f"{complaint} ({ranks} ranks share a sequence and count as one)"
+        if complaint and (ranks or 1) > 1
+        else complaint
+    )
 
 
 def _for_any_number_of_ranks(train: Any, micro: Any, steps: Any) -> str:

@@ -66,7 +66,7 @@ def deepcompile_without_managed_accumulation(config: Config) -> Iterator[Problem
         yield Problem(
             ("managed_gradient_accumulation",),
             member.value.span,
-            "`managed_gradient_accumulation` is false, but DeepCompile needs it: deepspeed.initialize raises",
+            "`managed_gradient_accumulation` is off, but DeepCompile needs it: deepspeed.initialize raises",
             rejected("initialize"),
             help="Delete `managed_gradient_accumulation`, or set `compile.deepcompile` to false.",
             label="off",

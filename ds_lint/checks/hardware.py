@@ -29,8 +29,8 @@ def bf16_without_support(config: Config) -> Iterator[Problem]:
     yield Problem(
         (section, "enabled"),
         member.value.span,
-        f"{gpu.name} (compute capability {capability}) does not support bf16, which needs 8.0: newer torch emulates it "
-        "without tensor cores, and with older torch deepspeed.initialize raises",
+        f"{gpu.name} (compute capability {capability}) does not support bf16, which needs 8.0 or higher: newer torch "
+        "emulates it without tensor cores, and with older torch deepspeed.initialize raises",
         RISK,
         help="Use `fp16`, or fp32 if the model overflows in fp16.",
         label="emulated",

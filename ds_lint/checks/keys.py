@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import Fix, Related
 from ds_lint.diagnostics.problem import ADVICE, IGNORED, NO_EFFECT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.features import OLD_OFFLOAD, adds_bf16, is_old_offload_unseen, is_truthy
+from ds_lint.semantics.features import OLD_OFFLOAD, adds_bf16, is_old_offload_unseen, is_truthy, pydantic_reads_true
 from ds_lint.source.spelling import AUTO, holds_auto
 from ds_lint.source.tree import dotted
 
@@ -68,7 +68,7 @@ def deprecated_key(config: Config) -> Iterator[Problem]:
             yield Problem(
                 visit.path,
                 visit.member.key_span,
-                f"`{visit.member.key}` is deprecated: DeepSpeed logs a warning and applies its value to `{name}`",
+                f"`{visit.member.key}` is deprecated: DeepSpeed logs a warning and converts it to `{name}`",
                 ADVICE,
                 help=_instead_of_deprecated(visit, name),
                 label=f"now `{name}`",
@@ -166,7 +166,7 @@ def _instead_of_deprecated(visit: Visit, name: str) -> str:
     """The successor with an equal value; the offload switches became sections."""
     if not name.startswith("offload_"):
         return f"Rename it to `{name}`."
-    if visit.value.value is True:
+    if pydantic_reads_true(visit.value):
         return f'Write "{name}": {{"device": "cpu"}} instead.'
     return "Delete it: offloading is off by default."
 
@@ -191,7 +191,7 @@ def _succeeded(config: Config, visit: Visit, name: str) -> Fix | None:
     renamed = edits.renaming(config, visit.path, name, "safe")
     if not name.startswith("offload_"):
         return renamed
-    if not visit.value.value:
+    if not pydantic_reads_true(visit.value):
         return edits.deletion(config, visit.path, "safe")
     return edits.offloading_anew(config, visit.path, name)
 

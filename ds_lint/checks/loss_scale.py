@@ -143,8 +143,8 @@ def high_initial_loss_scale(config: Config) -> Iterator[Problem]:
     yield Problem(
         (FP16, "initial_scale_power"),
         member.value.span,
-        f"the loss scale starts at 2^{power:g}, but fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps and "
-        "halves the scale before the first step that trains",
+        f"the loss scale starts at 2^{power:g}, but fp16 ends at 2^{_FITS}: DeepSpeed skips about {skipped} steps, "
+        "while the scale falls, before the first step that trains",
         RISK,
         help=f"Set it to {_FITS}. A higher start does not prevent overflows, it only delays the error.",
         label=f"about {skipped} skipped steps",

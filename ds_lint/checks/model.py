@@ -24,6 +24,7 @@ ZERO = "zero_optimization"
 _LARGE = 1_000_000_000  # parameters
 _STACKS_WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 # A parameter of at most the first number of elements stays whole, while all of them have at most the second.
+_SUGGESTED = 100_000  # elements, the default of DeepSpeed
 _ONE = ("stage3_param_persistence_threshold", "param_persistence_threshold")
 _TOGETHER = ("stage3_model_persistence_threshold", "model_persistence_threshold")
 
@@ -130,7 +131,7 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
         "elements of this model, so it "
         + ("partitions no weights" if whole == total else "does not partition most of the weights"),
         NO_EFFECT if whole == total else RISK,
-        help=f"Lower `{member.key}`, for example to 100000." if member else "Use stage 2 for so small a model.",
+        help=_lower(member.key, one) if member else "Use stage 2 for so small a model.",
         label="no weights partitioned" if whole == total else "most weights stay whole",
         related=[Related(stage.value.span, "stage 3 partitions larger parameters")] if member else (),
     )
@@ -171,10 +172,10 @@ def activation_checkpointing_unread(config: Config) -> Iterator[Problem]:
             ("activation_checkpointing",),
             member.key_span,
             f"transformers ignores `activation_checkpointing` ({', '.join(on)}): only models that call "
-            "deepspeed.checkpointing use it, so no activation is recomputed",
+            "deepspeed.checkpointing use it, so it recomputes no activation",
             {"trainer": NO_EFFECT},
             help="Delete the section, and set `gradient_checkpointing` in the training arguments.",
-            label="nothing is recomputed",
+            label="recomputes nothing",
             fix=edits.deletion(config, ("activation_checkpointing",), "unsafe"),
         )
 
@@ -218,6 +219,11 @@ def _filled(config: Config, member: Member, model: Model) -> float | None:
     """What the Trainer and Accelerate fill in for "auto", if the model has its width where both look for it."""
     width = model.hidden_size(width_places(model, config.knowledge))
     return 10.0 * width if width is not None and member.key == _ONE[0] else None
+
+
+def _lower(name: str, elements: float) -> str:
+    example = f", for example to {_SUGGESTED}" if elements > _SUGGESTED else ""
+    return f"Lower `{name}`{example}."
 
 
 def _staying_whole(model: Model, one: float, together: float) -> int:

@@ -196,7 +196,7 @@ def super_offload_below_stage_3(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            f"`super_offload` works only at stage 3, but the stage is {stage}: the optimizer is offloaded without it",
+            f"`super_offload` works only at stage 3, but the stage is {stage}: DeepSpeed ignores it",
             NO_EFFECT,
             help="Set `stage` to 3, or delete `super_offload`.",
             label="has no effect",
@@ -219,7 +219,7 @@ def super_offload_without_its_needs(config: Config) -> Iterator[Problem]:
     cores = config.member(ZERO, "offload_optimizer", "cpuadam_cores_perc")
     lack = None
     if constructor.name not in ("DeepSpeedCPUAdam", "Adam", "AdamW"):
-        why = "" if _offload(config) is not None else ' because `device` is "none"'
+        why = "" if _offload(config) is not None else ' and `device` is not "cpu"'
         lack = f"works only with DeepSpeed's Adam on the CPU, but the optimizer is {constructor.name}{why}"
     elif cores is not None and number_of(cores.value) == 0:
         lack = "needs CPU cores for the optimizer, but `cpuadam_cores_perc` is 0"

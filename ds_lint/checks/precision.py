@@ -43,7 +43,7 @@ def fp16_and_bf16(config: Config) -> Iterator[Problem]:
         yield Problem(
             (bf16, "enabled"),
             other.value.span,
-            f"`fp16` and `{bf16}` are both enabled: DeepSpeed rejects the config",
+            f"`fp16` and `{bf16}` are both enabled, but DeepSpeed accepts only one of them",
             outcomes,
             help="Enable only one: bf16 on Ampere and newer GPUs, fp16 on older GPUs.",
             label="bf16 is enabled",

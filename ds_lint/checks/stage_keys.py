@@ -32,7 +32,7 @@ _STAGE_3 = (
 
 @rule("DS340", "key-of-another-stage", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
 def key_of_another_stage(config: Config) -> Iterator[Problem]:
-    """Stage 3 settings at a lower stage, and ``round_robin_gradients`` at a stage without partitioned gradients."""
+    """Stage 3 settings at a lower stage, and ``round_robin_gradients`` at a stage other than 1 and 2."""
     section = config.section(ZERO)
     stage = zero_stage(config)
     if section is None or stage is None:

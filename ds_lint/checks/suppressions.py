@@ -61,12 +61,13 @@ def unused_suppression(config: Config) -> Iterator[Problem]:
     for suppression in suppressions_of(config.document):
         place = "in this file" if suppression.line is None else f"on line {suppression.line}"
         for word in suppression.unused:
+            unwanted = "the comment" if len(suppression.unused) == len(suppression.words) else f"`{word.text}`"
             yield Problem(
                 None,
                 word.span,
                 f"unused suppression: there is no `{word.text}` finding {place}",
                 ADVICE,
-                help="Delete the comment, unless another stack, release or fact needs it.",
+                help=f"Delete {unwanted}, unless another stack, release or fact needs it.",
                 label="unused",
                 fix=_deletion(config.document.text, suppression, word),
             )

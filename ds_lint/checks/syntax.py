@@ -53,9 +53,9 @@ _WORDS = {
     "missing-value": ("a key has no value", "Add the value, or delete the key."),
     "number-format": (
         "JSON does not allow this number format",
-        "Write the number without a leading zero, plus sign or underscore.",
+        "Write it as JSON does: 0.5, 1.0 or 16, with no extra leading zero, plus sign or underscore.",
     ),
-    "bad-escape": ("JSON does not allow this escape", "Write two backslashes for each backslash."),
+    "bad-escape": ("JSON does not allow this escape", "Write two backslashes for this one."),
     "unterminated-string": ("a string is never closed", "Add the closing quote."),
     "unclosed": ("a bracket is never closed", "Close it."),
     "unopened": ("the first brace is missing", "Add { before the config."),
@@ -64,7 +64,7 @@ _WORDS = {
 _CONTROL_CHARACTERS = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab", "\0": "a NUL", "\x1b": "an ESC"}
 _SEEN = "\n\r\t"  # which need no number to be known by
 _LIMITS = {
-    "deep-nesting": "objects and arrays are nested deeper than Python can read",
+    "deep-nesting": "objects and arrays are nested too deep",
     "long-integer": "an integer has more digits than Python can read",
 }
 _LONGEST = 60  # characters of a string that a message repeats
@@ -215,7 +215,8 @@ def deep_nesting(config: Config) -> Iterator[Problem]:
             yield Problem(
                 None,
                 issue.span,
-                f"{_LIMITS[issue.kind]}: the file cannot be loaded",
+                f"{_LIMITS[issue.kind]}: "
+                + ("the file cannot be loaded" if _json_rejects(issue) else "DeepSpeed cannot load the file"),
                 _outcomes(config, issue),
                 help="Shorten the value: no DeepSpeed key needs this.",
                 label="too deep" if issue.kind == "deep-nesting" else "too long",
@@ -435,7 +436,7 @@ def _what_deepspeed_reads(config: Config, issue: SyntaxIssue) -> str:
     if not isinstance(value, str):
         return "DeepSpeed misreads the file"
     if len(value) > _LONGEST:
-        return f"DeepSpeed reads the string {value[:_LONGEST]!r}... up to the end of the line"
+        return f"DeepSpeed reads a string that starts with {value[:_LONGEST]!r}"
     return f"DeepSpeed reads the string {value!r}"
 
 

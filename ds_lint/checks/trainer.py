@@ -206,7 +206,10 @@ def _reported(config: Config) -> set[KeyPath | None]:
 
 
 def _written_as(config: Config, path: KeyPath) -> str:
-    return "true or false" if path[-1] == "enabled" else f"`{config.knowledge.trainer['fills'][dotted(path)]['with']}`"
+    if path[-1] == "enabled":
+        return "true or false"
+    name = str(config.knowledge.trainer["fills"][dotted(path)]["with"])
+    return f"`{name}`" if name.isidentifier() else name
 
 
 def _without_quotes(node: Node) -> str:

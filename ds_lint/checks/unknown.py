@@ -184,6 +184,10 @@ def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:
         return 'DeepSpeed silently drops it because its value is "auto"'
     if effects == {"rejected"} and not holds_auto(visit.value):
         return "DeepSpeed rejects the config"
+    if effects == {"rejected"} and "deepspeed" in outcomes:  # in a section that rejects unknown keys
+        if len(outcomes) == 1:
+            return "DeepSpeed rejects the config"
+        return 'DeepSpeed rejects the config, Accelerate raises a ValueError because no library fills in "auto" here'
     if effects == {"rejected"}:
         return 'Accelerate raises a ValueError because no library fills in "auto" here'
     return 'DeepSpeed silently ignores it, Accelerate raises a ValueError because no library fills in "auto" here'
@@ -191,7 +195,7 @@ def _consequence(visit: Visit, outcomes: dict[Stack, Outcome]) -> str:
 
 def _help(visit: Visit, meant: Key | None) -> str:
     if meant is None:
-        return "Delete the key. If it is a comment, keep it at the top level and start its name with an underscore."
+        return "Delete the key. If it is a comment, put it at the top level and start its name with an underscore."
     if meant.path[:-1] == visit.section.path:
         return f"Rename it to `{meant.name}`."
     return f"Write `{dotted(meant.path)}` instead."

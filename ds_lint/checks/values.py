@@ -117,7 +117,7 @@ def auto_nobody_fills(config: Config) -> Iterator[Problem]:
         if outcomes:
             others = [LOADERS[stack] for stack in ("trainer", "accelerate") if stack in outcomes]
             do = "do not fill it in and raise" if len(others) > 1 else "does not fill it in and raises"
-            raises = f"{' and '.join(others)} {do} a ValueError" if others else ""
+            raises = f"{' and '.join(others)} {do} an error" if others else ""
             yield Problem(
                 path,
                 member.value.span,

@@ -330,8 +330,7 @@ def _how_to_bring_an_optimizer(config: Config) -> str:
     force = config.node("zero_force_ds_cpu_optimizer")
     if force is not None and not is_truthy(force):
         return (
-            "Add `optimizer` to the config, or pass `optimizer=` to deepspeed.initialize: DeepSpeedCPUAdam is fast, "
-            "others are slow."
+            "Add `optimizer` to the config, or pass `optimizer=` to deepspeed.initialize, for example DeepSpeedCPUAdam."
         )
     if not config.knowledge.knows(("zero_force_ds_cpu_optimizer",)):
         return "Add `optimizer` to the config, or pass DeepSpeedCPUAdam as `optimizer=` to deepspeed.initialize."

@@ -125,7 +125,7 @@ def _intervals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         ("save_steps", saves, saving),
     ):
         if is_used and steps > 1 and steps != int(steps):
-            yield (name,), f"{name} is {steps}, but must be a whole number"
+            yield (name,), f"{name} is {steps}, but must be a whole number if it is above 1"
             return
     if _is_on(config, "load_best_model_at_end") and evaluates and saves and not _is_multiple(saving, evaluating):
         names = ("load_best_model_at_end", "save_steps", "eval_steps")

@@ -30,6 +30,11 @@ def is_on(config: Config, *path: str) -> bool:
     section = config.knowledge.find(path[:-1])
     if section is None or not section.strict:
         return is_truthy(node) and (node.value != AUTO or config.stack == "deepspeed")
+    return pydantic_reads_true(node)
+
+
+def pydantic_reads_true(node: Node) -> bool:
+    """Whether pydantic takes this value for true: 1, "yes" and "true" are."""
     if node.kind == "string":
         return str(node.value).lower() in _ON_TEXTS
     return node.kind in ("boolean", "integer", "float") and node.value == 1

@@ -93,7 +93,8 @@ def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
         "the loss scale "
         + (
-            f"stays at {_scale(scales[-1])}, so {'every step' if skipped == len(steps) else 'such a step'} is skipped"
+            f"stays at {_scale(scales[-1])}, so "
+            f"{'no step will ever be made' if skipped == len(steps) else 'every step that overflows is skipped'}"
             if is_static
             else f"fell from {_scale(scales[0])} to {_scale(scales[-1])} and must fall further"
         ),

@@ -59,7 +59,7 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         f"{len(before)} losses bitwise",
         broken=f"a new process restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(sorted(set(lost))[:3])})" if lost else "")
-        + ("" if are_equal else ", and its next losses differ from those of the run")
+        + ("" if are_equal else ", and its next losses differ from those of the run that continued")
         + (
             ""
             if rates == resumed_rates
