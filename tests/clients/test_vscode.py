@@ -117,7 +117,7 @@ def seen(program, extensions, home, project, dying):
         command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        printed, _ = process.communicate(timeout=240)
+        printed, _ = process.communicate(timeout=500)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

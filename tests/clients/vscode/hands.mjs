@@ -72,7 +72,7 @@ export class Hands {
   }
 
   async waitForSquiggles(number, severity = "error") {
-    await until(async () => (await this.squiggles(severity)) === number, 20_000);
+    await until(async () => (await this.squiggles(severity)) === number, 60_000);
   }
 
   /** The hover at the cursor, one text for each who answers. */
@@ -178,7 +178,7 @@ export class Hands {
     return until(async () => {
       const text = await this.status();
       return text !== null && pattern.test(text) ? text : undefined;
-    }, 20_000);
+    }, 60_000);
   }
 
   /** The words in a page that VS Code shows in a frame of its own, once they hold what is waited for. */
@@ -191,7 +191,7 @@ export class Hands {
         }
       }
       return undefined;
-    }, 20_000);
+    }, 60_000);
   }
 
   terminal(pattern, milliseconds = 60_000) {

@@ -188,6 +188,7 @@ try {
   await server.start({ trusting: false });
   chromium = await browser();
   const page = await chromium.newPage({ viewport: { width: 1200, height: 800 } });
+  page.setDefaultTimeout(60_000); // a machine that does other work takes its time
   const hands = new Hands(page);
   await hands.openFolder(server.address, workspace);
   for (const [name, play] of Object.entries(scenes)) {
