@@ -270,3 +270,24 @@ def test_accelerate_that_builds_whole_models_takes_a_device_map(run, write):
             }
         )
         assert len(with_code("DS820", findings(run, "."))) == (flag == "true")
+
+
+def test_of_a_flag_given_twice_the_last_counts(run, write):
+    flags = FLAGS.replace("cosine", "linear --lr_scheduler_type cosine")
+    write({"conf/ds.json": OF_TRAINER, "train.py": TRAIN, "run.sh": f"deepspeed train.py {flags}\n"})
+    (finding,) = with_code("DS517", findings(run, "."))
+    assert "`lr_scheduler_type` cosine" in finding["message"]
+
+
+def test_the_place_of_a_launch_is_in_the_file_that_has_it(run, write):
+    launch = "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"
+    common = f"# one\n# two\nstart() {{\n  {launch}}}\n"
+    write({"ds.json": BATCH, "run.sh": "# with deepspeed\nsource ./common.sh\nstart\n", "common.sh": common})
+    (finding,) = with_code("DS512", findings(run, "."))
+    (place,) = [place for place in finding["related"] if place["path"].endswith(".sh")]
+    assert (place["path"], place["span"]["start"]["line"]) == ("./common.sh", 4)
+
+
+def test_a_script_that_python_starts_is_read_for_what_it_uses(run, write):
+    write({"ds.json": BATCH, "run.sh": "python train.py\n", "train.py": "import deepspeed\n"})
+    assert [launch["launcher"] for launch in shown(run, ".")] == ["python"]

@@ -53,6 +53,7 @@ class _Project:
         self.documents = documents
         self.session = session
         self.most = most
+        self.launching: dict[str, Document] = {}
         self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
 
     def add(self) -> None:
@@ -68,8 +69,8 @@ class _Project:
             self.add_file(file)
 
     def add_file(self, file: LaunchFile) -> None:
-        document = Document(os.path.join(self.directory, file.path), file.text, None, [])
         for launch in file.launches:
+            document = self.document_of(launch, file)
             facts = LaunchFacts(launch, document, *self.script_of(launch, file.path))
             facts.builds_whole_models = self.skips_zero_init(launch, file.path)
             name = facts.model_name
@@ -78,6 +79,14 @@ class _Project:
             for path in {os.path.realpath(path) for path in self.named_by(launch, facts, file.path)}:
                 if path in self.documents:
                     self.session.add_material(facts, self.documents[path].path)
+
+    def document_of(self, launch: Launch, file: LaunchFile) -> Document:
+        """The script that has the command: the file, or one that it sources."""
+        path = os.path.join(self.directory, launch.path)
+        if path not in self.launching:
+            text = file.text if launch.path == file.path else text_of(path) or ""
+            self.launching[path] = Document(path, text, None, [])
+        return self.launching[path]
 
     def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
         """What the script shows that a launch starts, and its text; None if it is not in the project."""

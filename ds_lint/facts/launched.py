@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.diagnostics.finding import Related
-from ds_lint.facts.training import Argument, TrainingArguments, of_word
+from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.source.tree import Span
@@ -167,10 +167,10 @@ class LaunchFacts:
         )
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
-        for name, value in self.launch.arguments.items():
+        for name, value in flag_values(self.launch.flags).items():
             span = self._flag(name)
             line, _ = self.document.position(span.start)
-            yield name, of_word(value, f"{self.document.path}:{line}", self.document, span)
+            yield name, Argument(value, f"{self.document.path}:{line}", self.document, span, is_flag=True)
 
     def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
         for name, keyword in script.keywords.items():

@@ -136,17 +136,23 @@ def of_flags(text: str, origin: str) -> TrainingArguments:
         words = shlex.split(text.replace("\\\n", " ").replace("\\\r\n", " "))
     except ValueError as error:
         raise UnreadableFact(f"{origin}: {str(error).lower()}: {text}") from None
-    given: dict[str, Argument] = {}
-    name, values = "", list[str]()
+    given = {name: Argument(value, origin, is_flag=True) for name, value in flag_values(words).items()}
+    return TrainingArguments(given, origin)
+
+
+def flag_values(words: Iterable[str | None]) -> dict[str, Any]:
+    """What stands behind each flag, as HfArgumentParser takes them; None, or a shell variable, is unknown."""
+    found: dict[str, Any] = {}
+    name, values = "", list[str | None]()
     for word in [*words, "--"]:
-        if not word.startswith("--"):
+        if word is None or not word.startswith("--"):
             values.append(word)
             continue
         if name:
-            given[name] = Argument(_flag_value(values), origin, is_flag=True)
+            found[name] = _flag_value(values)
         name, equals, value = word[2:].partition("=")
         name, values = name.replace("-", "_"), [value] if equals else []
-    return TrainingArguments(given, origin)
+    return found
 
 
 def of_launch(text: str, origin: str) -> TrainingArguments | None:
@@ -158,20 +164,8 @@ def of_launch(text: str, origin: str) -> TrainingArguments | None:
         return None
     if len(launches) > 1:
         raise UnreadableFact(f"{origin} has {len(launches)} launch commands; give one: {text}")
-    given = {name: of_word(value, origin) for name, value in launches[0].arguments.items()}
+    given = {name: Argument(value, origin, is_flag=True) for name, value in flag_values(launches[0].flags).items()}
     return TrainingArguments(given, origin)
-
-
-def of_word(
-    value: bool | str | list[str | None] | None,
-    origin: str,
-    document: Document | None = None,
-    span: Span | None = None,
-) -> Argument:
-    """The argument that a flag of a launch gives: True for a bare one, None where a word is unknown."""
-    if value is None or (isinstance(value, list) and None in value):
-        return Argument(UNKNOWN, origin, document, span)
-    return Argument(None if value is True else value, origin, document, span, is_flag=True)
 
 
 def of_file(path: str) -> TrainingArguments:
@@ -216,13 +210,14 @@ def field_of(name: str) -> str:
     return name if name in fields else name.removeprefix("no_")
 
 
-def _flag_value(values: list[str]) -> str | list[str] | Unknown | None:
-    """The value after a flag; the value of a shell variable is unknown."""
-    if any("$" in value for value in values):
+def _flag_value(values: list[str | None]) -> str | list[str] | Unknown | None:
+    """The value after a flag."""
+    known = [value for value in values if value is not None and "$" not in value]
+    if len(known) < len(values):
         return UNKNOWN
-    if len(values) > 1:
-        return values
-    return values[0] if values else None
+    if len(known) > 1:
+        return known
+    return known[0] if known else None
 
 
 def _json_members(document: Document) -> Iterable[tuple[str, Any, Span]]:

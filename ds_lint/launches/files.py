@@ -19,14 +19,6 @@ _MAKEFILES = ("makefile", "gnumakefile")
 _DOCKERFILES = ("dockerfile", "containerfile")
 _STARTING = (b"subprocess", b"os.system", b"os.popen")  # what a module starts programs with
 _SHEBANG = re.compile(rb"#!.*\b(?:bash|sh|zsh)\b")
-MARKS = re.compile(
-    rb"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|srun|mpirun|mpiexec"
-)
-
-
-def may_launch(path: str, data: bytes) -> bool:
-    """Whether it is worth reading a file to find its launches."""
-    return kind_of(path, data) is not None and MARKS.search(data) is not None
 
 
 def kind_of(path: str, data: bytes) -> str | None:

@@ -12,9 +12,9 @@ class Launch(NamedTuple):
     """One command that starts training. What is not known is None.
 
     ``line`` counts from 1 and is where the command starts. ``arguments`` are the flags of the program that is started,
-    with underscores for dashes. ``unknown`` names what the words depend on: variables, parameters, substitutions.
-    ``environment`` are the variables that the script exports. Paths are as the program gets them, and ``cwd`` is the
-    folder from which they count, within the project.
+    with underscores for dashes, and ``flags`` the words that they come from. ``unknown`` names what the words depend
+    on: variables, parameters, substitutions. ``environment`` are the variables that the script exports. Paths are as
+    the program gets them, and ``cwd`` is the folder from which they count, within the project.
     """
 
     path: str
@@ -29,5 +29,6 @@ class Launch(NamedTuple):
     deepspeed_config: str | None
     arguments: dict[str, Argument]
     unknown: list[str]
+    flags: list[Word]
     environment: dict[str, Word]
     cwd: str | None

@@ -45,7 +45,6 @@ _FRAMEWORKS = {
     "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo"),
 }
 _CONFIG_FLAGS = ("deepspeed", "deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_path")
-_LAUNCHER_LIKE = re.compile(r"deepspeed|ds_config|ds_z|zero_?[123]", re.IGNORECASE)
 
 
 class Around(NamedTuple):
@@ -115,6 +114,7 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         _config(options, flags),
         flags,
         unknown,
+        program.words,
         start.environment,
         start.cwd,
     )

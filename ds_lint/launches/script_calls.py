@@ -15,7 +15,6 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOADS = ("from_pretrained", "from_config")
 _SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
 _QUANTIZED = ("load_in_4bit", "load_in_8bit")
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.shell.unknowns import StandIns
 
-# A text without one of these words launches nothing; it is not parsed.
 _MARKS = re.compile(
     r"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|python|srun|mpirun|mpiexec"
 )
@@ -37,6 +36,11 @@ class Launches(NamedTuple):
 NO_LAUNCHES = Launches([], [])
 
 
+def may_launch(text: str) -> bool:
+    """Whether a text has the word of a launcher; else it launches nothing, and is not parsed."""
+    return _MARKS.search(text) is not None
+
+
 def joined(parts: list[Launches]) -> Launches:
     """The launches of the parts of a file."""
     return Launches([one for part in parts for one in part.launches], [line for part in parts for line in part.misread])
@@ -55,7 +59,7 @@ def launches_in(
     ``read`` gives the text of another file of the project, or None. ``variables`` are in the environment;
     ``stand_ins`` are in the text for what another language computes.
     """
-    if _MARKS.search(text) is None:
+    if not may_launch(text):
         return NO_LAUNCHES
     followed = follow(text, path, read, variables, stand_ins)
     project = Around(read, allocation(text))

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import files
+from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
 from ds_lint.source.files import bytes_of
 
@@ -68,12 +69,14 @@ def read_launches(path: str, directory: str, names: set[bytes] | None = None) ->
     except OSError:
         return None
     kind = files.kind_of(path, data)
-    if kind is None or files.MARKS.search(data) is None:
+    if kind is None:
         return None
     if names is not None and not any(name in data for name in names):
         return None
     place = os.path.relpath(path, directory).replace(os.sep, "/")
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    if not may_launch(text):
+        return None
     found = files.launches(text, place, kind, _reader(place, directory))
     return LaunchFile(place, text, found.launches, found.misread) if found.launches or found.misread else None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.shell import builtins, conditions, patterns, scanning
 from ds_lint.launches.shell.assignments import ASSIGNMENT, Assignments, restore
-from ds_lint.launches.shell.state import State, merged
+from ds_lint.launches.shell.state import Function, State, merged
 from ds_lint.launches.shell.syntax import ShellCommand, parse
 from ds_lint.launches.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.launches.shell.words import TooLongError, WordExpander
@@ -174,11 +174,9 @@ class _Interpreter:
         if redirection.kind == "herestring_redirect":
             return self.words.text(redirection.text[3:].strip(), state) + "\n"
         start = next((part for part in redirection.named if part.kind == "heredoc_start"), None)
-        lines = redirection.text.split("\n")
         body = next((part for part in redirection.named if part.kind == "heredoc_body"), None)
         if start is None or body is None:
             return None
-        del lines
         text = redirection.source[body.node.start_byte : body.node.end_byte].decode()
         return text if start.text[:1] in "'\"\\" else self.words.body(text, state)
 
@@ -227,11 +225,15 @@ class _Interpreter:
                 break
         else:
             results.append(before)
+        self.go_on(state, results)
+        return None
+
+    def go_on(self, state: State, results: list[State]) -> None:
+        """Go on with what all branches that may have run leave alike."""
         after = results[0]
         for result in results[1:]:
             after = merged(after, result, self.unknowns)
         state.take(after.copy())
-        return None
 
     def run_case_statement(self, command: ShellCommand, state: State) -> bool | None:
         value = command.field("value")
@@ -250,10 +252,7 @@ class _Interpreter:
             results.append(inside)
         if not is_certain:
             results.append(state)
-        after = results[0]
-        for result in results[1:]:
-            after = merged(after, result, self.unknowns)
-        state.take(after.copy())
+        self.go_on(state, results)
         return None
 
     def matches(self, text: str, of: list[str], state: State) -> bool | None:
@@ -340,7 +339,7 @@ class _Interpreter:
     def run_function_definition(self, command: ShellCommand, state: State) -> bool | None:
         name, body = command.field("name"), command.field("body")
         if name is not None and body is not None:
-            state.functions[name.text] = body
+            state.functions[name.text] = Function(body, self.path)
         return True
 
     def run_variable_assignment(self, command: ShellCommand, state: State) -> bool | None:
@@ -442,12 +441,14 @@ class _Interpreter:
             self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd))
         return None
 
-    def function(self, body: ShellCommand, fields: list[str], state: State) -> bool | None:
+    def function(self, function: Function, fields: list[str], state: State) -> bool | None:
         positional = state.positional
         state.positional = fields[1:]
         self.frames.append({})
+        outside, self.path = self.path, function.path
         with self._within():
-            status = self.run(body, state)
+            status = self.run(function.body, state)
+        self.path = outside
         for name, value in self.frames.pop().items():
             restore(state, name, value)
         state.positional = positional

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ds_lint.launches.shell.syntax import ShellCommand
@@ -19,6 +19,13 @@ PROVIDED = frozenset({
 })  # fmt: skip
 
 
+class Function(NamedTuple):
+    """A function of the shell, and the file that defines it."""
+
+    body: ShellCommand
+    path: str
+
+
 class State:
     """A shell at one moment of a script.
 
@@ -31,7 +38,7 @@ class State:
     def __init__(self, cwd: str) -> None:
         self.variables: dict[str, Value] = {}
         self.positional: list[str] | None = None
-        self.functions: dict[str, ShellCommand] = {}
+        self.functions: dict[str, Function] = {}
         self.exported: frozenset[str] = frozenset()
         self.cwd = cwd
         self.ended: str | None = None

@@ -165,21 +165,17 @@ class _OneField:
         self.pieces: list[str] = []
         self.length = 0
 
-    def add(self, text: str, *, is_quoted: bool = False) -> None:
-        del is_quoted
+    def add(self, text: str, *, is_quoted: bool = False) -> None:  # noqa: ARG002 - which matters where it is split
         self.pieces.append(text)
-        self._limit(text)
+        self.length += len(text)
+        if self.length > _LONGEST:
+            raise TooLongError
 
     def expand(self, value: Expanded, *, is_quoted: bool) -> None:
         self.add(" ".join(value.texts), is_quoted=is_quoted)
 
     def fields(self) -> list[str]:
         return ["".join(self.pieces)]
-
-    def _limit(self, text: str) -> None:
-        self.length += len(text)
-        if self.length > _LONGEST:
-            raise TooLongError
 
 
 class _Fields(_OneField):
