@@ -8,6 +8,7 @@ from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
 from ds_lint.semantics.features import (
     OLD_OFFLOAD,
+    is_known_off,
     is_old_offload_unseen,
     is_on,
     is_truthy,
@@ -541,8 +542,7 @@ def _conflict_of_zenflow(config: Config) -> tuple[str, str, str] | None:
 
 def _lacks_overlap_of_zenflow(config: Config) -> bool:
     """Whether ``overlap_comm`` is off: the default below stage 3; older releases have no ZenFlow at stage 3."""
-    stage = zero_stage(config)
+    stage, is_off = zero_stage(config), is_known_off(config, ZERO, "overlap_comm")
     if stage in (1, 2):
-        return not is_on(config, ZERO, "overlap_comm")
-    is_off = config.node(ZERO, "overlap_comm") is not None and not is_on(config, ZERO, "overlap_comm")
+        return is_off or config.node(ZERO, "overlap_comm") is None
     return stage == 3 and is_off and config.knowledge.does("zenflow-runs-at-stage-3")

@@ -6,7 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import ADVICE, NO_EFFECT, RISK, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.features import DTYPE_NAMES, certain_dtype, is_on, number_of, zero_stage
+from ds_lint.semantics.features import DTYPE_NAMES, certain_dtype, is_known_off, is_on, number_of, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def quantized_gradients_without_reduce_scatter(config: Config) -> Iterator[Probl
     scatter = config.member(ZERO, "reduce_scatter")
     if member is None or scatter is None or zero_stage(config) != 3:
         return
-    if is_on(config, ZERO, "zero_quantized_gradients") and not is_on(config, ZERO, "reduce_scatter"):
+    if is_on(config, ZERO, "zero_quantized_gradients") and is_known_off(config, ZERO, "reduce_scatter"):
         is_muon = str(config.value("optimizer", "type")).lower() == "muon"
         yield Problem(
             (ZERO, "zero_quantized_gradients"),

@@ -78,6 +78,7 @@ class _Project:
             facts.model = _model(folder) if folder is not None else None
             for path in {os.path.realpath(path) for path in self.named_by(launch, facts, file.path)}:
                 if path in self.documents:
+                    self.documents[path].is_fragment |= facts.fills_in
                     self.session.add_material(facts, self.documents[path].path)
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:

@@ -82,6 +82,11 @@ class LaunchFacts:
             given = list(dict.fromkeys(self.script.models))
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
 
+    @property
+    def fills_in(self) -> bool:
+        """Whether the script gives the config to something that adds keys to it."""
+        return self.script is not None and self.script.fills_in
+
     noun, label = "launch", "launched here"
     is_told = True  # that a finding depends on the number of ranks does not show in it
 

@@ -28,6 +28,7 @@ _OF_OPTIMIZERS = (
     "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "optim", "optim_args", "adafactor",
     "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_ratio", "warmup_steps",
 )  # fmt: skip
+_LIGHTNINGS = "DeepSpeedStrategy"
 _LOADERS = ("from_pretrained", "from_config")
 
 
@@ -47,7 +48,8 @@ class TrainingScript(NamedTuple):
     ``parses_flags`` says that training arguments come from the command line. ``defaults`` are those of the script's own
     class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments;
     ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
-    models from, those that are written out; ``config`` is the path of a DeepSpeed config that it names.
+    models from, those that are written out; ``config`` is the path of a DeepSpeed config that it names, and ``fills_in``
+    says that what takes it adds keys, as Lightning adds the batch size.
     """
 
     stack: Stack | None
@@ -58,6 +60,7 @@ class TrainingScript(NamedTuple):
     sets: frozenset[str]
     models: tuple[str, ...]
     config: str | None
+    fills_in: bool
     calls: ScriptCalls
 
 
@@ -90,6 +93,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
         tuple(_models(names)),
         next(_configs(names), None),
+        _LIGHTNINGS in called,
         read_calls(module, names),
     )
 
@@ -98,6 +102,8 @@ def _stack(names: ModuleNames, called: dict[str, ast.Call]) -> Stack | None:
     """Who makes the engine, told by what the script calls."""
     found: list[Stack] = []
     if any(dotted_name(call.func) in ("deepspeed.initialize", "ds.initialize") for call in names.calls):
+        found.append("deepspeed")
+    if _LIGHTNINGS in called:  # which calls deepspeed.initialize
         found.append("deepspeed")
     if any(re.fullmatch(r"\w*Trainer", name) for name in called) and "fit" not in called:
         found.append("trainer")

@@ -23,14 +23,20 @@ _ON_TEXTS = ("1", "on", "t", "true", "y", "yes")
 
 
 def is_on(config: Config, *path: str) -> bool:
-    """Whether a boolean field is on; in a strict section pydantic takes 1, "yes" and "true" for true."""
+    """Whether a boolean field is known to be on; in a strict section pydantic takes 1, "yes" and "true" for true."""
     node = config.node(*path)
-    if node is None:
+    if node is None or node.kind == "template":
         return False
     section = config.knowledge.find(path[:-1])
     if section is None or not section.strict:
         return is_truthy(node) and (node.value != AUTO or config.stack == "deepspeed")
     return pydantic_reads_true(node)
+
+
+def is_known_off(config: Config, *path: str) -> bool:
+    """Whether a boolean field is there, and known not to be on."""
+    node = config.node(*path)
+    return node is not None and node.kind != "template" and not is_on(config, *path)
 
 
 def pydantic_reads_true(node: Node) -> bool:
@@ -104,6 +110,9 @@ def named_accumulation_dtype(config: Config) -> str | None:
 def certain_dtype(config: Config) -> str | None:
     """The dtype of the model where the config alone decides it: the Trainer and Accelerate may switch 16 bit on."""
     dtype = model_dtype(config)
+    switches = (config.node(section, "enabled") for section in ("fp16", bf16_section(config)))
+    if any(switch is not None and switch.kind == "template" for switch in switches):
+        return None
     return dtype if dtype != "fp32" or config.stack == "deepspeed" else None
 
 
