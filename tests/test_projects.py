@@ -53,3 +53,72 @@ def test_the_precision_that_lightning_adds_is_unknown(codes, release):
     keywords = "stage=2, overlap_comm=True"
     project = {"train.py": LIGHTNING.format(keywords=keywords), "requirements.txt": f"deepspeed=={release}\n"}
     assert codes(project) == []
+
+
+BY_KEYWORDS = """\
+from transformers import {names}, Trainer, TrainingArguments
+NAME = "{model}"
+args = TrainingArguments("out", deepspeed="ds.json", {keywords})
+model = {load}
+Trainer(model=model, args=args).train()
+"""
+OLD_MOE = "deepspeed==0.14.4\ntransformers==4.38.2\n"
+
+
+def of_class(name, model, *, keywords="bf16=True", config=None, pins=OLD_MOE):
+    """A project whose script loads a model of this class."""
+    load = f"{name}.from_pretrained(NAME)"
+    script = BY_KEYWORDS.format(names=name, model=model, keywords=keywords, load=load)
+    files = {"train.py": script, "run.sh": "deepspeed --num_gpus 8 train.py\n", "requirements.txt": pins}
+    return {**files, "ds.json": config or {**WITH_AUTO, "zero_optimization": ZERO_3}}
+
+
+def test_the_family_of_a_model_is_known_by_its_class_or_its_name(codes):
+    assert codes(of_class("MixtralForCausalLM", "/data/model")) == ["DS350"]
+    assert codes(of_class("AutoModelForCausalLM", "mistralai/Mixtral-8x7B-Instruct-v0.1")) == ["DS350"]
+    assert codes(of_class("AutoModelForCausalLM", "someone/Mixtral-8x7B")) == []
+    assert codes(of_class("LlamaForCausalLM", "mistralai/Mixtral-8x7B-v0.1")) == []
+
+
+def test_a_class_of_the_project_tells_nothing(codes):
+    project = of_class("AutoTokenizer", "mistralai/Mixtral-8x7B-v0.1")
+    script = project["train.py"].replace("AutoTokenizer.from", "MixtralForCausalLM.from")
+    assert codes({**project, "train.py": f"from patched import MixtralForCausalLM\n{script}"}) == []
+
+
+def test_fp16_of_a_family_that_overflows(codes):
+    zero_2 = {**WITH_AUTO, "zero_optimization": ZERO_2}
+    assert codes(of_class("MT5ForConditionalGeneration", "/data/x", keywords="fp16=True", config=zero_2)) == ["DS450"]
+    assert codes(of_class("AutoModelForSeq2SeqLM", "google/flan-t5-xl", keywords="fp16=True", config=zero_2)) == [
+        "DS450"
+    ]
+    assert codes(of_class("AutoModelForSeq2SeqLM", "google/flan-t5-xl", config=zero_2)) == []
+
+
+def test_two_models_have_no_hidden_size(codes):
+    config = {**WITH_AUTO, "zero_optimization": {**ZERO_3, "reduce_bucket_size": "auto"}}
+    assert codes(of_class("EncoderDecoderModel", "/data/x", config=config)) == ["DS616"]
+    assert codes(of_class("T5ForConditionalGeneration", "/data/x", config=config)) == []
+
+
+def test_leaf_modules_that_a_script_or_a_framework_sets(codes):
+    project = of_class("MixtralForCausalLM", "/data/model")
+    sets = "from deepspeed.utils import set_z3_leaf_modules\nset_z3_leaf_modules(model, [Block])\n"
+    assert codes({**project, "train.py": project["train.py"] + sets}) == []
+    flags = "--stage sft --do_train --finetuning_type full --dataset d --template mistral --output_dir out --bf16"
+    model = "--model_name_or_path mistralai/Mixtral-8x7B-v0.1"
+    run = f"deepspeed --num_gpus 8 src/train.py --deepspeed ds.json {flags} {model}\n"
+    llama_factory = {"ds.json": project["ds.json"], "requirements.txt": OLD_MOE}
+    assert codes({**llama_factory, "train.py": "", "run.sh": run}) == []
+
+
+def test_accelerate_asks_a_model_for_its_size(codes):
+    project = {
+        "ds.json": {**AUTO, "bf16": {"enabled": True}, "zero_optimization": {**ZERO_3, "reduce_bucket_size": "auto"}},
+        "train.py": "from accelerate import Accelerator\nfrom transformers import EncoderDecoderModel\n"
+        'model = EncoderDecoderModel.from_pretrained("m")\nAccelerator().prepare(model)\n',
+        "run.sh": "accelerate launch --use_deepspeed --deepspeed_config_file ds.json train.py\n",
+        "requirements.txt": "accelerate==1.10.0\n",
+    }
+    assert codes(project) == ["DS616"]
+    assert codes({**project, "train.py": project["train.py"].replace("EncoderDecoderModel", "AutoModel")}) == []

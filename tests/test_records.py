@@ -26,6 +26,7 @@ FILES = {
     "families": records.Families,
     "gpus": records.Gpus,
     "launchers": dict[str, records.LauncherOptions],
+    "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,
     "recipes": records.Recipes,

@@ -33,6 +33,12 @@ def _has_training_arguments(config: Config) -> bool:
     return config.facts.training is not None
 
 
+def _is_filled_in(config: Config) -> bool:
+    """Whether anything is known of which the Trainer or Accelerate fills in values."""
+    of_model = config.stack == "accelerate" and config.facts.model_or_family is not None
+    return of_model or _has_training_arguments(config)
+
+
 def _has_model_or_machine(config: Config) -> bool:
     return config.facts.has_model_or_machine
 
@@ -79,7 +85,8 @@ def _has_issues(config: Config) -> bool:
 
 # Those whose rules have nothing to say about a config without this.
 FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
-    (_has_training_arguments, ("agreement", "incompatible", "overridden")),
+    (_is_filled_in, ("agreement",)),
+    (_has_training_arguments, ("incompatible", "overridden")),
     (_has_model_or_machine, ("hardware",)),
     (_knows_model, ("model",)),
     (_has_launch, ("script",)),

@@ -190,7 +190,8 @@ def accumulation_steps_missing(config: Config) -> Iterator[Problem]:
 @rule("DS616", "hidden-size-not-found", severity="error", effects=("rejected",), keys=("zero_optimization",))
 def hidden_size_not_found(config: Config) -> Iterator[Problem]:
     """An ``"auto"`` that needs the hidden size of the model, which the library does not find."""
-    prepared, model = _prepare(config), config.facts.model
+    prepared, model = _prepare_with_model(config), config.facts.model_or_family
+    stack: Stack = "accelerate" if config.stack == "accelerate" else _TRAINER
     for path, library in prepared.unsized.items() if prepared else ():
         member = config.member(*path)
         if member is not None and model is not None:
@@ -199,8 +200,8 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
                 path,
                 member.value.span,
                 f'{who} computes "auto" from the hidden size, but does not find it in the config of a '
-                f"{model.model_type} model: trainer.train() raises",
-                {_TRAINER: rejected("initialize")},
+                f"{model.model_type} model: {_PREPARES[stack]} raises",
+                {stack: rejected("initialize")},
                 help="Set a number, or delete the key to use DeepSpeed's default.",
                 label="no hidden size",
             )
@@ -270,6 +271,18 @@ def _prepare(config: Config) -> PreparedConfig | None:
     from ds_lint.semantics.preparation import prepare  # not needed without training arguments
 
     return prepare(config)
+
+
+def _prepare_with_model(config: Config) -> PreparedConfig | None:
+    """The same, also for Accelerate, which needs no training arguments to ask a model for its size."""
+    if config.stack != "accelerate" or config.facts.model_or_family is None or config.written.kind != "object":
+        return _prepare(config)
+    from ds_lint.semantics.preparation import prepare
+
+    return prepare(config)
+
+
+_PREPARES: dict[Stack, str] = {"trainer": "trainer.train()", "accelerate": "accelerator.prepare()"}
 
 
 def _has_precision_conflict(config: Config) -> bool:

@@ -10,6 +10,7 @@ from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
 from ds_lint.semantics.memory import billions
 from ds_lint.semantics.places import said_at
+from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.spelling import AUTO, as_json
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ _TOGETHER = ("stage3_model_persistence_threshold", "model_persistence_threshold"
 @rule("DS450", "fp16-on-bf16-model", severity="warning", effects=("risk",), keys=("fp16",))
 def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
     """fp16 for a model that was trained in bf16, whose values may exceed the range of fp16."""
-    member, model, gpu = config.member("fp16", "enabled"), config.facts.model, config.facts.gpu
+    member, model, gpu = config.member("fp16", "enabled"), config.facts.model_or_family, config.facts.gpu
     if member is None or model is None or not is_on(config, "fp16", "enabled"):
         return
     family = overflowing_family(model)
@@ -87,8 +88,10 @@ def _script_asks_for_nothing(config: Config) -> bool:
 @rule("DS350", "moe-without-leaf-modules", severity="warning", effects=("risk",), keys=(ZERO,))
 def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
     """A mixture of experts at stage 3 whose ranks may run different modules."""
-    model, stage = config.facts.model, _stage_3(config)
-    if model is None or stage is None or not model.is_moe or config.world_size == 1:
+    model, stage = config.facts.model_or_family, _stage_3(config)
+    if model is None or stage is None or config.world_size == 1:
+        return
+    if (not model.is_moe and model is not config.facts.family) or _may_set_leaves(config):
         return
     blocks = experts_that_are_chosen(model, config.knowledge)
     if not blocks or _are_leaves(config, blocks):
@@ -226,6 +229,16 @@ _KEYWORDS = {  # of deepspeed.checkpointing.configure that have other names than
 def _stage_3(config: Config) -> Member | None:
     """The key that sets stage 3; None at another stage."""
     return config.member(ZERO, "stage") if zero_stage(config) == 3 else None
+
+
+def _may_set_leaves(config: Config) -> bool:
+    """Whether what starts the training sets leaf modules, or is not known: some frameworks set those of many models."""
+    recipe, launch = config.facts.recipe, config.facts.launch
+    if recipe is not None and recipe.framework not in (SCRIPT, "TRL"):
+        return True
+    if launch is None or launch.launch.launcher == "trl":
+        return False
+    return launch.script is None or launch.script.sets_leaf_modules
 
 
 def _are_leaves(config: Config, blocks: list[str]) -> bool:

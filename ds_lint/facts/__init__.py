@@ -84,6 +84,7 @@ class Facts:
         "adapters",
         "async_io",
         "doubts",
+        "family",
         "gpu",
         "host_memory",
         "launch",
@@ -103,6 +104,7 @@ class Facts:
         self.nodes = nodes
         self.training = training
         self.model: Model | None = None
+        self.family: Model | None = None  # of a model that is not at hand: nothing but its type is known
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node
         self.async_io: bool | None = None  # whether there is libaio
@@ -118,6 +120,8 @@ class Facts:
         joined = self.copy()
         joined.recipe = recipe
         joined.adapters = self.adapters or recipe.adapter
+        if self.model is None:
+            joined.family = recipe.family
         if self.training is None and recipe.training is not None:
             joined.training = recipe.training
             joined.tell("training arguments", recipe.origin)
@@ -137,6 +141,8 @@ class Facts:
         if self.model is None and launch.model is not None:
             joined.model = launch.model
             joined.tell("model", f"{launch.model.origin}, by {launch.origin}")
+        if joined.model is None:
+            joined.family = launch.family
         return joined
 
     def copy(self) -> Facts:
@@ -151,6 +157,11 @@ class Facts:
         """Name the source of a fact, if there is one."""
         if source:
             self.origins[fact] = str(source)
+
+    @property
+    def model_or_family(self) -> Model | None:
+        """The model, or what is known of its type, for what the type alone decides."""
+        return self.model or self.family
 
     @property
     def ranks_per_node(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.diagnostics.finding import Related
+from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -83,6 +84,14 @@ class LaunchFacts:
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
 
     @property
+    def family(self) -> Model | None:
+        """What the name of the model or the class that the script loads tells of it; None if that is nothing."""
+        classes = [one or "" for one in self.script.model_classes] if self.script is not None else []
+        if all(one.startswith("Auto") for one in classes):
+            return family_of_name(self.model_name)
+        return family_of_class(classes[0]) if len(classes) == 1 else None
+
+    @property
     def fills_in(self) -> bool:
         """Whether the script gives the config to something that adds keys to it."""
         return self.script is not None and self.script.fills_in
@@ -100,7 +109,7 @@ class LaunchFacts:
         """What decides about findings: launches with the same find the same."""
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
-        facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path)
+        facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
         return *facts, training, self.launch.script, calls, self.builds_whole_models
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from ds_lint.facts.argument_values import kind_of
+from ds_lint.facts.families import family_of_name
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts.model import Model
     from ds_lint.knowledge.records import Recipes, RecipeState
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
@@ -44,6 +46,7 @@ _OTHERWISE = {
         *("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
     ),
 }
+_MODEL = ("model_name_or_path", "model", "base_model")
 _OWN_PLUGINS = "axolotl.integrations."  # of axolotl, none of which sets an argument of the Trainer
 
 
@@ -108,6 +111,12 @@ class TrainingRecipe:
         """Where the recipe names the config."""
         return self.fields[NAMES_CONFIG].span
 
+    @property
+    def family(self) -> Model | None:
+        """What the name of the model tells of it; None if that is nothing."""
+        names = [self.value(field) for field in _MODEL if self.value(field) is not None]
+        return family_of_name(names[0]) if names and isinstance(names[0], str) else None
+
     noun, label = "recipe", "named here"
     is_told = False  # its arguments have their places
     stack: Stack = "trainer"
@@ -123,7 +132,8 @@ class TrainingRecipe:
         quantization = self.quantization
         asked = None if quantization is None else (quantization.name, repr(quantization.argument.value))
         training = None if self.training is None else self.training.says
-        return self.framework, training, self.adapter, asked
+        family = self.family
+        return self.framework, training, self.adapter, asked, family and family.path
 
     @property
     def origins(self) -> list[str]:

@@ -345,9 +345,18 @@ class Family(TypedDict):
 
 
 class Families(TypedDict):
-    """``families.json``."""
+    """``families.json``. ``published`` has the model types by patterns of names on the Hugging Face Hub."""
 
     overflow_in_fp16: dict[str, Family]
+    published: dict[str, list[str]]
+
+
+class ModelClasses(TypedDict):
+    """``model_classes.json``: the model type of each class of transformers whose family a rule is about."""
+
+    library: str
+    release: str
+    classes: dict[str, str]
 
 
 # What `ds-lint convert` says: conversion.json
@@ -521,6 +530,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["shapes"]) -> Shapes: ...
     @overload
     def __call__(self, name: Literal["families"]) -> Families: ...
+    @overload
+    def __call__(self, name: Literal["model_classes"]) -> ModelClasses: ...
     @overload
     def __call__(self, name: Literal["conversion"]) -> Conversion: ...
     @overload

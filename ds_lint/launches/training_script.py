@@ -48,8 +48,9 @@ class TrainingScript(NamedTuple):
     ``parses_flags`` says that training arguments come from the command line. ``defaults`` are those of the script's own
     class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments;
     ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
-    models from, those that are written out; ``config`` is the path of a DeepSpeed config that it names, and ``fills_in``
-    says that what takes it adds keys, as Lightning adds the batch size.
+    models from, those that are written out, and ``model_classes`` the classes of transformers that it loads, None for
+    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
+    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch size.
     """
 
     stack: Stack | None
@@ -59,6 +60,8 @@ class TrainingScript(NamedTuple):
     keywords: dict[str, KeywordArgument]
     sets: frozenset[str]
     models: tuple[str, ...]
+    model_classes: frozenset[str | None]
+    sets_leaf_modules: bool
     config: str | None
     fills_in: bool
     calls: ScriptCalls
@@ -92,6 +95,8 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         keywords,
         frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
         tuple(_models(names)),
+        frozenset(_model_classes(names, module)),
+        any(name.startswith("set_z3_leaf_module") for name in called),
         next(_configs(names), None),
         _LIGHTNINGS in called,
         read_calls(module, names),
@@ -207,9 +212,34 @@ def _configs(names: ModuleNames) -> Iterator[str]:
 
 
 def _models(names: ModuleNames) -> Iterator[str]:
+    for _, call in _loads(names):
+        name = _literal(_meant(call.args[0], names)) if call.args else UNKNOWN
+        if isinstance(name, str):
+            yield name
+
+
+def _meant(node: ast.expr, names: ModuleNames) -> ast.expr:
+    """What a variable stands for that is assigned once; any other expression as it is."""
+    found = names.assignments(node.id, node) if isinstance(node, ast.Name) else []
+    return found[0].value or node if len(found) == 1 else node
+
+
+def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:
+    """The classes of the models that a script loads, by their names in transformers."""
+    imported = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
+        for alias in node.names
+    }
+    for owner, _ in _loads(names):
+        package, _, last = owner.rpartition(".")
+        yield last if package.partition(".")[0] == "transformers" else imported.get(owner)
+
+
+def _loads(names: ModuleNames) -> Iterator[tuple[str, ast.Call]]:
+    """The calls that load models, each with the class."""
     for call in names.calls:
         owner, _, method = dotted_name(call.func).rpartition(".")
         if (method in _LOADERS and "Model" in owner) or (method == "from_pretrained" and "For" in owner):
-            name = _literal(call.args[0]) if call.args else UNKNOWN
-            if isinstance(name, str):
-                yield name
+            yield owner, call

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PLACES = ("hidden_size", "hidden_sizes")  # of a model's config
 _TEXT_PLACES = ("text_config.hidden_size", "text_config.hidden_sizes")
+# Their configs have nothing but those of an encoder and a decoder.
+_OF_TWO_MODELS = ("encoder-decoder", "speech-encoder-decoder", "vision-encoder-decoder")
 _CONFIGS = ("DeepSpeedPlugin.deepspeed_config", "DeepSpeedPlugin.hf_ds_config.config", "Accelerator.deepspeed_config")
 
 
@@ -70,12 +72,12 @@ class Names:
         return UNKNOWN if owner or "(" in text else self._argument(text)
 
     def has_no_hidden_size(self) -> bool:
-        """Whether the library at work finds no size in the config of the model that is known."""
-        return self._config.facts.model is not None and self._hidden_size(self._places()) is None
+        """Whether the library at work finds no size in the config of the model."""
+        return self._hidden_size(self._places()) is None
 
     def has_no_own_hidden_size(self) -> bool:
-        """Whether ``model.config.hidden_size`` of the model that is known raises."""
-        return self._config.facts.model is not None and self._hidden_size(_PLACES[:1]) is None
+        """Whether ``model.config.hidden_size`` of the model raises."""
+        return self._hidden_size(_PLACES[:1]) is None
 
     def _has_dummy_scheduler(self) -> bool:
         """Whether the Trainer hands over a scheduler of Accelerate's (``deepspeed_optim_sched``).
@@ -165,9 +167,9 @@ class Names:
 
     def _hidden_size(self, places: tuple[str, ...]) -> Any:
         """The size at the first of these places that there is; None where there is none, UNKNOWN where it is hidden."""
-        model = self._config.facts.model
+        model, family = self._config.facts.model, self._config.facts.family
         if model is None:
-            return UNKNOWN
+            return None if family is not None and family.model_type in _OF_TWO_MODELS else UNKNOWN
         for place in places:
             part, _, name = place.rpartition(".")
             found = self._own_size(model, f"{part}." if part else "") if name == _PLACES[0] else None
