@@ -10,6 +10,8 @@ from ds_lint.knowledge.unknown import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ds_lint.facts.training import TrainingArguments
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.knowledge.records import StackFacts
@@ -49,15 +51,17 @@ def typed(given: Argument, field: StackFacts) -> Argument | None:
         return None if given.value is UNKNOWN else given
     text = given.value[0] if isinstance(given.value, list) else given.value  # the rest is nothing of a single value
     try:
-        value = given.value if "list" in field["type"].lower() else _from_text(text, field)
+        value = given.value if text is not None and "list" in field["type"].lower() else _from_text(text, field)
     except ValueError:
         return None
     return Argument(value, given.origin)
 
 
-def _from_text(text: str | None, field: StackFacts) -> str | float | bool:
+def _from_text(text: str | None, field: StackFacts) -> Any:
     """What HfArgumentParser makes of the text behind a flag; raises ValueError where it refuses it."""
     kind = kind_of(field)
+    if text is None and "bare" in field:
+        return field["bare"]
     if kind == "bool":
         if text is None and (field["type"] == "bool" or field["default"] is not None):
             return True
@@ -72,6 +76,10 @@ def _from_text(text: str | None, field: StackFacts) -> str | float | bool:
 
 
 def kind_of(field: StackFacts) -> str:
-    """What a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else."""
+    """What a flag of a field takes: ``bool``, ``int``, ``float``, or ``text`` for everything else.
+
+    Of ``str`` or something else, HfArgumentParser takes the other.
+    """
     declared = field["type"].removesuffix(" | None").removeprefix("Optional[").removesuffix("]")
+    declared = declared.removeprefix("Union[str, ").removeprefix("str | ")
     return declared if declared in WANTED else "text"

@@ -49,8 +49,8 @@ class TrainingScript(NamedTuple):
     class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments;
     ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
     models from, those that are written out, and ``model_classes`` the classes of transformers that it loads, None for
-    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
-    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch size.
+    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers whole. ``config`` is the path of a
+    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning the batch size.
     """
 
     stack: Stack | None

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.fidelity
 
 # Fields whose values the Trainer's agreement with a config rests on; TrainingArguments leaves them as they are.
 FIELDS = (
+    "activation_checkpointing", "fsdp", "gradient_checkpointing", "include_num_input_tokens_seen",
     "adam_beta1", "adam_epsilon", "auto_find_batch_size", "average_tokens_across_devices", "bf16",
     "dataloader_pin_memory", "fp16_full_eval", "gradient_accumulation_steps", "learning_rate", "max_grad_norm",
     "max_steps", "per_device_train_batch_size", "save_on_each_node", "warmup_steps", "weight_decay",
@@ -67,6 +68,13 @@ def test_a_flag_is_read_as_the_parser_reads_it(seed):
     assert bool(refused) == (expected is None), flags
     if expected is not None:
         assert {name: config.argument(name).value for name in FIELDS} == expected, flags
+
+
+@pytest.mark.parametrize("name", sorted(knowledge().table("transformers", "training_arguments")))
+def test_a_flag_without_a_value_is_refused_as_the_parser_refuses_it(name):
+    config = config_of_dict({}, target=INSTALLED, facts=gather(Sources(trainer_args=f"--{name}")))
+    is_refused = any(message.startswith("--") for _, message in arguments.refusals(config))
+    assert is_refused == (real(f"--{name}") is None)
 
 
 OTHERS = sorted(

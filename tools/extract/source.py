@@ -113,9 +113,12 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def fields(cls: Definition) -> dict[str, dict[str, Any]]:
-    """The public fields of a dataclass: type as text and default; ``default_is`` if the default is not a constant."""
+    """The public fields of a dataclass: type as text and default; ``default_is`` if the default is not a constant.
+
+    ``bare`` is what a flag stands for that has no value behind it, if the field says so itself.
+    """
     return {
-        node.target.id: {"type": ast.unparse(node.annotation), **default(node.value)}
+        node.target.id: {"type": ast.unparse(node.annotation), **default(node.value), **_bare(node.value)}
         for node in cls.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.target.id.startswith("_")
     }
@@ -195,6 +198,17 @@ def _assigned_once(function: Definition) -> Names:
 
 def _read(expression: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+
+
+def _bare(value: ast.expr | None) -> dict[str, Any]:
+    """``const`` in the metadata of a field, which HfArgumentParser gives to argparse."""
+    metadata = keyword(value, "metadata") if isinstance(value, ast.Call) else None
+    if not isinstance(metadata, ast.Dict):
+        return {}
+    for key, given in zip(metadata.keys, metadata.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == "const":
+            return {"bare": ast.literal_eval(given)}
+    return {}
 
 
 def default(value: ast.expr | None) -> dict[str, Any]:
