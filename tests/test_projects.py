@@ -122,3 +122,36 @@ def test_accelerate_asks_a_model_for_its_size(codes):
     }
     assert codes(project) == ["DS616"]
     assert codes({**project, "train.py": project["train.py"].replace("EncoderDecoderModel", "AutoModel")}) == []
+
+
+def test_frameworks_that_are_told_by_flags_to_quantize(codes):
+    project = {"ds.json": {**WITH_AUTO, "zero_optimization": ZERO_3}}
+    swift = "swift sft --model Qwen/Qwen2.5-7B --dataset d --deepspeed ds.json --learning_rate 1e-4 --output_dir out"
+    assert codes({**project, "run.sh": f"{swift} --quant_method bnb --quant_bits 4\n"}) == ["DS352"]
+    assert codes({**project, "run.sh": f"{swift}\n"}) == []
+    yaml = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n  zero3_init_flag: true\n"
+    flags = "--dataset_name d --bf16 --learning_rate 1e-4 --output_dir out --save_steps 10 --use_peft"
+    trl = f"trl sft --accelerate_config a.yaml --model_name_or_path Qwen/Qwen2.5-7B {flags}"
+    project = {**project, "a.yaml": f"compute_environment: LOCAL_MACHINE\nnum_processes: 4\n{yaml}"}
+    assert codes({**project, "run.sh": f"{trl} --load_in_4bit\n"}) == ["DS352"]
+    assert codes({**project, "run.sh": f"{trl} --load_in_4bit --torch_dtype bfloat16\n"}) == []
+
+
+def test_what_a_script_tells_the_trainer_in_code(codes):
+    zero_2 = {**WITH_AUTO, "zero_optimization": ZERO_2}
+    project = of_class("AutoModelForCausalLM", "m", keywords="bf16=True, save_only_model=True", config=zero_2)
+    assert codes(project) == []
+    script = project["train.py"].replace("Trainer(model=model, args=args).train()", "trainer = Trainer(model, args)\n")
+    assert codes({**project, "train.py": f"{script}trainer.train(resume_from_checkpoint=True)\n"}) == ["DS705"]
+    schedule = {"type": "WarmupLR", "params": {"warmup_num_steps": "auto", "warmup_max_lr": "auto"}}
+    keywords = "bf16=True, lr_scheduler_type=SchedulerType.COSINE"
+    project = of_class("AutoModelForCausalLM", "m", keywords=keywords, config={**zero_2, "scheduler": schedule})
+    assert "DS517" in codes(project)
+
+
+def test_models_of_transformers_do_not_checkpoint_themselves(codes):
+    config = {**WITH_AUTO, "zero_optimization": ZERO_2, "activation_checkpointing": {"partition_activations": True}}
+    project = of_class("AutoModelForCausalLM", "m", config=config)
+    assert codes(project) == ["DS353"]
+    script = project["train.py"].replace("(NAME)", "(NAME, trust_remote_code=True)")
+    assert codes({**project, "train.py": script}) == []

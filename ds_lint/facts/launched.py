@@ -6,6 +6,7 @@ import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
+from ds_lint.facts.recipes import QUANTIZING_METHODS, quantized_by_trl
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -27,6 +28,7 @@ _MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model
 # A script that cannot be read is known to be one of the Trainer by its flags: so many fields of TrainingArguments,
 # among them the path of a config, or one of these, which the scripts with a loop of their own hardly have.
 _TELLING = 3
+_BITS = ("2", "3", "4", "5", "6", "8")  # that LLaMA-Factory quantizes to
 _OF_TRAINER = frozenset({
     "do_eval", "do_train", "eval_strategy", "evaluation_strategy", "logging_steps", "logging_strategy",
     "overwrite_output_dir", "save_steps", "save_strategy", "save_total_limit", "warmup_ratio",
@@ -124,14 +126,26 @@ class LaunchFacts:
         loaded = self.script.calls.quantized if self.script is not None else None
         if loaded is not None:
             return f"`{loaded.argument}`", self.at(loaded.place), self.related(loaded.place, loaded.argument)
-        arguments = self.launch.arguments
-        bits = arguments.get("quantization_bit")  # of LLaMA-Factory
-        if self.script is not None or "finetuning_type" not in arguments or bits not in ("2", "3", "4", "5", "6", "8"):
+        asked = self._quantizing_flag()
+        if asked is None:
             return None
-        span = self._flag("quantization_bit")
+        name, value = asked
+        span = self._flag(name)
         line, _ = self.document.position(span.start)
-        place = Related(span, "quantization_bit", self.document.path)
-        return f"`quantization_bit` {bits}", f"{self.document.path}:{line}", [place]
+        return f"`{name}`{value}", f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
+
+    def _quantizing_flag(self) -> tuple[str, str] | None:
+        """The flag with which a framework is told to quantize the model, and its value behind a space."""
+        arguments = self.launch.arguments
+        if self.launch.launcher == "trl":
+            name = quantized_by_trl(arguments.get)
+            return (name, "") if name is not None else None
+        if self.launch.launcher == "swift":
+            method = arguments.get("quant_method")
+            return ("quant_method", f" {method}") if method in QUANTIZING_METHODS else None
+        bits = arguments.get("quantization_bit")
+        is_llama_factory = self.script is None and "finetuning_type" in arguments
+        return ("quantization_bit", f" {bits}") if is_llama_factory and bits in _BITS else None
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""

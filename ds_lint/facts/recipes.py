@@ -19,7 +19,7 @@ from ds_lint.source.tree import Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -47,6 +47,7 @@ _OTHERWISE = {
     ),
 }
 _MODEL = ("model_name_or_path", "model", "base_model")
+QUANTIZING_METHODS = ("bnb", "eetq", "hqq", "quanto")  # with which ms-swift quantizes a model that it loads
 _OWN_PLUGINS = "axolotl.integrations."  # of axolotl, none of which sets an argument of the Trainer
 
 
@@ -301,13 +302,24 @@ class TrainingRecipe:
             adapter = self.value("adapter")
             name = {"qlora": "load_in_4bit", "lora": "load_in_8bit"}.get(adapter) if isinstance(adapter, str) else None
         elif self.framework == "ms-swift":
-            name = "quant_method" if self.value("quant_method") in ("bnb", "eetq", "hqq", "quanto") else None
+            name = "quant_method" if self.value("quant_method") in QUANTIZING_METHODS else None
         elif self.framework == _TRL:
-            name = next((one for one in ("load_in_4bit", "load_in_8bit") if self.value(one) is True), None)
+            name = quantized_by_trl(self.value)
         found = self.fields.get(name) if name is not None else None
         if name is None or found is None or not found.value or found.value is UNKNOWN:
             return None
         return Quantization(name, found)
+
+
+def quantized_by_trl(value: Callable[[str], Any]) -> str | None:
+    """The argument with which TRL loads a quantized model that stage 3 cannot partition; None if it may.
+
+    TRL stores 4-bit weights in elements of the dtype that it loads the model in, and by default in bytes.
+    Source: ``get_quantization_config`` in ``trl/trainer/utils.py``.
+    """
+    asked = next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in (True, "True", "true")), None)
+    is_stored = any(value(name) is not None for name in ("bnb_4bit_quant_storage", "dtype", "torch_dtype"))
+    return None if asked == "load_in_4bit" and is_stored else asked
 
 
 def _fields(document: Document) -> Iterator[tuple[str, Argument]]:

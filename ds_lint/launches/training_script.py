@@ -29,6 +29,7 @@ _OF_OPTIMIZERS = (
     "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_ratio", "warmup_steps",
 )  # fmt: skip
 _LIGHTNINGS = "DeepSpeedStrategy"
+_ENUMERATIONS = ("IntervalStrategy", "SchedulerType")  # whose members have their values as names, in capitals
 _LOADERS = ("from_pretrained", "from_config")
 
 
@@ -46,11 +47,12 @@ class TrainingScript(NamedTuple):
     """``stack`` is None if it is not known, or if there are several.
 
     ``parses_flags`` says that training arguments come from the command line. ``defaults`` are those of the script's own
-    class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments;
-    ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
+    class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments,
+    and of that of ``Trainer.train``; ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
     models from, those that are written out, and ``model_classes`` the classes of transformers that it loads, None for
-    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers whole. ``config`` is the path of a
-    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning the batch size.
+    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
+    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
+    size. ``may_run_own_models`` is false if all models are of classes of transformers.
     """
 
     stack: Stack | None
@@ -62,6 +64,7 @@ class TrainingScript(NamedTuple):
     models: tuple[str, ...]
     model_classes: frozenset[str | None]
     sets_leaf_modules: bool
+    may_run_own_models: bool
     config: str | None
     fills_in: bool
     calls: ScriptCalls
@@ -84,9 +87,11 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     parses_flags = any(parser in called for parser in _PARSERS)
     is_one_call = len(calls) == 1 and all(keyword.arg is not None for keyword in calls[0].keywords)
     keywords = dict(_keywords(calls[0])) if is_one_call and not parses_flags else {}
+    keywords.update(_resumed(names))
     used = _parsed_classes(names) if parses_flags else [dotted_name(calls[0].func)] if is_one_call else []
     if parses_flags and calls:  # one of them may replace the other
         used = []
+    model_classes = frozenset(_model_classes(names, module))
     return TrainingScript(
         _stack(names, called),
         parses_flags,
@@ -95,8 +100,9 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         keywords,
         frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
         tuple(_models(names)),
-        frozenset(_model_classes(names, module)),
+        model_classes,
         any(name.startswith("set_z3_leaf_module") for name in called),
+        not model_classes or None in model_classes or _runs_own_code(names),
         next(_configs(names), None),
         _LIGHTNINGS in called,
         read_calls(module, names),
@@ -165,6 +171,14 @@ def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
             yield statement.target.id, _literal(value)
 
 
+def _resumed(names: ModuleNames) -> Iterator[tuple[str, KeywordArgument]]:
+    """From which checkpoint the Trainer is told to resume by the only call that trains."""
+    calls = [call for call in names.calls if dotted_name(call.func).endswith("trainer.train")]
+    for name, keyword in _keywords(calls[0]) if len(calls) == 1 else ():
+        if name == "resume_from_checkpoint" and isinstance(keyword.value, (bool, str)) and keyword.value:
+            yield name, keyword
+
+
 def _keywords(call: ast.Call) -> Iterator[tuple[str, KeywordArgument]]:
     for keyword in call.keywords:
         if keyword.arg is not None and keyword.end_lineno is not None and keyword.end_col_offset is not None:
@@ -181,7 +195,9 @@ def _keywords(call: ast.Call) -> Iterator[tuple[str, KeywordArgument]]:
 
 
 def _literal(node: ast.expr | None) -> Any:
-    """The value of a literal; UNKNOWN for anything else."""
+    """The value of a literal, or of an enumeration of transformers; UNKNOWN for anything else."""
+    if isinstance(node, ast.Attribute) and dotted_name(node.value).rpartition(".")[2] in _ENUMERATIONS:
+        return node.attr.lower()
     try:
         value = UNKNOWN if node is None else ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -235,6 +251,12 @@ def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | Non
     for owner, _ in _loads(names):
         package, _, last = owner.rpartition(".")
         yield last if package.partition(".")[0] == "transformers" else imported.get(owner)
+
+
+def _runs_own_code(names: ModuleNames) -> bool:
+    """Whether models may be of the code beside their weights, or DeepSpeed recompute activations for the script."""
+    is_trusted = any(one.arg in (None, "trust_remote_code") for _, call in _loads(names) for one in call.keywords)
+    return is_trusted or any("checkpointing" in dotted_name(call.func).split(".") for call in names.calls)
 
 
 def _loads(names: ModuleNames) -> Iterator[tuple[str, ast.Call]]:

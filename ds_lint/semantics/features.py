@@ -168,8 +168,12 @@ def recomputation_argument(config: Config, suffix: str = "") -> tuple[str, Argum
 
 def may_checkpoint_itself(config: Config) -> bool:
     """Whether the model may call ``deepspeed.checkpointing``; those of transformers, under the Trainer, do not."""
-    model = config.facts.model
-    return model is None or config.stack != "trainer" or model.at("auto_map") is not None
+    model, launch = config.facts.model, config.facts.launch
+    if config.stack != "trainer":
+        return True
+    if model is not None:
+        return model.at("auto_map") is not None
+    return launch is None or launch.script is None or launch.script.may_run_own_models
 
 
 def adapter_argument(config: Config) -> str | None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tools import model_classes
+
+pytestmark = pytest.mark.fidelity
 
 
 def test_the_classes_are_those_of_the_installed_release():
