@@ -32,6 +32,14 @@ _OF_TRAINER = frozenset({
 })  # fmt: skip
 
 
+# What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
+_SETS_RANKS = re.compile(
+    r"environ.*(?:RANK|MASTER_)|\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*[=:,]|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
+    r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
+    r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+)
+
+
 class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
@@ -70,6 +78,11 @@ class LaunchFacts:
         return self.launch.nodes
 
     @property
+    def memory(self) -> int | None:
+        """The bytes of memory that a job has on each node."""
+        return self.launch.memory
+
+    @property
     def place(self) -> Span:
         """The line of the launch."""
         return self._line(self.launch.line)
@@ -96,7 +109,14 @@ class LaunchFacts:
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path)
-        return *facts, training, self.launch.script, calls, self.builds_whole_models
+        around = (self.launch.launcher, self.launch.surroundings, self.launch.memory, self.sets_ranks)
+        return *facts, training, self.launch.script, calls, self.builds_whole_models, around
+
+    @property
+    def sets_ranks(self) -> bool:
+        """Whether the script may tell its process which rank it is, or start the ranks itself."""
+        document = self.script_document
+        return document is not None and _SETS_RANKS.search(document.text) is not None
 
     @property
     def origins(self) -> list[str]:
