@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
-from ds_lint.semantics.features import zero_stage
+from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     elif around.inside is not None:
         outcome = RISK
         message = (
-            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}, and each of them is a run of "
-            "its own on the same GPUs"
+            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}, and each of them is a run "
+            "of its own on the same GPUs"
         )
     elif (around.starts or 1) > 1 and (around.processes or 1) > 1:
         outcome = RISK
@@ -112,9 +112,9 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} gives "
-        f"them {gpus.number} GPU{more}: {processes - gpus.number} of them have no GPU of their own, and the run stops "
-        "with an error of CUDA or NCCL",
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
+        f"gives them {gpus.number} GPU{more}: {processes - gpus.number} of them have no GPU of their own, and the run "
+        "stops with an error of CUDA or NCCL",
         rejected("initialize"),
         help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
         f"{processes} GPUs.",
@@ -164,14 +164,14 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     found = _refusal(launch.launch.surroundings)
     if found is None:
         return
-    message, help = found
+    message, advice = found
     key, span = _place(config)
     yield Problem(
         key,
         span,
         f"`deepspeed` raises a ValueError, {launch.origin}: {message}",
         rejected("initialize"),
-        help=help,
+        help=advice,
         label="not launched",
         related=[_launched(launch, "rejected options")],
     )
@@ -206,6 +206,83 @@ def nodes_without_master_address(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS837", "storage-of-nodes", severity="warning", effects=("risk",), keys=())
+def storage_of_nodes(config: Config) -> Iterator[Problem]:
+    """Checkpoints of several nodes on the disk of each without the key for that, or with it in a shared folder.
+
+    Source: ``save_checkpoint`` in ``deepspeed/runtime/engine.py``: with ``use_node_local_storage`` the first rank of
+    each node writes what belongs to all, else the first rank of all.
+    """
+    launch, nodes = config.facts.launch, config.facts.nodes
+    if launch is None or nodes is None or nodes < 2 or launch.folder is None:
+        return
+    folder, storage, span = launch.folder
+    each = config.argument("save_on_each_node") if "trainer" in config.stacks else None
+    is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
+    if is_each == (storage == "local"):
+        return
+    asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
+    key, place = _place(config)
+    if storage == "local":
+        message = (
+            f"{nodes} nodes save to {folder}, {launch.origin}, which each has for itself, without {asked}: the first "
+            "node alone gets what belongs to all ranks, and the others cannot load the checkpoint"
+        )
+        advice = f"Set {asked} to true, or save to a folder that all nodes share."
+    else:
+        message = (
+            f"{nodes} nodes save to {folder}, {launch.origin}, which they seem to share, with {asked}: the first rank "
+            "of each node writes the same files at the same time"
+        )
+        advice = f"Set {asked} to false, or save to a folder that each node has for itself."
+    yield Problem(
+        key,
+        place,
+        message,
+        RISK,
+        help=advice,
+        label=f"{nodes} nodes",
+        related=[Related(span, "saves here", launch.document.path), _launched(launch, f"{nodes} nodes")],
+    )
+
+
+@rule("DS836", "resume-with-other-ranks", severity="error", effects=("rejected",), keys=("zero_optimization",))
+def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
+    """A checkpoint of the project that another number of ranks has written.
+
+    Source: ``_load_zero_checkpoint`` in ``deepspeed/runtime/engine.py``.
+    """
+    launch, stage, ranks = config.facts.launch, config.member("zero_optimization", "stage"), config.world_size
+    checkpoint = launch.checkpoint if launch is not None else None
+    if launch is None or checkpoint is None or stage is None or ranks is None or checkpoint.ranks == ranks:
+        return
+    if not zero_stage(config) or _may_load_other_ranks(config):
+        return
+    resumed = launch.resumption
+    by = launch.related(resumed.place, "resumes") if resumed is not None and resumed.place is not None else []
+    yield Problem(
+        ("zero_optimization", "stage"),
+        stage.value.span,
+        f"{launch.origin} resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
+        f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises a ZeRORuntimeException, "
+        "because it does not change the partitions of another world size",
+        rejected("train"),
+        help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
+        "`checkpoint.load_universal` to true.",
+        label="partitions the states",
+        related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
+    )
+
+
+def _may_load_other_ranks(config: Config) -> bool:
+    """Whether partitions are changed, or ranks are not all data-parallel."""
+    if any(config.member(name) is not None for name in ("tensor_parallel", "sequence_parallel_size")):
+        return True
+    if is_on(config, "checkpoint", "load_universal") or is_on(config, "checkpoint", "use_node_local_storage"):
+        return True
+    return not config.knowledge.does("checkpoints-keep-their-world-size")
+
+
 def _is_python_alone(launch: LaunchFacts) -> bool:
     """Whether Python starts a script that trains, and does not become a rank by itself."""
     one = launch.launch
@@ -221,15 +298,14 @@ def _is_python_alone(launch: LaunchFacts) -> bool:
 
 def _without_ranks(config: Config) -> tuple[str, Outcome | dict[Stack, Outcome]]:
     """What happens to a process that does not know its rank."""
-    asks = (
+    looks = (
         "DeepSpeed does not find its rank in the environment, looks for MPI, and raises a ModuleNotFoundError unless "
-        "mpi4py is installed",
-        RISK,
+        "mpi4py is installed"
     )
     if config.stacks != ("trainer",) or zero_stage(config) == 3:
-        return asks
+        return looks, RISK
     if not config.knowledge.stack_does("one-process-trains-without-deepspeed"):
-        return asks
+        return looks, RISK
     if config.member("optimizer") is not None:
         return "Accelerate does not use DeepSpeed, and the first step raises an AttributeError", rejected("train")
     return "Accelerate trains without DeepSpeed, and uses nothing of the config", NO_EFFECT
@@ -274,7 +350,7 @@ def _refusal(around: Surroundings) -> tuple[str, str] | None:
         for place in places.split(",") if sign else ():
             if place.isdigit() and int(place) >= slots[host]:
                 return (
-                    f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} slots in the hostfile",
+                    f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} in the hostfile",
                     f"Choose slots from 0 to {slots[host] - 1}.",
                 )
     return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ds_lint.launches.surroundings import Surroundings
+if TYPE_CHECKING:
+    from ds_lint.launches.surroundings import Surroundings
 
 Word: TypeAlias = "str | None"  # None where the shell's word is not known
 Argument: TypeAlias = "Literal[True] | Word | list[Word]"

@@ -274,7 +274,9 @@ def _surroundings(
 def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: Around) -> _Ranks:
     """``deepspeed``: an explicit number wins over ``--include``, that over the hostfile."""
     hosts = _hosts(options, start, project)
-    is_listed = options.has("hostfile", "H") and options.options.get("hostfile", options.options.get("H")) != "/dev/null"
+    is_listed = (
+        options.has("hostfile", "H") and options.options.get("hostfile", options.options.get("H")) != "/dev/null"
+    )
     chosen: dict[str, int | None] = dict(hosts or {})
     include = options.options.get("include", options.options.get("i"))
     if include:

@@ -31,9 +31,10 @@ class Surroundings(NamedTuple):
     """What a launch runs under and on. What is not known is None.
 
     ``around`` is the ``srun`` or ``mpirun`` that starts the launcher, ``starts`` times on each node, and the launcher
-    starts so many ``processes`` each time. ``inside`` is a launcher that the launcher starts as its script, and ``is_run_by_python`` says that Python is given its name as a
-    file. ``ranks`` are the variables of OF_RANKS that the environment has. ``options`` are those of the launcher, all of
-    them if ``is_complete``, and ``slots`` the places of each node of the hostfile that it names.
+    starts so many ``processes`` each time. ``inside`` is a launcher that the launcher starts as its script, and
+    ``is_run_by_python`` says that Python is given its name as a file. ``ranks`` are the variables of OF_RANKS that the
+    environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``slots`` the places of
+    each node of the hostfile that it names.
     """
 
     around: str | None
@@ -112,4 +113,3 @@ def around_of(outer: list[Word]) -> str | None:
     """``srun`` or ``mpirun``, if one of them starts the launcher."""
     name = posixpath.basename(outer[0] or "") if outer else ""
     return {"srun": "srun"}.get(name, "mpirun") if name else None
-
