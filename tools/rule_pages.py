@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ds_lint import __version__
 from ds_lint.diagnostics.finding import EFFECTS, SEVERITIES
 from ds_lint.diagnostics.report import FileReport, Report
+from ds_lint.facts.checkpoints import Checkpoint
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.policy import Policy
 from ds_lint.facts.readers import gather
@@ -85,7 +86,10 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
             script = example.files.get(launch.script or "")
             shown = None if script is None else read_training_script(script)
             held = None if script is None else Document(str(launch.script), script, None, [])
-            return LaunchFacts(launch, Document(name, text, None, []), shown, held)
+            facts = LaunchFacts(launch, Document(name, text, None, []), shown, held)
+            if example.checkpoint is not None:
+                facts.checkpoint = Checkpoint("ckpt/global_step100", example.checkpoint)
+            return facts
     return None
 
 

@@ -89,7 +89,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_training_arguments, ("incompatible", "overridden")),
     (_has_model_or_machine, ("hardware",)),
     (_knows_model, ("model",)),
-    (_has_launch, ("script",)),
+    (_has_launch, ("launching", "script")),
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),

@@ -21,25 +21,6 @@ _GRADIENTS = 2  # the stage from which gradients are partitioned
 _LEFT_FREE = 4  # three quarters of a GPU are left for activations and buffers
 
 
-@rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(ZERO,), default=False)
-def zero_on_one_rank(config: Config) -> Iterator[Problem]:
-    """ZeRO on a single rank without offload, which partitions nothing."""
-    stage = zero_stage(config)
-    member = config.member(ZERO)
-    if config.world_size != 1 or not stage or member is None or offloads_optimizer(config):
-        return
-    if config.value(ZERO, "offload_param", "device") in ("cpu", "nvme"):
-        return
-    yield Problem(
-        (ZERO,),
-        member.key_span,
-        f"ZeRO stage {stage} saves no memory on 1 rank: it partitions memory across ranks",
-        NO_EFFECT,
-        help="Add `offload_optimizer` to move memory to the host. Change nothing if you will use more ranks.",
-        label="nothing to partition",
-    )
-
-
 @rule("DS840", "large-communication-buffers", severity="info", effects=("advice",), keys=(ZERO,), default=False)
 def large_communication_buffers(config: Config) -> Iterator[Problem]:
     """``overlap_comm`` with two reduce buckets that use a gigabyte or more."""

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ds_lint.facts import model
+from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.launches.training_script import TrainingScript, read_training_script
@@ -16,6 +17,7 @@ from ds_lint.targets.directories import repository_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.launches.launch import Launch
     from ds_lint.project.launches import LaunchFile
     from ds_lint.session.session import Session
@@ -76,6 +78,7 @@ class _Project:
             name = facts.model_name
             folder = folder_below(name, file.path, self.directory) if name is not None else None
             facts.model = _model(folder) if folder is not None else None
+            facts.checkpoint = self.checkpoint_of(facts, file.path)
             for path in {os.path.realpath(path) for path in self.named_by(launch, facts, file.path)}:
                 if path in self.documents:
                     self.documents[path].is_fragment |= facts.fills_in
@@ -100,6 +103,14 @@ class _Project:
             script = read_training_script(text)
             self.scripts[path] = script, None if script is None else Document(path, text, None, [])
         return self.scripts[path]
+
+    def checkpoint_of(self, facts: LaunchFacts, by: str) -> Checkpoint | None:
+        """The checkpoint of the project that a launch resumes from."""
+        resumed = facts.resumption
+        if resumed is None:
+            return None
+        folder = folder_below(os.path.join(facts.launch.cwd or "", resumed.folder), by, self.directory)
+        return None if folder is None else checkpoint_in(folder, tag=resumed.tag, is_last=resumed.is_last)
 
     def skips_zero_init(self, launch: Launch, by: str) -> bool:
         """Whether Accelerate's YAML says that models are not built in partitions."""

@@ -138,6 +138,9 @@ class Facts:
         if self.training is None and launch.training is not None:
             joined.training = launch.training
             joined.tell("training arguments", launch.origin)
+        if self.host_memory is None and launch.memory is not None:
+            joined.host_memory = launch.memory
+            joined.tell("host memory", f"{launch.memory / 2**30:.4g} GiB, by {launch.origin}")
         if self.model is None and launch.model is not None:
             joined.model = launch.model
             joined.tell("model", f"{launch.model.origin}, by {launch.origin}")

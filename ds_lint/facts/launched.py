@@ -10,6 +10,7 @@ from ds_lint.facts.recipes import QUANTIZING_METHODS, quantized_by_trl
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.resumed import resumption
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_calls import CodePlace
@@ -35,6 +37,21 @@ _OF_TRAINER = frozenset({
 })  # fmt: skip
 
 
+# What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
+_SETS_RANKS = re.compile(
+    r"environ.*(?:RANK|MASTER_)|\b(?:RANK|LOCAL_RANK|MASTER_ADDR)[\"']\]?\s*[=:,]|mpi4py|SLURM_|OMPI_|PMI_|\bray\b|submitit"
+    r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
+    r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
+)
+
+
+_SAVED = re.compile(r"\.save_checkpoint\(\s*\w*args\.(\w+)")  # the flag that names the folder of a checkpoint
+_FOLDER = re.compile(r"[=\s]\s*([\"']?[\w$/{}.~-]+)")
+# Folders that each node has for itself, and names of file systems that nodes share.
+_IS_LOCAL = re.compile(r"(?:\$\{?(?:SLURM_TMPDIR|TMPDIR|LOCAL_SCRATCH|LSCRATCH)\b|/tmp/|/var/tmp/|/dev/shm/)")
+_IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|shared)(?:[/_-]|$)")
+
+
 class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
@@ -42,7 +59,8 @@ class LaunchFacts:
     """
 
     __slots__ = (
-        "builds_whole_models", "document", "launch", "model", "script", "script_document", "stack", "training",
+        "builds_whole_models", "checkpoint", "document", "launch", "model", "resumption", "script", "script_document",
+        "stack", "training",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +73,9 @@ class LaunchFacts:
         self.builds_whole_models = False
         self.model: Model | None = None  # if it lies in the project
         self.stack = self._stack()
+        text = script_document.text if script_document is not None else None
+        self.resumption = resumption(launch, self.stack, text)
+        self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
 
     @property
@@ -71,6 +92,11 @@ class LaunchFacts:
     def nodes(self) -> int | None:
         """The number of nodes."""
         return self.launch.nodes
+
+    @property
+    def memory(self) -> int | None:
+        """The bytes of memory that a job has on each node."""
+        return self.launch.memory
 
     @property
     def place(self) -> Span:
@@ -112,7 +138,32 @@ class LaunchFacts:
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
-        return *facts, training, self.launch.script, calls, self.builds_whole_models
+        around = (self.launch.launcher, self.launch.surroundings, self.memory, self.sets_ranks)
+        saved = (self.checkpoint, None if self.folder is None else self.folder[:2])
+        return *facts, training, self.launch.script, calls, self.builds_whole_models, around, saved
+
+    @property
+    def sets_ranks(self) -> bool:
+        """Whether the script may tell its process which rank it is, or start the ranks itself."""
+        document = self.script_document
+        return document is not None and _SETS_RANKS.search(document.text) is not None
+
+    @property
+    def folder(self) -> tuple[str, str, Span] | None:
+        """Where a run saves, as it is written, and whether its name tells a ``local`` or a ``shared`` folder."""
+        script = self.script_document.text if self.script_document is not None else ""
+        names = ["output_dir"] if self.stack == "trainer" else _SAVED.findall(script)
+        for name in names:
+            span = self._flag(name) if name in self.launch.arguments else self.place
+            text = self.document.text[span.end : span.end + 500]
+            match = _FOLDER.match(text) if span != self.place else None
+            if match is None:
+                continue
+            folder = match[1].strip("\"'")
+            storage = "local" if _IS_LOCAL.match(folder) else "shared" if _IS_SHARED.search(folder) else None
+            if storage is not None:
+                return folder, storage, Span(span.start, span.end + match.end())
+        return None
 
     @property
     def origins(self) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from ds_lint.launches.surroundings import Surroundings
 
 Word: TypeAlias = "str | None"  # None where the shell's word is not known
 Argument: TypeAlias = "Literal[True] | Word | list[Word]"
@@ -14,7 +17,8 @@ class Launch(NamedTuple):
     ``line`` counts from 1 and is where the command starts. ``arguments`` are the flags of the program that is started,
     with underscores for dashes, and ``flags`` the words that they come from. ``unknown`` names what the words depend
     on: variables, parameters, substitutions. ``environment`` are the variables that the script exports. Paths are as
-    the program gets them, and ``cwd`` is the folder from which they count, within the project.
+    the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are the bytes
+    of each node that the job asks for.
     """
 
     path: str
@@ -32,3 +36,5 @@ class Launch(NamedTuple):
     flags: list[Word]
     environment: dict[str, Word]
     cwd: str | None
+    surroundings: Surroundings
+    memory: int | None

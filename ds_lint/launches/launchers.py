@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import hostfile
 from ds_lint.launches.launch import Launch, Word
 from ds_lint.launches.options import Parsed, arguments, parsed
 from ds_lint.launches.slurm import Allocation, with_options
+from ds_lint.launches.surroundings import (
+    OF_RANKS,
+    Surroundings,
+    around_of,
+    inner_launcher,
+    processes_of_mpirun,
+    starts_per_node,
+    visible_gpus,
+)
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
@@ -101,6 +109,9 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         value = flags.get("accelerate_config", flags.get("config_file"))
         accelerate_config = value if isinstance(value, str) else None
     ranks = _ranks(launcher, options, start, allocation, outer, project)
+    around = _surroundings(launcher, options, program, start, allocation, outer, project, ranks)
+    if around.inside is not None or (around.starts or 1) > 1:
+        ranks = _Ranks()
     return Launch(
         start.path,
         start.line,
@@ -117,6 +128,8 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         program.words,
         start.environment,
         start.cwd,
+        around,
+        allocation.memory,
     )
 
 
@@ -206,7 +219,7 @@ def _ranks(
     if launcher == "mpirun":
         return _of_mpirun(outer)
     if launcher == "python":
-        return _Ranks(1, 1)
+        return _of_python(start.environment)
     if launcher in ("swift", "llamafactory-cli"):
         return _of_framework(launcher, start, visible)
     return _Ranks()
@@ -214,22 +227,56 @@ def _ranks(
 
 def _of_mpirun(outer: list[Word]) -> _Ranks:
     """``mpirun -np N``, on this machine unless it names hosts."""
-    total: int | None = None
-    for word, following in pairwise(outer):
-        if word in ("-np", "-n", "-c", "--np") and following is not None and following.isdigit():
-            total = int(following)
+    total = processes_of_mpirun(outer)
     has_hosts = any(word in ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f") for word in outer)
     return _Ranks(None if has_hosts else 1, None if has_hosts else total)
 
 
+def _of_python(environment: dict[str, Word]) -> _Ranks:
+    """One process, unless the environment makes it one of several."""
+    if not any(name in environment for name in OF_RANKS):
+        return _Ranks(1, 1)
+    size = environment.get("WORLD_SIZE")
+    return _Ranks(1, 1) if size == "1" else _Ranks()
+
+
+def _surroundings(
+    launcher: str,
+    options: Parsed,
+    program: _Program,
+    start: Start,
+    allocation: Allocation,
+    outer: list[Word],
+    project: Around,
+    ranks: _Ranks,
+) -> Surroundings:
+    """What a launch runs under and on."""
+    around = around_of(outer)
+    counts = launcher not in _OUTER and (around == "srun" or ranks.nodes == 1)  # else mpirun may know of the nodes
+    inside, is_run_by_python = inner_launcher(launcher, program.script, options)
+    root = _accelerate_root(options, start, project) if launcher == "accelerate" else None
+    ids = root.get("gpu_ids") if root is not None else None
+    hosts = _hosts(options, start, project) if launcher == "deepspeed" else None
+    return Surroundings(
+        around,
+        starts_per_node(around, outer, allocation) if counts else None,
+        ranks.processes_per_node,
+        inside,
+        is_run_by_python,
+        visible_gpus(launcher, options, start.environment, allocation, None if ids is None else ids.value),
+        tuple(name for name in OF_RANKS if name in start.environment),
+        tuple(options.options.items()),
+        options.is_complete,
+        tuple(hosts.items()) if hosts else None,
+    )
+
+
 def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: Around) -> _Ranks:
     """``deepspeed``: an explicit number wins over ``--include``, that over the hostfile."""
-    hosts = None
-    file = options.options.get("hostfile", options.options.get("H"))
-    is_listed = options.has("hostfile", "H") and file != "/dev/null"
-    if is_listed and file is not None and start.cwd is not None:
-        text = project.read(posixpath.normpath(posixpath.join(start.cwd, file)))
-        hosts = hostfile.slots(text) if text is not None else None
+    hosts = _hosts(options, start, project)
+    is_listed = (
+        options.has("hostfile", "H") and options.options.get("hostfile", options.options.get("H")) != "/dev/null"
+    )
     chosen: dict[str, int | None] = dict(hosts or {})
     include = options.options.get("include", options.options.get("i"))
     if include:
@@ -246,6 +293,24 @@ def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: A
     return _Ranks(nodes, per_node)
 
 
+def _hosts(options: Parsed, start: Start, project: Around) -> dict[str, int] | None:
+    """The hostfile that is named; None if there is none, or it cannot be read."""
+    file = options.options.get("hostfile", options.options.get("H"))
+    if file is None or file == "/dev/null" or start.cwd is None:
+        return None
+    text = project.read(posixpath.normpath(posixpath.join(start.cwd, file)))
+    return hostfile.slots(text) if text is not None else None
+
+
+def _accelerate_root(options: Parsed, start: Start, project: Around) -> Node | None:
+    """The YAML of Accelerate that is named."""
+    file = options.options.get("config_file")
+    if file is None or start.cwd is None:
+        return None
+    text = project.read(posixpath.normpath(posixpath.join(start.cwd, file)))
+    return parse_yaml(text, file).root if text is not None else None
+
+
 def _of_torchrun(options: Parsed) -> _Ranks:
     default = 1 if options.is_complete else None
     nodes = options.number("nnodes") if options.has("nnodes") else default
@@ -255,11 +320,7 @@ def _of_torchrun(options: Parsed) -> _Ranks:
 
 def _of_accelerate(options: Parsed, start: Start, project: Around) -> _Ranks:
     """``accelerate launch``: an option wins over the YAML; ``num_processes`` counts those of all nodes."""
-    root: Node | None = None
-    file = options.options.get("config_file")
-    if file is not None and start.cwd is not None:
-        text = project.read(posixpath.normpath(posixpath.join(start.cwd, file)))
-        root = parse_yaml(text, file).root if text is not None else None
+    root = _accelerate_root(options, start, project)
     is_complete = options.is_complete and (root is not None or not options.has("config_file"))
 
     def number(option: str, short: str, default: int | None) -> int | None:

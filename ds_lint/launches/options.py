@@ -23,6 +23,10 @@ class Parsed(NamedTuple):
         value = next((self.options[name] for name in names if name in self.options), None)
         return int(value) if value is not None and value.isdigit() else None
 
+    def option(self, name: str) -> Word:
+        """The value of an option; None if it is not given, or not known."""
+        return self.options.get(name)
+
     def has(self, *names: str) -> bool:
         """Whether one of these options is given."""
         return any(name in self.options for name in names)

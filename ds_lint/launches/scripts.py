@@ -61,8 +61,9 @@ def launches_in(
     """
     if not may_launch(text):
         return NO_LAUNCHES
-    followed = follow(text, path, read, variables, stand_ins)
-    project = Around(read, allocation(text))
+    job = allocation(text)
+    followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins)
+    project = Around(read, job)
     found = list[Launch]()
     for started in followed.started:
         command = [word if is_known(word) else None for word in started.words]

@@ -9,21 +9,48 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ds_lint.launches.launch import Word
 
 _LINE = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _SHORT = {"-N": "--nodes", "-n": "--ntasks"}
 _COUNTED = ("--nodes", "--ntasks", "--ntasks-per-node")
+_GPUS = ("--gres", "--gpus-per-node")
+_OF_GRES = re.compile(r"(?:gpu:|^)(?:[A-Za-z][\w.-]*:)?(\d+)(?:\(.*\))?$")
+_SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare number is in megabytes
 
 
 class Allocation(NamedTuple):
-    """What a job asks for; None where it does not say."""
+    """What a job asks for; None where it does not say.
+
+    ``gpus`` and ``memory``, in bytes, are of each node; ``gpus_by`` is the option that asks for the GPUs.
+    """
 
     nodes: int | None = None
     tasks: int | None = None
     tasks_per_node: int | None = None
+    gpus: int | None = None
+    gpus_by: str = ""
+    memory: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a job at all."""
+        return self != Allocation()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that a job has in its environment."""
+        found = {
+            "SLURM_NNODES": self.nodes,
+            "SLURM_JOB_NUM_NODES": self.nodes,
+            "SLURM_NTASKS": self.tasks,
+            "SLURM_NTASKS_PER_NODE": self.tasks_per_node,
+            "SLURM_GPUS_ON_NODE": self.gpus,
+        }
+        return {name: str(value) for name, value in found.items() if value is not None}
 
     @property
     def per_node(self) -> int | None:
@@ -49,18 +76,50 @@ def allocation(text: str) -> Allocation:
 def with_options(before: Allocation, words: Sequence[Word]) -> Allocation:
     """What options ask for, over what was asked for before."""
     found: dict[str, int | None] = {}
+    gpus, gpus_by, memory = before.gpus, before.gpus_by, before.memory
+    for name, given in _options(words):
+        if name in _COUNTED:
+            found[name] = int(given) if given is not None and given.isdigit() else None
+        elif name in _GPUS:
+            gpus, gpus_by = _gpus(name, given), f"{name}={given}"
+        elif name == "--mem":
+            memory = _memory(given)
+    tasks_per_node = None if "--ntasks" in found else before.tasks_per_node  # which is then only a maximum
+    return Allocation(
+        found.get("--nodes", before.nodes),
+        found.get("--ntasks", before.tasks),
+        found.get("--ntasks-per-node", tasks_per_node),
+        gpus,
+        gpus_by,
+        memory,
+    )
+
+
+def _options(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    """The options among words by their long names, each with its value."""
     for position, word in enumerate(words):
         if word is None:
             continue
         name, sign, value = word.partition("=")
         if word[:2] in _SHORT and len(word) > 2 and word[2].isdigit():
             name, sign, value = word[:2], "=", word[2:]
-        name = _SHORT.get(name, name)
-        if name in _COUNTED:
-            given: Word = value if sign else words[position + 1] if position + 1 < len(words) else None
-            found[name] = int(given) if given is not None and given.isdigit() else None
-    return Allocation(
-        found.get("--nodes", before.nodes),
-        found.get("--ntasks", before.tasks),
-        found.get("--ntasks-per-node", before.tasks_per_node),
-    )
+        following = words[position + 1] if position + 1 < len(words) else None
+        yield _SHORT.get(name, name), value if sign else following
+
+
+def _gpus(name: str, given: Word) -> int | None:
+    """The GPUs that ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` asks for."""
+    if given is None:
+        return None
+    found = [
+        match
+        for one in given.split(",")
+        if (one.startswith("gpu:") or name == "--gpus-per-node") and (match := _OF_GRES.search(one))
+    ]
+    return int(found[0][1]) if len(found) == 1 else None
+
+
+def _memory(given: Word) -> int | None:
+    """The bytes of ``--mem=N``; with 0 a job gets all that a node has."""
+    match = _SIZE.fullmatch(given) if given is not None else None
+    return int(match[1]) * _UNITS[match[2].upper()] or None if match else None

@@ -47,12 +47,13 @@ class TrainingScript(NamedTuple):
     """``stack`` is None if it is not known, or if there are several.
 
     ``parses_flags`` says that training arguments come from the command line. ``defaults`` are those of the script's own
-    class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments,
-    and of that of ``Trainer.train``; ``sets`` are the fields that the script changes or does not use. ``models`` are the names or folders that it loads
-    models from, those that are written out, and ``model_classes`` the classes of transformers that it loads, None for
-    others. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
+    class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments, and of
+    that of ``Trainer.train``; ``sets`` are the fields that the script changes or does not use. ``models`` are the names
+    or folders that it loads models from, those that are written out, and ``model_classes`` the classes of transformers
+    that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of transformers.
+    ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
     DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
-    size. ``may_run_own_models`` is false if all models are of classes of transformers.
+    size.
     """
 
     stack: Stack | None

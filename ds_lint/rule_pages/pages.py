@@ -76,6 +76,7 @@ class Example:
 
     __slots__ = (
         "before",
+        "checkpoint",
         "config",
         "encoding",
         "facts",
@@ -103,6 +104,7 @@ class Example:
         self.facts = Sources()
         self.policy: str | None = None  # a JSON Schema of an organisation
         self.files: dict[str, str] = {}  # beside the config, by name
+        self.checkpoint: int | None = None  # ranks of the one that the launch resumes from
         self.encoding = "utf-8"
         self.is_run = False  # whether it is trained with
         self.findings: list[str] = []
@@ -245,6 +247,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         example.before = Target(deepspeed=value)
     elif option in ("world-size", "nodes") and value.isdigit():
         setattr(example.facts, option.replace("-", "_"), int(value))
+    elif option == "checkpoint" and value.isdigit():
+        example.checkpoint = int(value)
     elif option in ("gpu", "host-memory"):
         setattr(example.facts, option.replace("-", "_"), value)
     elif option == "libaio" and value == "missing":

@@ -1,0 +1,373 @@
+"""Rules about how a launch starts its ranks: launchers, GPUs, nodes (DS83x)."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.finding import Related
+from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Problem, rejected
+from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.features import is_on, zero_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.launches.surroundings import Surroundings
+    from ds_lint.semantics.config import Config
+    from ds_lint.source.tree import KeyPath, Span
+
+_OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_LAUNCHERS = ("accelerate", "deepspeed", "torchrun")  # that start one process for each GPU
+
+
+@rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=())
+def no_launcher(config: Config) -> Iterator[Problem]:
+    """Python starts the script, and nothing tells it which rank it is.
+
+    Sources: ``init_distributed`` in ``deepspeed/comm/comm.py``, and ``PartialState`` in ``accelerate/state.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or not _is_python_alone(launch):
+        return
+    given = launch.launch.surroundings.ranks
+    missing = [name for name in _OF_RANKS if name not in given]
+    if not missing:
+        return
+    has = f"with {_listed(given)} but without {_listed(missing)}" if given else "without a launcher"
+    happens, outcome = _without_ranks(config)
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"`{launch.launch.launcher}` starts {launch.launch.script}, {launch.origin}, {has}: {happens}",
+        outcome,
+        help="Start the script with `deepspeed`, `torchrun` or `accelerate launch`, also on one GPU"
+        + (", or set all of these variables for each rank." if given else "."),
+        label="needs a launcher",
+        related=[_launched(launch, "starts no ranks" if not given else "sets some of the variables")],
+    )
+
+
+@rule("DS831", "launcher-in-launcher", severity="error", effects=("rejected", "risk"), keys=())
+def launcher_in_launcher(config: Config) -> Iterator[Problem]:
+    """A launcher that starts another one, or ``srun`` and ``mpirun`` that start several on a node."""
+    launch = config.facts.launch
+    if launch is None or launch.launch.launcher not in _LAUNCHERS:
+        return
+    around, name = launch.launch.surroundings, launch.launch.launcher
+    if around.inside is not None and around.is_run_by_python:
+        happens = f"Python cannot open a file of the name {around.inside}, and every process stops"
+        outcome = rejected("initialize")
+        message = f"`{name}` starts `{around.inside}` as if it were a Python script, {launch.origin}: {happens}"
+    elif around.inside is not None:
+        outcome = RISK
+        message = (
+            f"`{name}` starts `{around.inside}` in each of its processes, {launch.origin}, and each of them is a run "
+            "of its own on the same GPUs"
+        )
+    elif (around.starts or 1) > 1 and (around.processes or 1) > 1:
+        outcome = RISK
+        message = (
+            f"`{around.around}` starts `{name}` {around.starts} times on each node, {launch.origin}, and each time it "
+            f"starts {around.processes} processes: {around.starts} runs share the GPUs of the node"
+        )
+    else:
+        return
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        message,
+        outcome,
+        help=f"Delete one of the two launchers, `{name}` or `{around.inside}`."
+        if around.inside is not None
+        else f"Start one task on each node, with `{_one_task(around)}`, or start the script with `python` and set the "
+        "variables of each rank.",
+        label="launched twice",
+        related=[_launched(launch, "a launcher inside a launcher")],
+    )
+
+
+@rule("DS832", "more-processes-than-gpus", severity="error", effects=("rejected",), keys=())
+def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
+    """More processes on a node than GPUs that they see.
+
+    Sources: ``set_device`` in ``deepspeed/accelerator/cuda_accelerator.py`` and in ``accelerate/state.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.launch.launcher not in _LAUNCHERS:
+        return
+    gpus, processes = launch.launch.surroundings.gpus, launch.launch.processes_per_node
+    if gpus is None or processes is None or processes <= gpus.number:
+        return
+    if launch.launch.launcher == "deepspeed" and gpus.ids is not None:  # it sets the variable itself
+        return
+    argument = config.facts.training.given.get("use_cpu") if config.facts.training is not None else None
+    if argument is not None:
+        return
+    key, span = _place(config)
+    more = "" if gpus.number == 1 else "s"
+    yield Problem(
+        key,
+        span,
+        f"`{launch.launch.launcher}` starts {processes} processes on each node, {launch.origin}, but {gpus.told_by} "
+        f"gives them {gpus.number} GPU{more}: {processes - gpus.number} of them have no GPU of their own, and the run "
+        "stops with an error of CUDA or NCCL",
+        rejected("initialize"),
+        help=f"Start {gpus.number} process{'' if gpus.number == 1 else 'es'} on each node, or give the launch "
+        f"{processes} GPUs.",
+        label=f"{processes} processes",
+        related=[_launched(launch, f"{processes} processes, {gpus.number} GPU{more}")],
+    )
+
+
+@rule("DS833", "visible-devices-ignored", severity="warning", effects=("ignored",), keys=())
+def visible_devices_ignored(config: Config) -> Iterator[Problem]:
+    """``CUDA_VISIBLE_DEVICES`` beside options of ``deepspeed`` that choose other GPUs.
+
+    Source: ``main`` in ``deepspeed/launcher/runner.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.launch.launcher != "deepspeed":
+        return
+    around = launch.launch.surroundings
+    if around.gpus is None or around.gpus.ids is None or around.has("hostfile", "H"):
+        return
+    option, chosen = _chosen(around)
+    if not chosen or set(chosen) <= set(around.gpus.ids):
+        return
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"`deepspeed` ignores {around.gpus.told_by} beside `{option}`, {launch.origin}: the ranks run on GPU"
+        f"{'' if len(chosen) == 1 else 's'} {_listed(map(str, chosen))}",
+        IGNORED,
+        help=f"Delete `{option}`: `deepspeed` then starts one rank on each GPU of CUDA_VISIBLE_DEVICES. Or choose them "
+        f"with `--include localhost:{','.join(map(str, around.gpus.ids))}`.",
+        label="runs on other GPUs",
+        related=[_launched(launch, "CUDA_VISIBLE_DEVICES is ignored")],
+    )
+
+
+@rule("DS834", "refused-launcher-options", severity="error", effects=("rejected",), keys=())
+def refused_launcher_options(config: Config) -> Iterator[Problem]:
+    """Options of ``deepspeed`` that it rejects together.
+
+    Source: ``main``, ``parse_resource_filter`` in ``deepspeed/launcher/runner.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.launch.launcher != "deepspeed":
+        return
+    found = _refusal(launch.launch.surroundings)
+    if found is None:
+        return
+    message, advice = found
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"`deepspeed` raises a ValueError, {launch.origin}: {message}",
+        rejected("initialize"),
+        help=advice,
+        label="not launched",
+        related=[_launched(launch, "rejected options")],
+    )
+
+
+@rule("DS835", "nodes-without-master-address", severity="error", effects=("risk",), keys=())
+def nodes_without_master_address(config: Config) -> Iterator[Problem]:
+    """``torchrun`` on several nodes that look for the first of them on themselves.
+
+    Source: the defaults of ``torch/distributed/run.py``.
+    """
+    launch = config.facts.launch
+    if launch is None or launch.launch.launcher != "torchrun" or (launch.nodes or 1) < 2:
+        return
+    around = launch.launch.surroundings
+    given = next((name for name in ("rdzv_endpoint", "master_addr") if around.has(name)), None)
+    host = (around.option(given) or "").partition(":")[0] if given is not None else ""
+    if not around.is_complete or around.has("standalone") or (given is not None and host not in _LOCAL):
+        return
+    what = f"`--{given} {around.option(given)}`" if given is not None else "no `--rdzv_endpoint` or `--master_addr`"
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"`torchrun` starts ranks on {launch.nodes} nodes with {what}, {launch.origin}: each node looks for the first "
+        f"node at {host or '127.0.0.1'}, which is itself, and waits until a timeout ends the run",
+        RISK,
+        help="Pass the address of the first node to all nodes, with `--rdzv_backend c10d --rdzv_endpoint HOST:PORT`."
+        + (" torchrun does not read MASTER_ADDR." if "MASTER_ADDR" in around.ranks else ""),
+        label=f"{launch.nodes} nodes",
+        related=[_launched(launch, "no address of the first node")],
+    )
+
+
+@rule("DS837", "storage-of-nodes", severity="warning", effects=("risk",), keys=())
+def storage_of_nodes(config: Config) -> Iterator[Problem]:
+    """Checkpoints of several nodes on the disk of each without the key for that, or with it in a shared folder.
+
+    Source: ``save_checkpoint`` in ``deepspeed/runtime/engine.py``: with ``use_node_local_storage`` the first rank of
+    each node writes what belongs to all, else the first rank of all.
+    """
+    launch, nodes = config.facts.launch, config.facts.nodes
+    if launch is None or nodes is None or nodes < 2 or launch.folder is None:
+        return
+    folder, storage, span = launch.folder
+    each = config.argument("save_on_each_node") if "trainer" in config.stacks else None
+    is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
+    if is_each == (storage == "local"):
+        return
+    asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
+    key, place = _place(config)
+    if storage == "local":
+        message = (
+            f"{nodes} nodes save to {folder}, {launch.origin}, which each has for itself, without {asked}: the first "
+            "node alone gets what belongs to all ranks, and the others cannot load the checkpoint"
+        )
+        advice = f"Set {asked} to true, or save to a folder that all nodes share."
+    else:
+        message = (
+            f"{nodes} nodes save to {folder}, {launch.origin}, which they seem to share, with {asked}: the first rank "
+            "of each node writes the same files at the same time"
+        )
+        advice = f"Set {asked} to false, or save to a folder that each node has for itself."
+    yield Problem(
+        key,
+        place,
+        message,
+        RISK,
+        help=advice,
+        label=f"{nodes} nodes",
+        related=[Related(span, "saves here", launch.document.path), _launched(launch, f"{nodes} nodes")],
+    )
+
+
+@rule("DS836", "resume-with-other-ranks", severity="error", effects=("rejected",), keys=("zero_optimization",))
+def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
+    """A checkpoint of the project that another number of ranks has written.
+
+    Source: ``_load_zero_checkpoint`` in ``deepspeed/runtime/engine.py``.
+    """
+    launch, stage, ranks = config.facts.launch, config.member("zero_optimization", "stage"), config.world_size
+    checkpoint = launch.checkpoint if launch is not None else None
+    if launch is None or checkpoint is None or stage is None or ranks is None or checkpoint.ranks == ranks:
+        return
+    if not zero_stage(config) or _may_load_other_ranks(config):
+        return
+    resumed = launch.resumption
+    by = launch.related(resumed.place, "resumes") if resumed is not None and resumed.place is not None else []
+    yield Problem(
+        ("zero_optimization", "stage"),
+        stage.value.span,
+        f"{launch.origin} resumes on {ranks} rank{'' if ranks == 1 else 's'}, but the checkpoint {checkpoint.path} is "
+        f"of {checkpoint.ranks} rank{'' if checkpoint.ranks == 1 else 's'}: DeepSpeed raises a ZeRORuntimeException, "
+        "because it does not change the partitions of another world size",
+        rejected("train"),
+        help=f"Start {checkpoint.ranks} ranks, or convert the checkpoint with ds_to_universal.py and set "
+        "`checkpoint.load_universal` to true.",
+        label="partitions the states",
+        related=[*by, _launched(launch, f"starts {ranks} rank{'' if ranks == 1 else 's'}")],
+    )
+
+
+def _may_load_other_ranks(config: Config) -> bool:
+    """Whether partitions are changed, or ranks are not all data-parallel."""
+    if any(config.member(name) is not None for name in ("tensor_parallel", "sequence_parallel_size")):
+        return True
+    if is_on(config, "checkpoint", "load_universal") or is_on(config, "checkpoint", "use_node_local_storage"):
+        return True
+    return not config.knowledge.does("checkpoints-keep-their-world-size")
+
+
+def _is_python_alone(launch: LaunchFacts) -> bool:
+    """Whether Python starts a script that trains, and does not become a rank by itself."""
+    one = launch.launch
+    if one.launcher not in ("python", "srun", "mpirun") or launch.stack is None or launch.sets_ranks:
+        return False
+    name = one.path.rpartition("/")[2].lower()
+    if name.endswith((".py", "dockerfile", "containerfile")) or name.startswith(("dockerfile", "containerfile")):
+        return False  # whoever starts a container or a program sets its variables
+    if one.launcher == "python" or launch.stack == "trainer":
+        return one.launcher != "srun" or one.world_size == 1 or launch.script is not None
+    return one.launcher == "srun" and one.world_size == 1  # MPI tells plain DeepSpeed its ranks
+
+
+def _without_ranks(config: Config) -> tuple[str, Outcome | dict[Stack, Outcome]]:
+    """What happens to a process that does not know its rank."""
+    looks = (
+        "DeepSpeed does not find its rank in the environment, looks for MPI, and raises a ModuleNotFoundError unless "
+        "mpi4py is installed"
+    )
+    if config.stacks != ("trainer",) or zero_stage(config) == 3:
+        return looks, RISK
+    if not config.knowledge.stack_does("one-process-trains-without-deepspeed"):
+        return looks, RISK
+    if config.member("optimizer") is not None:
+        return "Accelerate does not use DeepSpeed, and the first step raises an AttributeError", rejected("train")
+    return "Accelerate trains without DeepSpeed, and uses nothing of the config", NO_EFFECT
+
+
+def _one_task(around: Surroundings) -> str:
+    return "srun --ntasks-per-node=1" if around.around == "srun" else "mpirun --map-by ppr:1:node"
+
+
+def _chosen(around: Surroundings) -> tuple[str, list[int]]:
+    """The option of ``deepspeed`` that chooses GPUs of this machine, and the GPUs."""
+    number, include = around.option("num_gpus"), around.option("include", "i")
+    if number is not None and number.isdigit() and int(number) > 0:
+        return f"--num_gpus {number}", list(range(int(number)))
+    host, sign, places = (include or "").partition(":")
+    if sign and host in ("localhost", "127.0.0.1") and all(place.isdigit() for place in places.split(",")):
+        return f"--include {include}", [int(place) for place in places.split(",")]
+    return "", []
+
+
+def _refusal(around: Surroundings) -> tuple[str, str] | None:
+    """Why ``deepspeed`` rejects its options, and what to do; None if it does not."""
+    include, exclude = around.option("include", "i"), around.option("exclude", "e")
+    numbers = [
+        f"--{name}"
+        for name in ("num_nodes", "num_gpus")
+        if (value := around.option(name)) is not None and value.isdigit()
+    ]
+    if (include or exclude) and numbers:
+        option = "--include" if include else "--exclude"
+        return (
+            f"`{numbers[0]}` cannot be used together with `{option}`",
+            f"Delete `{numbers[0]}`, or `{option}`.",
+        )
+    if include and exclude:
+        return "`--include` cannot be used together with `--exclude`", "Delete one of them."
+    slots = dict(around.slots or ())
+    for node in (include or exclude or "").split("@") if slots and (include or exclude) else ():
+        host, sign, places = node.strip().partition(":")
+        if host not in slots:
+            return f"`{include or exclude}` names {host}, which is not in the hostfile", f"Add {host} to the hostfile."
+        for place in places.split(",") if sign else ():
+            if place.isdigit() and int(place) >= slots[host]:
+                return (
+                    f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} in the hostfile",
+                    f"Choose slots from 0 to {slots[host] - 1}.",
+                )
+    return None
+
+
+def _place(config: Config) -> tuple[KeyPath | None, Span]:
+    """Where a finding about the launch of a config stands in it: at the ZeRO stage, else at the first key."""
+    stage = config.member("zero_optimization", "stage")
+    if stage is not None:
+        return ("zero_optimization", "stage"), stage.value.span
+    return None, config.document_start
+
+
+def _launched(launch: LaunchFacts, label: str) -> Related:
+    return Related(launch.place, label, launch.document.path)
+
+
+def _listed(words: object) -> str:
+    *first, last = list(words)  # type: ignore[call-overload]
+    return f"{', '.join(first)} and {last}" if first else str(last)

@@ -1,0 +1,115 @@
+"""What a launch runs under and on: launchers around and inside it, the GPUs that it sees, the ranks that are set."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ds_lint.launches.launch import Word
+    from ds_lint.launches.options import Parsed
+    from ds_lint.launches.slurm import Allocation
+
+# What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
+OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHERS = frozenset({"accelerate", "deepspeed", "mpiexec", "mpirun", "srun", "torchrun"})
+_HOSTS = ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f", "--machinefile", "-machinefile")
+_PER_NODE = ("-N", "-npernode", "--npernode", "-ppn", "--map-by", "-map-by", "-perhost")
+
+
+class VisibleGpus(NamedTuple):
+    """The GPUs of each node that a launch sees, and what tells it; ``ids`` is None if only their number is known."""
+
+    number: int
+    told_by: str
+    ids: tuple[int, ...] | None
+
+
+class Surroundings(NamedTuple):
+    """What a launch runs under and on. What is not known is None.
+
+    ``around`` is the ``srun`` or ``mpirun`` that starts the launcher, ``starts`` times on each node, and the launcher
+    starts so many ``processes`` each time. ``inside`` is a launcher that the launcher starts as its script, and
+    ``is_run_by_python`` says that Python is given its name as a file. ``ranks`` are the variables of OF_RANKS that the
+    environment has. ``options`` are those of the launcher, all of them if ``is_complete``, and ``slots`` the places of
+    each node of the hostfile that it names.
+    """
+
+    around: str | None
+    starts: int | None
+    processes: int | None
+    inside: str | None
+    is_run_by_python: bool
+    gpus: VisibleGpus | None
+    ranks: tuple[str, ...]
+    options: tuple[tuple[str, Word], ...]
+    is_complete: bool
+    slots: tuple[tuple[str, int], ...] | None
+
+    def option(self, *names: str) -> Word:
+        """The value of one of these options of the launcher; None if none is given, or its value is not known."""
+        return next((value for name, value in self.options if name in names), None)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options is given."""
+        return any(name in names for name, _ in self.options)
+
+
+def inner_launcher(launcher: str, script: str | None, options: Parsed) -> tuple[str | None, bool]:
+    """The launcher that is started as a script, and whether Python gets its name as a file."""
+    if script not in LAUNCHERS or launcher not in ("accelerate", "deepspeed", "torchrun") or options.has("module", "m"):
+        return None, False
+    return script, not options.has("no_python", "no-python")
+
+
+def starts_per_node(around: str | None, outer: list[Word], allocation: Allocation) -> int | None:
+    """How many times ``srun`` or ``mpirun`` starts the launcher on each node."""
+    if around == "srun":
+        return allocation.per_node
+    if around != "mpirun" or allocation.is_known:  # in a job, mpirun starts on all of its nodes
+        return None
+    if any(word is not None and word.partition("=")[0] in (*_HOSTS, *_PER_NODE) for word in outer):
+        return None
+    return processes_of_mpirun(outer)
+
+
+def processes_of_mpirun(outer: list[Word]) -> int | None:
+    """The processes that ``mpirun -np N`` starts."""
+    total: int | None = None
+    for word, following in pairwise(outer):
+        if word in ("-np", "-n", "-c", "--np", "--n") and following is not None and following.isdigit():
+            total = int(following)
+    return total
+
+
+def visible_gpus(
+    launcher: str, options: Parsed, environment: dict[str, Word], allocation: Allocation, gpu_ids: object
+) -> VisibleGpus | None:
+    """The GPUs that a node has for a launch: those that a variable names, else those that the job asks for.
+
+    ``gpu_ids`` are those of Accelerate's YAML, which win over the variable.
+    """
+    given = options.options.get("gpu_ids", gpu_ids) if launcher == "accelerate" else None
+    if given not in (None, "all"):
+        return _named(str(given), f"`gpu_ids` {given}")
+    if "CUDA_VISIBLE_DEVICES" in environment:
+        value = environment["CUDA_VISIBLE_DEVICES"]
+        return _named(value, f"CUDA_VISIBLE_DEVICES={value}") if value is not None else None
+    if allocation.gpus is not None:
+        return VisibleGpus(allocation.gpus, allocation.gpus_by, None)
+    return None
+
+
+def _named(value: str, told_by: str) -> VisibleGpus | None:
+    if not re.fullmatch(r"\d+(,\d+)*", value.replace(" ", "")):
+        return None
+    ids = tuple(int(one) for one in value.split(","))
+    return VisibleGpus(len(ids), told_by, ids)
+
+
+def around_of(outer: list[Word]) -> str | None:
+    """``srun`` or ``mpirun``, if one of them starts the launcher."""
+    name = posixpath.basename(outer[0] or "") if outer else ""
+    return {"srun": "srun"}.get(name, "mpirun") if name else None
