@@ -56,7 +56,7 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
 
         found = list(with_named_configs(found, session, lambda path: _documents_of(path, unreadable, detect=False)))
     if found and _is_in_project(found):
-        from ds_lint.commands.launched import add_launches  # a config alone has none
+        from ds_lint.session.launched import add_launches  # a config alone has none
 
         add_launches(found, session)
     return found

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 from ds_lint.diagnostics.finding import Related
+from ds_lint.facts.recipes import TrainingRecipe, override
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.recipe import recipe_of
+from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -35,15 +38,22 @@ _OF_TRAINER = frozenset({
 class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
-    ``builds_whole_models`` says that Accelerate's YAML switches ``zero3_init_flag`` off.
+    ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
+    that Accelerate's YAML switches ``zero3_init_flag`` off.
     """
 
     __slots__ = (
-        "builds_whole_models", "document", "launch", "model", "script", "script_document", "stack", "training",
+        "builds_whole_models", "document", "launch", "model", "recipe", "script", "script_document", "stack",
+        "training",
     )  # fmt: skip
 
     def __init__(
-        self, launch: Launch, document: Document, script: TrainingScript | None, script_document: Document | None = None
+        self,
+        launch: Launch,
+        document: Document,
+        script: TrainingScript | None,
+        script_document: Document | None = None,
+        recipe: Document | None = None,
     ) -> None:
         self.launch = launch
         self.document = document
@@ -51,6 +61,7 @@ class LaunchFacts:
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.model: Model | None = None  # if it lies in the project
+        self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         self.training = self._training() if self.stack == "trainer" else None
 
@@ -78,6 +89,8 @@ class LaunchFacts:
     def model_name(self) -> str | None:
         """The name or folder of the model; None if it is unknown."""
         given = [self.launch.arguments[name] for name in _MODEL if name in self.launch.arguments]
+        if self.recipe is not None:
+            given = [self.recipe.value(name) for name in _MODEL if name in self.recipe.fields]
         if not given and self.script is not None:
             given = list(dict.fromkeys(self.script.models))
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
@@ -88,7 +101,8 @@ class LaunchFacts:
     @property
     def documents(self) -> list[Document]:
         """The files that findings refer to."""
-        return [self.document] if self.script_document is None else [self.document, self.script_document]
+        recipe = self.recipe.document if self.recipe is not None else None
+        return [one for one in (self.document, self.script_document, recipe) if one is not None]
 
     @property
     def says(self) -> object:
@@ -96,13 +110,15 @@ class LaunchFacts:
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path)
-        return *facts, training, self.launch.script, calls, self.builds_whole_models
+        recipe = None if self.recipe is None else self.recipe.says
+        return *facts, training, self.launch.script, calls, self.builds_whole_models, recipe
 
     @property
     def origins(self) -> list[str]:
         """The places of the launch as messages have them, the longest first."""
         given = self.training.given.values() if self.training is not None else ()
-        return sorted({self.origin, *(one.origin for one in given)} - {""}, key=len, reverse=True)
+        of_recipe = self.recipe.origins if self.recipe is not None else ()
+        return sorted({self.origin, *of_recipe, *(one.origin for one in given)} - {""}, key=len, reverse=True)
 
     @property
     def quantization(self) -> tuple[str, str, list[Related]] | None:
@@ -112,7 +128,12 @@ class LaunchFacts:
             return f"`{loaded.argument}`", self.at(loaded.place), self.related(loaded.place, loaded.argument)
         arguments = self.launch.arguments
         bits = arguments.get("quantization_bit")  # of LLaMA-Factory
-        if self.script is not None or "finetuning_type" not in arguments or bits not in ("2", "3", "4", "5", "6", "8"):
+        if (
+            self.recipe is not None
+            or self.script is not None
+            or "finetuning_type" not in arguments
+            or bits not in ("2", "3", "4", "5", "6", "8")
+        ):
             return None
         span = self._flag("quantization_bit")
         line, _ = self.document.position(span.start)
@@ -133,7 +154,23 @@ class LaunchFacts:
         start, end = (_offset(document.text, line, column) for line, column in ends)
         return [Related(Span(start, end), label, document.path)]
 
+    def _recipe(self, document: Document) -> TrainingRecipe | None:
+        """The recipe that the launch starts with; None if nothing shows that the file is one."""
+        launched = recipe_of(self.launch)
+        assert launched is not None  # noqa: S101 - the document was found by it
+        overrides = {}
+        for name, value in launched.overrides.items():
+            span = self._flag(name)
+            line, _ = self.document.position(span.start)
+            overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
+        recipe = TrainingRecipe(document, launched.framework, overrides)
+        if not launched.is_complete:  # an unknown word may set any field
+            recipe.training = None
+        return recipe if recipe.framework else None
+
     def _stack(self) -> Stack | None:
+        if self.recipe is not None and (self.script is None or self.recipe.framework != SCRIPT):
+            return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
             return self.script.stack
         arguments = self.launch.arguments
@@ -143,17 +180,21 @@ class LaunchFacts:
         is_trainers = isinstance(arguments.get("deepspeed"), str) or not _OF_TRAINER.isdisjoint(arguments)
         return "trainer" if is_trainers and sum(name in fields for name in arguments) >= _TELLING else None
 
-    def _training(self) -> TrainingArguments:
-        """The flags that are training arguments, over what the script sets."""
+    def _training(self) -> TrainingArguments | None:
+        """The flags that are training arguments, over those of the recipe and what the script sets."""
         fields = tables.load("transformers")["training_arguments"]
-        script, launch = self.script, self.launch
+        script, launch, recipe = self.script, self.launch, self.recipe
+        if recipe is not None and (script is None or recipe.framework != SCRIPT):
+            return recipe.training
         is_complete = script is not None and script.has_known_defaults and None not in launch.command
         given: dict[str, Argument] = {}
         defaults: dict[str, Any] = {}
         if script is not None:
             given.update(self._keywords(script))
             defaults.update(script.defaults)
-        if script is None or script.parses_flags:
+        if recipe is not None and recipe.training is not None:
+            given.update(recipe.training.given)
+        elif script is None or script.parses_flags:
             given.update(self._flags())
         for name in fields:
             is_set = script is not None and name in script.sets
@@ -178,7 +219,8 @@ class LaunchFacts:
 
     def _flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
-        written = re.compile(rf"(?<![\w-])--?{re.escape(name).replace('_', '[-_]')}(?![\w-])")
+        words = re.escape(name).replace("_", "[-_]")
+        written = re.compile(rf"(?<![\w-])(?:--?{words}(?![\w-])|{words}(?==))")
         start = self.place.start
         found = written.search(self.document.text, start) or written.search(self.document.text)
         return self.place if found is None else Span(found.start(), found.end())

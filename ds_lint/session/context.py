@@ -60,7 +60,7 @@ class LintContext:
 
     def lint(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on by default."""
-        if not self.material or document.kind == "recipe":
+        if not self.material:
             return lint_for(self.choice, document, self.basis, rules, self.severities)
         from ds_lint.session.material import linted  # few configs have some
 
