@@ -63,8 +63,14 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
 
 
 def _is_in_project(found: list[tuple[str, Document]]) -> bool:
-    """Whether a document is in a folder that was searched, or in a repository, whose scripts may launch it."""
-    return any(os.path.isdir(asked) or repository_of(document.path) is not None for asked, document in found)
+    """Whether a document is in a folder that was searched, or in a repository, whose scripts may launch it.
+
+    A config that a shell script writes may be launched there.
+    """
+    return any(
+        os.path.isdir(asked) or document.language == "shell" or repository_of(document.path) is not None
+        for asked, document in found
+    )
 
 
 def _documents_at(

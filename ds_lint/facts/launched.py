@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from ds_lint.diagnostics.finding import Related
@@ -39,12 +40,13 @@ class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
-    that Accelerate's YAML switches ``zero3_init_flag`` off.
+    that Accelerate's YAML switches ``zero3_init_flag`` off. ``written`` are the lines with which the launching script
+    writes the config itself, from the first to the last.
     """
 
     __slots__ = (
         "builds_whole_models", "document", "launch", "model", "recipe", "script", "script_document", "stack",
-        "training",
+        "training", "written",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +63,7 @@ class LaunchFacts:
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.model: Model | None = None  # if it lies in the project
+        self.written: tuple[int, int] | None = None
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         self.training = self._training() if self.stack == "trainer" else None
@@ -97,6 +100,15 @@ class LaunchFacts:
 
     noun, label = "launch", "launched here"
     is_told = True  # that a finding depends on the number of ranks does not show in it
+
+    def may_name(self, config: Document) -> bool:
+        """Whether this is the config that the launch names, and not another one in the same script."""
+        if self.written is None or config.root is None:
+            return True
+        if os.path.abspath(config.path) != os.path.abspath(self.document.path):
+            return True
+        line, _ = config.position(config.root.span.start)
+        return self.written[0] <= line <= self.written[1]
 
     @property
     def documents(self) -> list[Document]:

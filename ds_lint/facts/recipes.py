@@ -123,6 +123,10 @@ class TrainingRecipe:
     is_told = False  # its arguments have their places
     stack: Stack = "trainer"
 
+    def may_name(self, _config: Document) -> bool:
+        """Whether this is the config that the recipe names: a file has one."""
+        return True
+
     @property
     def documents(self) -> list[Document]:
         """The files that findings refer to."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.project.discovery import LeavesOut
     from ds_lint.source.files import Files
 
@@ -25,12 +26,16 @@ _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 
 
 class LaunchFile(NamedTuple):
-    """A file that launches training, with its path in the project; ``misread`` are lines that the parser rejects."""
+    """A file that launches training, with its path in the project; ``misread`` are lines that the parser rejects.
+
+    ``written`` are the files that it writes itself.
+    """
 
     path: str
     text: str
     launches: list[Launch]
     misread: list[int]
+    written: tuple[WrittenConfig, ...] = ()
 
 
 class Naming(NamedTuple):
@@ -93,7 +98,9 @@ def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFi
     if not may_launch(text):
         return None
     found = kinds.launches(text, place, kind, _reader(place, directory, files))
-    return LaunchFile(place, text, found.launches, found.misread) if found.launches or found.misread else None
+    if not (found.launches or found.misread):
+        return None
+    return LaunchFile(place, text, found.launches, found.misread, found.written)
 
 
 def text_of(path: str, files: Files = ON_DISK) -> str | None:

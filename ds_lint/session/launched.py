@@ -11,7 +11,7 @@ from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.training_script import TrainingScript, read_training_script
-from ds_lint.project.launches import launch_files, naming, read_launches, scripts_below, text_of
+from ds_lint.project.launches import Naming, launch_files, naming, read_launches, scripts_below, text_of
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ds_lint.launches.launch import Launch
-    from ds_lint.project.launches import LaunchFile, Naming
+    from ds_lint.launches.scripts import WrittenConfig
+    from ds_lint.project.launches import LaunchFile
     from ds_lint.session.material import Material
     from ds_lint.session.session import Session
     from ds_lint.source.files import Files
@@ -41,28 +42,37 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
     """Let the session know what launches tell of these documents, each with the path that it was asked for by."""
     searched: dict[str, dict[str, Document]] = {}
     named: dict[str, dict[str, Document]] = {}
+    alone: dict[str, dict[str, Document]] = {}
     for asked, document in found:
         if os.path.isdir(asked):
-            searched.setdefault(asked, {})[os.path.realpath(document.path)] = document
+            group = searched.setdefault(asked, {})
         elif (repository := repository_of(document.path)) is not None:
-            named.setdefault(os.path.relpath(repository), {})[os.path.realpath(document.path)] = document
+            group = named.setdefault(os.path.relpath(repository), {})
+        elif document.language == "shell":
+            group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
+        else:
+            continue
+        group[os.path.realpath(document.path)] = document
     for directory, documents in searched.items():
-        respects_gitignore = session.respects_gitignore(directory)
-        files = launch_files(
-            directory, lambda _: None, leaves_out=session.leaves_out, respects_gitignore=respects_gitignore
-        )
         project = LaunchingProject(directory, documents=documents)
-        for link in (link for file in files for link in project.links(file)):
-            _add(link, documents, session)
-    known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
-    for directory, documents in named.items():
-        project = LaunchingProject(directory, documents=documents)
-        names = {os.path.basename(path) for path in documents}
-        by = naming(scripts_of(directory, session), names)
-        for link in project.linked(
-            by._replace(yamls=[path for path in by.yamls if os.path.realpath(path) not in known])
+        for file in launch_files(
+            directory,
+            lambda _: None,
+            leaves_out=session.leaves_out,
+            respects_gitignore=session.respects_gitignore(directory),
         ):
-            _add(link, documents, session)
+            _add(project.links(file), documents, session)
+    known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
+    for directory, documents in (*named.items(), *alone.items()):
+        scripts, yamls = set[str](), list[str]()
+        if directory in named:
+            names = {os.path.basename(path) for path in documents}
+            by = naming(scripts_of(directory, session), names)
+            scripts.update(map(os.path.normpath, by.scripts))
+            yamls = [path for path in by.yamls if os.path.realpath(path) not in known]
+        own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
+        project = LaunchingProject(directory, documents=documents)
+        _add(project.linked(Naming(sorted(scripts | own), yamls)), documents, session)
 
 
 def scripts_of(directory: str, session: Session) -> list[str]:
@@ -75,9 +85,10 @@ def scripts_of(directory: str, session: Session) -> list[str]:
     )
 
 
-def _add(link: Link, documents: dict[str, Document], session: Session) -> None:
-    for path in link.paths & documents.keys():
-        session.add_material(link.material, documents[path].path)
+def _add(links: Iterator[Link], documents: dict[str, Document], session: Session) -> None:
+    for link in links:
+        for path in link.paths & documents.keys():
+            session.add_material(link.material, documents[path].path)
 
 
 class LaunchingProject:
@@ -124,7 +135,12 @@ class LaunchingProject:
             name = facts.model_name
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
             facts.model = _model(folder) if folder is not None else None
-            yield Link(facts, frozenset(os.path.realpath(path) for path in self.named_by(facts, file.path)))
+            paths = {os.path.realpath(path) for path in self.named_by(facts, file.path)}
+            written = _written(launch, file)
+            if written is not None:
+                facts.written = written.line, written.end_line
+                paths.add(os.path.realpath(os.path.join(self.directory, file.path)))
+            yield Link(facts, frozenset(paths))
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:
         """The script that has the command: the file, or one that it sources."""
@@ -205,6 +221,15 @@ class LaunchingProject:
         from ds_lint.source import json, yaml
 
         return json.parse(text, path) if path.endswith(".json") else yaml.parse(text, path)
+
+
+def _written(launch: Launch, file: LaunchFile) -> WrittenConfig | None:
+    """The config of a launch, if the same script writes it before."""
+    if launch.path != file.path or launch.deepspeed_config is None or launch.cwd is None:
+        return None
+    place = os.path.normpath(os.path.join(launch.cwd, launch.deepspeed_config))
+    before = [one for one in file.written if one.line < launch.line and os.path.normpath(one.place) == place]
+    return before[-1] if before else None
 
 
 def _model(folder: str) -> model.Model | None:
