@@ -291,3 +291,70 @@ def test_the_place_of_a_launch_is_in_the_file_that_has_it(run, write):
 def test_a_script_that_python_starts_is_read_for_what_it_uses(run, write):
     write({"ds.json": BATCH, "run.sh": "python train.py\n", "train.py": "import deepspeed\n"})
     assert [launch["launcher"] for launch in shown(run, ".")] == ["python"]
+
+
+WRITES = """\
+#!/bin/bash
+GPUS={gpus}
+CONFIG=conf_$GPUS.json
+cat > $CONFIG <<EOT
+{{"train_batch_size": 10, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2}}
+EOT
+deepspeed --num_gpus $GPUS train.py --deepspeed --deepspeed_config $CONFIG
+"""
+
+
+def test_a_config_that_a_script_writes_is_checked_with_the_launch_behind(run, write):
+    write({"run.sh": WRITES.format(gpus=4)})
+    for path in (".", "run.sh"):
+        (finding,) = findings(run, path)
+        assert (finding["code"], finding["span"]["start"]["line"]) == ("DS512", 5)
+        assert [(place["label"], place["span"]["start"]["line"]) for place in finding["related"]][-1] == (
+            "launched here",
+            7,
+        )
+    write({"run.sh": WRITES.format(gpus=5)})
+    assert findings(run, ".") == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "tee ds.json <<'EOT'\n{}\nEOT\n",
+        "cat <<EOT > ./ds.json\n{}\nEOT\n",
+        "echo '{}' > ds.json\n",
+        "cat > ds.json <<-EOT\n\t{}\n\tEOT\n",
+        "mkdir -p conf\ncd conf\ncat > ../ds.json <<EOT\n{}\nEOT\ncd ..\n",
+    ],
+    ids=["tee", "redirection behind", "echo", "tabs", "another folder"],
+)
+def test_however_the_script_writes_it(run, write, written):
+    launch = "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"
+    write({"run.sh": written.format(json.dumps(BATCH)) + launch})
+    (finding,) = findings(run, "run.sh")
+    assert finding["code"] == "DS512"
+
+
+def test_each_config_of_a_script_has_its_own_launch(run, write):
+    once = "cat > {0}.json <<EOT\n{1}\nEOT\ndeepspeed --num_gpus {2} a.py --deepspeed --deepspeed_config {0}.json\n"
+    texts = [once.format(name, json.dumps(BATCH), gpus) for name, gpus in (("a", 5), ("b", 4))]
+    write({"run.sh": "".join(texts)})
+    (finding,) = findings(run, ".")
+    assert finding["span"]["start"]["line"] == 6
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat >> ds.json <<EOT\n{0}\nEOT\n{1}",  # behind what is in it
+        "cat > other.json <<EOT\n{0}\nEOT\n{1}",
+        "{1}cat > ds.json <<EOT\n{0}\nEOT\n",
+        "cat > ds.json <<EOT\n{0}\nEOT\ncat > ds.json <<EOT\n{2}\nEOT\n{1}",
+        "cd $SOMEWHERE\ncat > ds.json <<EOT\n{0}\nEOT\ncd $ELSEWHERE\n{1}",
+    ],
+    ids=["appended", "another file", "behind the launch", "written again", "unknown folders"],
+)
+def test_a_config_that_the_launch_may_not_read_is_checked_without_it(run, write, script):
+    launch = "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"
+    write({"run.sh": script.format(json.dumps(BATCH), launch, json.dumps({**BATCH, "train_batch_size": 8}))})
+    assert findings(run, "run.sh") == []

@@ -14,7 +14,7 @@ from linted import lint_bytes
 from ds_lint.facts.argument_values import argument
 from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.knowledge.keys import knowledge
-from ds_lint.project.references import located_by_run
+from ds_lint.project.references import located
 from ds_lint.source import documents
 from ds_lint.source.recipes import may_be_recipe
 
@@ -365,18 +365,18 @@ def test_a_config_that_is_not_found_is_a_note_only_if_the_recipe_is_named(run, w
 def test_of_several_files_none_is_guessed(tmp_path, write, monkeypatch):
     write({"sub/deep/a.yaml": LLAMA_FACTORY, "sub/conf/ds.json": FITTING})
     monkeypatch.chdir(tmp_path)
-    assert located_by_run("conf/ds.json", "sub/deep/a.yaml") == os.path.normpath("sub/conf/ds.json")
+    assert located("conf/ds.json", "sub/deep/a.yaml") == os.path.normpath("sub/conf/ds.json")
     write({"conf/ds.json": FITTING})
-    assert located_by_run("conf/ds.json", "sub/deep/a.yaml") is None
-    assert located_by_run(str(tmp_path / "conf/ds.json"), "sub/deep/a.yaml") == str(tmp_path / "conf/ds.json")
+    assert located("conf/ds.json", "sub/deep/a.yaml") is None
+    assert located(str(tmp_path / "conf/ds.json"), "sub/deep/a.yaml") == str(tmp_path / "conf/ds.json")
 
 
 def test_nothing_is_looked_for_above_the_project(tmp_path, write, monkeypatch):
     write({"conf/ds.json": FITTING, "project/sub/a.yaml": LLAMA_FACTORY, "project/.git/HEAD": "x"})
     monkeypatch.chdir(tmp_path / "project" / "sub")
-    assert located_by_run("conf/ds.json", "a.yaml") is None
+    assert located("conf/ds.json", "a.yaml") is None
     write({"project/conf/ds.json": FITTING})
-    assert located_by_run("conf/ds.json", "a.yaml") == os.path.normpath("../conf/ds.json")
+    assert located("conf/ds.json", "a.yaml") == os.path.normpath("../conf/ds.json")
 
 
 def test_a_preset_of_ms_swift_is_not_looked_for(run, write):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import ADVICE, NO_EFFECT, Problem
+from ds_lint.diagnostics.problem import ADVICE, Problem
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import certain_dtype, is_on, is_truthy, named_accumulation_dtype, number_of, zero_stage

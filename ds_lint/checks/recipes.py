@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.places import said_at
 from ds_lint.source.recipes import NAMES_CONFIG
 from ds_lint.source.tree import Span
 
@@ -12,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.semantics.config import Config
 
 
@@ -22,16 +24,20 @@ def recipe_rejected(config: Config) -> Iterator[Problem]:
     refusal = recipe.refusal(_stage(config)) if recipe is not None else None
     if recipe is None or refusal is None:
         return
-    first, *others = (recipe.fields[name] for name in refusal.fields)
+    first, *others = refusal.fields
     yield Problem(
-        (refusal.fields[0],),
-        first.span or Span(0, 0),
+        (first,),
+        _place(recipe, first),
         f"{recipe.framework} rejects the recipe: {refusal.message}",
         rejected("initialize"),
         help=f"Remove {' or '.join(f'`{name}`' for name in (*refusal.fields, NAMES_CONFIG))}"
         f"{', or use another ZeRO stage' if refusal.depends_on_stage else ''}.",
         label="rejected with DeepSpeed",
-        related=[Related(one.span, name) for one, name in zip(others, refusal.fields[1:], strict=True) if one.span],
+        related=[
+            *_on_command_line(recipe, first),
+            *(Related(span, name) for name in others if (span := recipe.place_of(name)) is not None),
+            *(place for name in others for place in _on_command_line(recipe, name)),
+        ],
     )
 
 
@@ -48,20 +54,30 @@ def muon_without_parameters(config: Config) -> Iterator[Problem]:
         return  # adapters are not loaded, and have their shapes
     if any(recipe.value(name) for name in _NOT_LOADED_IN_PARTITIONS):
         return
-    asked = recipe.fields["use_muon"]
     yield Problem(
         ("use_muon",),
-        asked.span or Span(0, 0),
+        _place(recipe, "use_muon"),
         "LLaMA-Factory gives Muon the parameters with two dimensions, and at ZeRO stage 3 a loaded parameter has one: "
         "Muon gets no parameter, and AdamW trains all of them",
         WRONG_RESULT,
         help="Use stage 2.",
         label="trains with AdamW",
+        related=_on_command_line(recipe, "use_muon"),
     )
 
 
 _PARTITIONS_PARAMETERS = 3
 _NOT_LOADED_IN_PARTITIONS = ("mixture_of_depths", "quantization_bit", "train_from_scratch", "use_kt", "use_unsloth")
+
+
+def _place(recipe: TrainingRecipe, name: str) -> Span:
+    """Where a recipe has a field; else, of one that the command line sets, where it names the config."""
+    return recipe.place_of(name) or recipe.place or Span(0, 0)
+
+
+def _on_command_line(recipe: TrainingRecipe, name: str) -> list[Related]:
+    """Where the command line sets a field of a recipe."""
+    return said_at(recipe.fields[name], name) if recipe.place_of(name) is None else []
 
 
 def _stage(config: Config) -> int | None:

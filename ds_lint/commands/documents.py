@@ -56,15 +56,21 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
 
         found = list(with_named_configs(found, session, lambda path: _documents_of(path, unreadable, detect=False)))
     if found and _is_in_project(found):
-        from ds_lint.commands.launched import add_launches  # a config alone has none
+        from ds_lint.session.launched import add_launches  # a config alone has none
 
         add_launches(found, session)
     return found
 
 
 def _is_in_project(found: list[tuple[str, Document]]) -> bool:
-    """Whether a document is in a folder that was searched, or in a repository, whose scripts may launch it."""
-    return any(os.path.isdir(asked) or repository_of(document.path) is not None for asked, document in found)
+    """Whether a document is in a folder that was searched, or in a repository, whose scripts may launch it.
+
+    A config that a shell script writes may be launched there.
+    """
+    return any(
+        os.path.isdir(asked) or document.language == "shell" or repository_of(document.path) is not None
+        for asked, document in found
+    )
 
 
 def _documents_at(

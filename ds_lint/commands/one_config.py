@@ -7,7 +7,7 @@ import sys
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.facts.recipes import TrainingRecipe
-from ds_lint.project.references import located, located_by_run
+from ds_lint.project.references import located
 from ds_lint.semantics import configs
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
@@ -49,7 +49,7 @@ def _config_of_recipe(recipe: TrainingRecipe, basis: Basis) -> Config:
         return configs.from_document(recipe.document, basis)
     if recipe.named is None:
         raise UnreadableConfigError(f"{path} names no DeepSpeed config in a file")
-    found = located_by_run(recipe.named, path)
+    found = located(recipe.named, path)
     if found is None:
         raise UnreadableConfigError(f"{path}: {recipe.named}, the value of `deepspeed`, is not found")
     named = documents.from_bytes(bytes_of(found), found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ds_lint.facts.recipes import TrainingRecipe
-from ds_lint.project.references import located_by_run
+from ds_lint.project.references import located
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def with_named_configs(
             continue
         if (name := TrainingRecipe(document).named) is None:
             continue
-        path = located_by_run(name, document.path)
+        path = located(name, document.path)
         if path is None:
             if asked == document.path:  # a person named it, and waits for an answer
                 session.say(

@@ -129,7 +129,7 @@ class Facts:
 
     def with_launch(self, launch: LaunchFacts) -> Facts:
         """The same facts with what a launch tells; what the user says of a fact stands."""
-        joined = self.copy()
+        joined = self.with_recipe(launch.recipe) if launch.recipe is not None else self.copy()
         joined.launch = launch
         if self.world_size is None and self.nodes is None:
             joined.world_size, joined.nodes = launch.world_size, launch.nodes

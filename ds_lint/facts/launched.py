@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
-from ds_lint.facts.recipes import QUANTIZING_METHODS, quantized_by_trl
+from ds_lint.facts.recipes import QUANTIZING_METHODS, TrainingRecipe, override, quantized_by_trl
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
+from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -55,16 +58,23 @@ _IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|sh
 class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
-    ``builds_whole_models`` says that Accelerate's YAML switches ``zero3_init_flag`` off.
+    ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
+    that Accelerate's YAML switches ``zero3_init_flag`` off. ``written`` are the lines with which the launching script
+    writes the config itself, from the first to the last.
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "launch", "model", "resumption", "script", "script_document",
-        "stack", "training",
+        "builds_whole_models", "checkpoint", "document", "launch", "model", "recipe", "resumption", "script",
+        "script_document", "stack", "training", "written",
     )  # fmt: skip
 
     def __init__(
-        self, launch: Launch, document: Document, script: TrainingScript | None, script_document: Document | None = None
+        self,
+        launch: Launch,
+        document: Document,
+        script: TrainingScript | None,
+        script_document: Document | None = None,
+        recipe: Document | None = None,
     ) -> None:
         self.launch = launch
         self.document = document
@@ -72,6 +82,8 @@ class LaunchFacts:
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.model: Model | None = None  # if it lies in the project
+        self.written: tuple[int, int] | None = None
+        self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
         self.resumption = resumption(launch, self.stack, text)
@@ -107,6 +119,8 @@ class LaunchFacts:
     def model_name(self) -> str | None:
         """The name or folder of the model; None if it is unknown."""
         given = [self.launch.arguments[name] for name in _MODEL if name in self.launch.arguments]
+        if self.recipe is not None:
+            given = [self.recipe.value(name) for name in _MODEL if name in self.recipe.fields]
         if not given and self.script is not None:
             given = list(dict.fromkeys(self.script.models))
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
@@ -127,10 +141,20 @@ class LaunchFacts:
     noun, label = "launch", "launched here"
     is_told = True  # that a finding depends on the number of ranks does not show in it
 
+    def may_name(self, config: Document) -> bool:
+        """Whether this is the config that the launch names, and not another one in the same script."""
+        if self.written is None or config.root is None:
+            return True
+        if os.path.abspath(config.path) != os.path.abspath(self.document.path):
+            return True
+        line, _ = config.position(config.root.span.start)
+        return self.written[0] <= line <= self.written[1]
+
     @property
     def documents(self) -> list[Document]:
         """The files that findings refer to."""
-        return [self.document] if self.script_document is None else [self.document, self.script_document]
+        recipe = self.recipe.document if self.recipe is not None else None
+        return [one for one in (self.document, self.script_document, recipe) if one is not None]
 
     @property
     def says(self) -> object:
@@ -139,8 +163,9 @@ class LaunchFacts:
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
         around = (self.launch.launcher, self.launch.surroundings, self.memory, self.sets_ranks)
+        recipe = None if self.recipe is None else self.recipe.says
         saved = (self.checkpoint, None if self.folder is None else self.folder[:2])
-        return *facts, training, self.launch.script, calls, self.builds_whole_models, around, saved
+        return *facts, training, self.launch.script, calls, self.builds_whole_models, recipe, around, saved
 
     @property
     def sets_ranks(self) -> bool:
@@ -169,7 +194,8 @@ class LaunchFacts:
     def origins(self) -> list[str]:
         """The places of the launch as messages have them, the longest first."""
         given = self.training.given.values() if self.training is not None else ()
-        return sorted({self.origin, *(one.origin for one in given)} - {""}, key=len, reverse=True)
+        of_recipe = self.recipe.origins if self.recipe is not None else ()
+        return sorted({self.origin, *of_recipe, *(one.origin for one in given)} - {""}, key=len, reverse=True)
 
     @property
     def quantization(self) -> tuple[str, str, list[Related]] | None:
@@ -177,7 +203,7 @@ class LaunchFacts:
         loaded = self.script.calls.quantized if self.script is not None else None
         if loaded is not None:
             return f"`{loaded.argument}`", self.at(loaded.place), self.related(loaded.place, loaded.argument)
-        asked = self._quantizing_flag()
+        asked = self._quantizing_flag() if self.recipe is None else None
         if asked is None:
             return None
         name, value = asked
@@ -212,7 +238,23 @@ class LaunchFacts:
         start, end = (_offset(document.text, line, column) for line, column in ends)
         return [Related(Span(start, end), label, document.path)]
 
+    def _recipe(self, document: Document) -> TrainingRecipe | None:
+        """The recipe that the launch starts with; None if nothing shows that the file is one."""
+        launched = recipe_of(self.launch)
+        assert launched is not None  # noqa: S101 - the document was found by it
+        overrides = {}
+        for name, value in launched.overrides.items():
+            span = self._flag(name)
+            line, _ = self.document.position(span.start)
+            overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
+        recipe = TrainingRecipe(document, launched.framework, overrides)
+        if not launched.is_complete:  # an unknown word may set any field
+            recipe.training = None
+        return recipe if recipe.framework else None
+
     def _stack(self) -> Stack | None:
+        if self.recipe is not None and (self.script is None or self.recipe.framework != SCRIPT):
+            return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
             return self.script.stack
         arguments = self.launch.arguments
@@ -222,17 +264,21 @@ class LaunchFacts:
         is_trainers = isinstance(arguments.get("deepspeed"), str) or not _OF_TRAINER.isdisjoint(arguments)
         return "trainer" if is_trainers and sum(name in fields for name in arguments) >= _TELLING else None
 
-    def _training(self) -> TrainingArguments:
-        """The flags that are training arguments, over what the script sets."""
+    def _training(self) -> TrainingArguments | None:
+        """The flags that are training arguments, over those of the recipe and what the script sets."""
         fields = tables.load("transformers")["training_arguments"]
-        script, launch = self.script, self.launch
+        script, launch, recipe = self.script, self.launch, self.recipe
+        if recipe is not None and (script is None or recipe.framework != SCRIPT):
+            return recipe.training
         is_complete = script is not None and script.has_known_defaults and None not in launch.command
         given: dict[str, Argument] = {}
         defaults: dict[str, Any] = {}
         if script is not None:
             given.update(self._keywords(script))
             defaults.update(script.defaults)
-        if script is None or script.parses_flags:
+        if recipe is not None and recipe.training is not None:
+            given.update(recipe.training.given)
+        elif script is None or script.parses_flags:
             given.update(self._flags())
         for name in fields:
             is_set = script is not None and name in script.sets
@@ -257,7 +303,8 @@ class LaunchFacts:
 
     def _flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
-        written = re.compile(rf"(?<![\w-])--?{re.escape(name).replace('_', '[-_]')}(?![\w-])")
+        words = re.escape(name).replace("_", "[-_]")
+        written = re.compile(rf"(?<![\w-])(?:--?{words}(?![\w-])|{words}(?==))")
         start = self.place.start
         found = written.search(self.document.text, start) or written.search(self.document.text)
         return self.place if found is None else Span(found.start(), found.end())

@@ -14,17 +14,18 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.source.recipes import NAMES_CONFIG, SCRIPT, held, telling_keys
+from ds_lint.source.recipes import NAMES_CONFIG, SCRIPT, framework_of, held
 from ds_lint.source.tree import Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.records import Recipes, RecipeState
+    from ds_lint.launches.launch import Argument as CommandArgument
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
 
@@ -73,14 +74,19 @@ class RecipeRejection:
 
 
 class TrainingRecipe:
-    """A recipe. ``training`` is None if the framework does not train with the Trainer, or with other arguments."""
+    """A recipe, with the ``overrides`` of the command line that starts it and the framework that this shows.
+
+    ``training`` is None if the framework does not train with the Trainer, or with other arguments.
+    """
 
     __slots__ = ("adapter", "document", "fields", "framework", "quantization", "training", "trains_with_trainer")
 
-    def __init__(self, document: Document) -> None:
+    def __init__(
+        self, document: Document, framework: str | None = None, overrides: Mapping[str, Argument] | None = None
+    ) -> None:
         self.document = document
-        self.framework = telling_keys(document.root)[0]
-        self.fields = dict(_fields(document))
+        self.framework = framework or framework_of(document.root)
+        self.fields = {**dict(_fields(document)), **(overrides or {})}
         store = tables.load("recipes")
         if self.framework == SCRIPT and self._has_only_fields_of(store, _TRL):
             self.framework = _TRL
@@ -110,7 +116,12 @@ class TrainingRecipe:
     @property
     def place(self) -> Span | None:
         """Where the recipe names the config."""
-        return self.fields[NAMES_CONFIG].span
+        return self.place_of(NAMES_CONFIG)
+
+    def place_of(self, name: str) -> Span | None:
+        """Where the recipe has a field; None if it is not there, but on the command line."""
+        found = self.fields.get(name)
+        return found.span if found is not None and found.document is self.document else None
 
     @property
     def family(self) -> Model | None:
@@ -120,7 +131,12 @@ class TrainingRecipe:
 
     noun, label = "recipe", "named here"
     is_told = False  # its arguments have their places
+    fills_in = False
     stack: Stack = "trainer"
+
+    def may_name(self, _config: Document) -> bool:
+        """Whether this is the config that the recipe names: a file has one."""
+        return True
 
     @property
     def documents(self) -> list[Document]:
@@ -320,6 +336,16 @@ def quantized_by_trl(value: Callable[[str], Any]) -> str | None:
     asked = next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in (True, "True", "true")), None)
     is_stored = any(value(name) is not None for name in ("bnb_4bit_quant_storage", "dtype", "torch_dtype"))
     return None if asked == "load_in_4bit" and is_stored else asked
+
+
+def override(value: CommandArgument, origin: str, document: Document, span: Span) -> Argument:
+    """A field that a command line sets, with its value as YAML has it."""
+    if isinstance(value, str):
+        from ds_lint.source import yaml
+
+        root = yaml.parse(value, "").root
+        return Argument(UNKNOWN if root is None else _converted(plain(root)), origin, document, span)
+    return Argument(True if value is True else UNKNOWN, origin, document, span)
 
 
 def _fields(document: Document) -> Iterator[tuple[str, Argument]]:

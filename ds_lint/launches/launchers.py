@@ -168,7 +168,8 @@ def _python(rest: list[Word], outer: list[Word]) -> tuple[str, list[Word], list[
     if not left or left[0] in ("-c", "-"):
         return None
     if left[0] == "-m" and len(left) > 1 and left[1] in _MODULES:
-        return _MODULES[str(left[1])], left[2:], outer
+        launcher = _MODULES[str(left[1])]
+        return launcher, ["train", *left[2:]] if launcher == "axolotl" else left[2:], outer
     around = posixpath.basename(outer[0] or "") if outer else ""
     return _OUTER.get(around, "python"), left, outer
 

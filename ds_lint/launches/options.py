@@ -75,7 +75,7 @@ def arguments(words: list[Word]) -> dict[str, Argument]:
     found: dict[str, Argument] = {}
     name: str | None = None
     for word in words:
-        if word is not None and _is_flag(word):
+        if word is not None and is_flag(word):
             name, sign, value = word.partition("=")
             name = name.lstrip("-").replace("-", "_")
             _add(found, name, value if sign else True)
@@ -85,7 +85,8 @@ def arguments(words: list[Word]) -> dict[str, Argument]:
     return found
 
 
-def _is_flag(word: str) -> bool:
+def is_flag(word: str) -> bool:
+    """Whether a word is the name of a flag, and not a negative number."""
     return word.startswith("-") and len(word.lstrip("-")) > 0 and not word[1].isdigit() and word[1] != "."
 
 

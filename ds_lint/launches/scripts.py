@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +22,23 @@ _MARKS = re.compile(
 )
 
 
+class WrittenConfig(NamedTuple):
+    """A file that a script writes, as a path within the project, and the lines of the script that do."""
+
+    place: str
+    line: int
+    end_line: int
+
+
 class Launches(NamedTuple):
-    """The launches of one file. ``misread`` are lines that the parser does not understand."""
+    """The launches of one file. ``misread`` are lines that the parser does not understand.
+
+    ``written`` are the files that a shell script writes itself.
+    """
 
     launches: list[Launch]
     misread: list[int]
+    written: tuple[WrittenConfig, ...] = ()
 
     def moved(self, lines: int) -> Launches:
         """The same for a text that starts so many lines further down its file."""
@@ -73,4 +86,9 @@ def launches_in(
         one = launch(start, list(dict.fromkeys(names)), project)
         if one is not None:
             found.append(one)
-    return Launches(found, followed.misread)
+    written = [
+        WrittenConfig(posixpath.normpath(posixpath.join(cwd, one.name)), one.line, one.end_line)
+        for one in followed.written
+        if one.path == path and is_known(one.name) and (cwd := followed.unknowns.path(one.cwd)) is not None
+    ]
+    return Launches(found, followed.misread, tuple(written))

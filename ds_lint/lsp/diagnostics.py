@@ -102,7 +102,7 @@ def _related(
     if related.path is None:
         location = types.Location(uri, places.range(related.span))
     else:
-        text = _text(report, related.path)
+        text = text_of(report, related.path)
         address = from_fs_path(os.path.abspath(related.path))
         if text is None or address is None:
             return None
@@ -110,5 +110,6 @@ def _related(
     return types.DiagnosticRelatedInformation(location, related.label)
 
 
-def _text(report: FileReport, path: str) -> str | None:
+def text_of(report: FileReport, path: str) -> str | None:
+    """The text of a file that a finding refers to; None if it is not known."""
     return next((document.text for document in report.material if document.path == path), None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.session.context import LintContext
+    from ds_lint.session.material import Material
     from ds_lint.source.document import Document, Language
 
 LARGE = 100_000  # characters: from here on a result is made beside the loop that answers
@@ -76,6 +77,7 @@ class OpenDocument:
         self.lines = self._lines(item.text)
         self.is_config = False  # recognised; it stays one while it is open
         self.result: LintResult | None = None
+        self.material: list[Material] = []  # the launches and recipes that it was linted with
         self.next_time = 0.0  # before which it is not linted again, on the clock of ``time.monotonic``
         self._read: tuple[Lines, list[Document]] | None = None
 
@@ -96,6 +98,11 @@ class OpenDocument:
         if read is None or read[0] is not lines:
             read = self._read = (lines, configs_of(lines.text, self.path, self.written_in))
         return read[1]
+
+    @property
+    def is_plain_config(self) -> bool:
+        """Whether the text is a config that names no other file: what launches it does not depend on it."""
+        return self.is_config and self.written_in == "json" and all(one.kind == "deepspeed" for one in self.configs)
 
     @property
     def is_unparsed(self) -> bool:

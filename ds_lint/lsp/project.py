@@ -95,6 +95,10 @@ class Projects:
         """On what terms a config is linted."""
         return self._of(path).context(path, reload=reload)
 
+    def session(self, path: str) -> Session:
+        """What is wanted of the configs in the folder of a path."""
+        return self._of(path).session()
+
     def excludes(self, path: str) -> bool:
         """Whether the settings leave a file out."""
         return self._of(path).session().excludes(path)

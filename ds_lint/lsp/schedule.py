@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ds_lint.lsp import recognition
 from ds_lint.lsp.documents import HUGE, LARGE
-from ds_lint.lsp.lint import lint_text
+from ds_lint.lsp.launches import OpenLaunches
+from ds_lint.lsp.lint import lint_file, lint_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _LONGEST_REST = 1.0  # seconds between two lint runs of a text that takes long
+_MOST_NAMED = 20  # configs that are not open, linted because an open script launches them
 
 
 class UnparsedError(Exception):
@@ -36,6 +39,9 @@ class Listener(Protocol):
 
     def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
         """A version of a text has been linted; no result where there is nothing to lint any more."""
+
+    def show_elsewhere(self, path: str, result: LintResult | None) -> None:
+        """The findings in a config may have places in other texts that are open."""
 
     def complain(self, message: str) -> None:
         """The user should know of this."""
@@ -53,10 +59,14 @@ class Schedule:
         self._listener = listener
         self._waiting: dict[str, asyncio.TimerHandle] = {}  # by address, for the typing to pause
         self._aside = ThreadPoolExecutor(max_workers=1)  # for texts that take long
+        self._launches = OpenLaunches(documents, projects, self.aside, self._launches_found, self._failed)
+        self._named: dict[str, set[str]] = {}  # by root, configs that are not open, linted for the texts that are
 
     def opened(self, item: types.TextDocumentItem) -> None:
         """Lint a text that was opened."""
-        self._lint_soon(self._documents.open(item), reload=True)
+        opened = self._documents.open(item)
+        self._lint_soon(opened, reload=True)
+        self._launches.look_up([opened.path])
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Lint a text that has changed, when the typing pauses."""
@@ -64,19 +74,24 @@ class Schedule:
         if opened is not None:
             opened.change(params.content_changes, params.text_document.version)
             self._lint_soon(opened)
+            if not opened.is_plain_config:
+                self._launches.look_up([opened.path])
 
     def closed(self, uri: str) -> None:
         """Forget a text and what was said of it."""
         self._stop_waiting(uri)
         opened = self._documents.close(uri)
-        if opened is not None and opened.is_config:
+        if opened is not None:
             self._listener.publish(uri, None, None)
+            self._listener.show_elsewhere(opened.path, None)
+            self._launches.look_up([opened.path])
 
     def lint_all(self) -> None:
         """Lint every text again, because something else than the text has changed."""
         for opened in self._documents:
             opened.result = None
             self._lint_soon(opened, reload=True)
+        self._launches.look_up([opened.path for opened in self._documents], again=True)
 
     def current(self, opened: OpenDocument) -> LintResult | None:
         """The result of a text as it is now, made at once if that is quick; None where there is none."""
@@ -121,7 +136,7 @@ class Schedule:
         self._waiting.pop(opened.uri, None)
         begun = time.monotonic()
         try:
-            context = self._projects.context(opened.path, reload=reload)
+            context = self._context(opened, reload=reload)
             if len(opened.text) > LARGE:
                 self._lint_aside(opened, context)
                 return
@@ -155,11 +170,50 @@ class Schedule:
 
         self.aside(lint).add_done_callback(done)
 
+    def _context(self, opened: OpenDocument, *, reload: bool) -> LintContext:
+        """On what terms a text is linted, with what its launches tell."""
+        opened.material = self._launches.material(opened.path)
+        context = self._projects.context(opened.path, reload=reload)
+        return context.launched_by(opened.material) if opened.material else context
+
+    def _launches_found(self, root: str) -> None:
+        """Lint the open texts again that are launched otherwise than before, and the other configs that they launch."""
+        here = [opened for opened in self._documents if self._launches.root_of(opened.path) == root]
+        paths = {os.path.realpath(opened.path) for opened in here}
+        for opened in here:
+            if opened.material != self._launches.material(opened.path):
+                self._lint_soon(opened)
+            else:
+                self._listener.show_elsewhere(opened.path, opened.result)
+        named = {path for opened in here for path in self._launches.named_by(opened.path)} - paths
+        for path in self._named.get(root, set()) - named - paths:
+            self._listener.show_elsewhere(path, None)
+        self._named[root] = named
+        for path in sorted(named)[:_MOST_NAMED]:
+            if not self._projects.excludes(path):
+                context = self._projects.context(path).launched_by(self._launches.material(path))
+                encoding = self._documents.encoding
+                self.aside(partial(lint_file, path, context, encoding)).add_done_callback(
+                    partial(self._take_file, path)
+                )
+
+    def _take_file(self, path: str, future: asyncio.Future[LintResult | None]) -> None:
+        """Have it heard what was found in a config that is not open."""
+        error = future.exception()
+        if error is not None:
+            self._failed(error)
+        elif not any(os.path.realpath(opened.path) == path for opened in self._documents):
+            self._listener.show_elsewhere(path, future.result())
+
+    def _failed(self, error: BaseException) -> None:
+        self._listener.report_server_error(error, type(error))
+
     def _take(self, opened: OpenDocument, result: LintResult | None) -> None:
         opened.result = result
         if result is not None and result.complaint:
             self._listener.complain(result.complaint)
         self._listener.publish(opened.uri, result, opened.version)
+        self._listener.show_elsewhere(opened.path, result)
 
     def _is_config(self, opened: OpenDocument, context: LintContext) -> bool:
         """Whether a text is a config that is not excluded."""

@@ -20,14 +20,16 @@ from pygls.uris import to_fs_path
 from ds_lint import __version__
 from ds_lint.diagnostics.report import page_url
 from ds_lint.knowledge.keys import knowledge
+from ds_lint.launches.files import ENDINGS
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint
 from ds_lint.linter.selection import find
-from ds_lint.lsp import actions, completion, configuration, diagnostics, hover, links, notebooks
+from ds_lint.lsp import actions, completion, configuration, hover, links, notebooks
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.project import Projects
 from ds_lint.lsp.protocol import Protocol, RefusedMessage
 from ds_lint.lsp.schedule import Schedule
+from ds_lint.lsp.shown import Shown
 from ds_lint.lsp.target import target_of
 from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
 FINDINGS_IN_HOVER = "findingsInHover"  # of the initializationOptions: false where the client shows them itself
+SCRIPTS = tuple(f"*{ending}" for ending in ENDINGS)  # which may launch something, or are recipes
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
 
@@ -58,6 +61,7 @@ class Server(LanguageServer):
             protocol_cls=Protocol,
         )
         self.documents = OpenDocuments()
+        self._shown = Shown(self.documents, self.send_diagnostics)
         self.has_shut_down = False
         self.findings_in_hover = True
         self.projects = Projects(self.complain)
@@ -69,8 +73,11 @@ class Server(LanguageServer):
 
     def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
         """Send what was found in a text; nothing, where there is nothing to lint any more."""
-        found = diagnostics.diagnostics(result, uri) if result is not None else []
-        self.send_diagnostics(uri, found, version)
+        self._shown.publish(uri, result, version)
+
+    def show_elsewhere(self, path: str, result: LintResult | None) -> None:
+        """Send what was found in a config for the other texts that it has places in."""
+        self._shown.show_elsewhere(path, result)
 
     def send_diagnostics(self, uri: str, found: list[types.Diagnostic], version: int | None) -> None:
         """Tell the client what was found in a text, or in the cell of a notebook."""
@@ -169,7 +176,7 @@ async def _initialized(ls: Server, _params: types.InitializedParams) -> None:
         return
     watching = workspace.did_change_watched_files
     if watching is not None and watching.dynamic_registration:
-        patterns = dict.fromkeys((*SETTINGS_FILES, *PATTERNS))
+        patterns = dict.fromkeys((*SETTINGS_FILES, *PATTERNS, *SCRIPTS))
         watchers = [types.FileSystemWatcher(f"**/{pattern}") for pattern in patterns]
         options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
         registration = types.Registration("ds-lint-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)

@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import os
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches import files
+from ds_lint.launches import files as kinds
 from ds_lint.launches.scripts import may_launch
 from ds_lint.project.discovery import candidates
-from ds_lint.source.files import bytes_of
+from ds_lint.project.references import located
+from ds_lint.source.files import ON_DISK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.project.discovery import LeavesOut
+    from ds_lint.source.files import Files
 
 _MOST_BYTES = 500_000  # of a script; the longest of 500 public ones has 30,000
-_MOST_FOLDERS = 6  # a script seldom lies deeper below the folder that it is started in
+_YAML = (".yml", ".yaml")
+_NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 
 
 class LaunchFile(NamedTuple):
-    """A file that launches training, with its path in the project; ``misread`` are lines that the parser rejects."""
+    """A file that launches training, with its path in the project; ``misread`` are lines that the parser rejects.
+
+    ``written`` are the files that it writes itself.
+    """
 
     path: str
     text: str
     launches: list[Launch]
     misread: list[int]
+    written: tuple[WrittenConfig, ...] = ()
+
+
+class Naming(NamedTuple):
+    """The files that name a config: scripts, and YAML that may be recipes."""
+
+    scripts: list[str]
+    yamls: list[str]
 
 
 def launch_files(
@@ -35,50 +51,86 @@ def launch_files(
     *,
     leaves_out: LeavesOut,
     respects_gitignore: bool = False,
-    names: set[bytes] | None = None,
-    most: int | None = None,
 ) -> Iterator[LaunchFile]:
-    """The files below a directory that launch training; with ``names``, those that have one of these words.
+    """The files below a directory that launch training."""
+    for path in _below(directory, on_error, _may_be_script, leaves_out, respects_gitignore=respects_gitignore):
+        found = read_launches(path, directory)
+        if found is not None:
+            yield found
 
-    No more than ``most`` files are looked at, and then no Python and no notebooks, which hardly ever launch anything.
-    """
-    looked_at = 0
-    workflows = os.path.join(directory, ".github", "workflows")  # hidden, and so not searched
-    for start in (directory, workflows):
-        if start is workflows and not os.path.isdir(workflows):
+
+def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_gitignore: bool = False) -> list[str]:
+    """So many of the scripts below a directory, without Python and notebooks, which hardly ever launch anything."""
+    found = _below(directory, lambda _: None, _is_script, leaves_out, respects_gitignore=respects_gitignore)
+    return list(islice(found, most))
+
+
+def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -> Naming:
+    """Which of these files have one of these words, or the name of a YAML that has one."""
+    sought = {os.fsencode(name) for name in names}
+    yamls: list[str] = []
+    scripts: list[tuple[str, bytes]] = []
+    for path in paths:
+        data = _bytes_of(path, files)
+        if data is None:
             continue
-        for path in candidates(
-            start,
-            on_error,
-            leaves_out=leaves_out,
-            respects_gitignore=respects_gitignore,
-            wants=_may_be_script if most is None else _is_script,
-        ):
-            looked_at += 1
-            if most is not None and looked_at > most:
-                return
-            found = read_launches(path, directory, names)
-            if found is not None:
-                yield found
+        if path.endswith(_YAML) and kinds.kind_of(path, data) is None:
+            if _NAMES_CONFIG in data and _has(data, sought):
+                yamls.append(path)
+        else:
+            scripts.append((path, data))
+    sought.update(os.fsencode(os.path.basename(path)) for path in yamls)
+    return Naming([path for path, data in scripts if _has(data, sought)], yamls)
 
 
-def read_launches(path: str, directory: str, names: set[bytes] | None = None) -> LaunchFile | None:
-    """The launches in one file of a project; None if it has none, or none of these words."""
-    try:
-        data = bytes_of(path, _MOST_BYTES)
-    except OSError:
-        return None
-    kind = files.kind_of(path, data)
-    if kind is None:
-        return None
-    if names is not None and not any(name in data for name in names):
+def _has(data: bytes, names: set[bytes]) -> bool:
+    return any(name in data for name in names)
+
+
+def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFile | None:
+    """The launches in one file of a project; None if it has none."""
+    data = _bytes_of(path, files)
+    kind = kinds.kind_of(path, data) if data is not None else None
+    if data is None or kind is None:
         return None
     place = os.path.relpath(path, directory).replace(os.sep, "/")
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     if not may_launch(text):
         return None
-    found = files.launches(text, place, kind, _reader(place, directory))
-    return LaunchFile(place, text, found.launches, found.misread) if found.launches or found.misread else None
+    found = kinds.launches(text, place, kind, _reader(place, directory, files))
+    if not (found.launches or found.misread):
+        return None
+    return LaunchFile(place, text, found.launches, found.misread, found.written)
+
+
+def text_of(path: str, files: Files = ON_DISK) -> str | None:
+    """The text of a script; None if it cannot be read."""
+    data = _bytes_of(path, files)
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _bytes_of(path: str, files: Files) -> bytes | None:
+    try:
+        return files.bytes_of(path, _MOST_BYTES)
+    except OSError:
+        return None
+
+
+def _below(
+    directory: str,
+    on_error: Callable[[OSError], None],
+    wants: Callable[[str], bool],
+    leaves_out: LeavesOut,
+    *,
+    respects_gitignore: bool,
+) -> Iterator[str]:
+    """The files below a directory, and the workflows, which are hidden and so not searched."""
+    workflows = os.path.join(directory, ".github", "workflows")
+    return chain.from_iterable(
+        candidates(start, on_error, leaves_out=leaves_out, respects_gitignore=respects_gitignore, wants=wants)
+        for start in (directory, workflows)
+        if start is directory or os.path.isdir(workflows)
+    )
 
 
 def _is_script(name: str) -> bool:
@@ -87,49 +139,14 @@ def _is_script(name: str) -> bool:
 
 def _may_be_script(name: str) -> bool:
     lower = name.lower()
-    return lower.endswith(files.ENDINGS) or "." not in name or lower.startswith(("dockerfile", "containerfile"))
+    return lower.endswith(kinds.ENDINGS) or "." not in name or lower.startswith(("dockerfile", "containerfile"))
 
 
-def _reader(script: str, directory: str) -> Callable[[str], str | None]:
-    """A function that reads what a script names: from the folder of the project, else from its own or one above it."""
+def _reader(script: str, directory: str, files: Files) -> Callable[[str], str | None]:
+    """A function that reads what a script names in the project."""
 
     def read(name: str) -> str | None:
-        path = located_below(name, script, directory)
-        return None if path is None else text_of(path)
+        path = located(name, script, root=directory, is_there=files.has)
+        return None if path is None or os.path.isabs(name) else text_of(path, files)
 
     return read
-
-
-def text_of(path: str) -> str | None:
-    """The text of a script; None if it cannot be read."""
-    try:
-        return bytes_of(path, _MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return None
-
-
-def located_below(name: str, script: str, directory: str) -> str | None:
-    """The file of a project that a script names; None if there is none, or several by where the script is started."""
-    found = {os.path.realpath(path): path for path in _places(name, script, directory) if os.path.isfile(path)}
-    return next(iter(found.values())) if len(found) == 1 else None
-
-
-def folder_below(name: str, script: str, directory: str) -> str | None:
-    """The same for a folder, such as that of a model."""
-    found = {os.path.realpath(path): path for path in _places(name, script, directory) if os.path.isdir(path)}
-    return next(iter(found.values())) if len(found) == 1 else None
-
-
-def _places(name: str, script: str, directory: str) -> Iterator[str]:
-    if not name or os.path.isabs(name) or "\x00" in name:
-        return
-    folder = os.path.dirname(script)
-    bases = ["", folder]
-    while folder and len(bases) < _MOST_FOLDERS:
-        folder = os.path.dirname(folder)
-        bases.append(folder)
-    for base in bases:
-        place = os.path.normpath(os.path.join(base, name))
-        path = os.path.join(directory, place)
-        if not place.startswith(os.pardir):
-            yield path

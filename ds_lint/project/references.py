@@ -1,4 +1,4 @@
-"""Where a file is that another file names."""
+"""Where a file or folder is that another file names."""
 
 from __future__ import annotations
 
@@ -6,45 +6,51 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+_MOST_FOLDERS = 6  # a file seldom lies deeper below the folder that a run starts in
 
 
-def located(name: str, by: str) -> str | None:
-    """The file that a file names: from the working directory, as a run finds it, else from the folders above it."""
-    if os.path.isfile(name):
-        return name
-    folder = os.path.dirname(by)
-    for _ in range(_MOST_FOLDERS):
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            return os.path.normpath(path)
-        folder = os.path.join(folder, os.pardir)
-    return None
+def located(
+    name: str, by: str, *, root: str | None = None, is_there: Callable[[str], bool] = os.path.isfile
+) -> str | None:
+    """What a file names, which a run looks for in the folder that it starts in: that is not known.
 
-
-_MOST_FOLDERS = 4  # a config seldom lies deeper below the folder that a run starts in
-
-
-def located_by_run(name: str, by: str) -> str | None:
-    """The file that a recipe names, which a run looks for in the folder that it starts in: that is not known.
-
-    None if it is in none of the folders that this may be, or in several.
+    It may be the folder of the file, or one above it up to the root of the project; None if what is named is in none of
+    them, or in several. With a ``root``, the path ``by`` starts there; else the root is that of the repository, or the
+    working directory. ``is_there`` may look for a folder instead.
     """
+    if not name or "\x00" in name:
+        return None
     if os.path.isabs(name):
-        return name if os.path.isfile(name) else None
+        return name if is_there(name) else None
     found: dict[str, str] = {}
-    for folder in _starting_folders(by):
-        path = os.path.normpath(os.path.join(folder, name))
-        if os.path.isfile(path):
+    for folder in _starting_folders(by) if root is None else _folders_below(by):
+        place = os.path.normpath(os.path.join(folder, name))
+        if root is not None and place.startswith(os.pardir):
+            continue
+        path = os.path.join(root or "", place)
+        if is_there(path):
             found.setdefault(os.path.realpath(path), path)
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def _folders_below(by: str) -> Iterator[str]:
+    """The folder of a file and those above it, as paths from the root of the project, which is always one of them."""
+    folder = os.path.dirname(by)
+    for _ in range(_MOST_FOLDERS - 1):
+        if not folder:
+            break
+        yield folder
+        folder = os.path.dirname(folder)
+    yield ""
+
+
 def _starting_folders(by: str) -> Iterator[str]:
-    """The folder of a file and those above it, up to the root of its project, or else the working directory."""
+    """The same up to the root of the repository, or else the working directory."""
     here = os.getcwd()
     folder = os.path.dirname(by)
-    for _ in range(_MOST_FOLDERS + 1):
+    for _ in range(_MOST_FOLDERS):
         yield folder
         whole = os.path.abspath(folder)
         if os.path.exists(os.path.join(whole, ".git")) or os.path.dirname(whole) == whole:

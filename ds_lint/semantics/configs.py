@@ -41,7 +41,8 @@ def _from_recipe(document: Document, basis: Basis) -> Config:
     from ds_lint.facts.recipes import TrainingRecipe  # most configs are JSON
     from ds_lint.source.recipes import held
 
-    basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))
+    if basis.facts.recipe is None:  # else a launch starts with it
+        basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))
     config = Config(document, held(document) or Node("missing", Span(0, 0)), basis)
     if config.facts.training is None or config.root.kind != "object":
         return config

@@ -51,6 +51,10 @@ class LintContext:
         """The same for a config of which more is known."""
         return self._but(basis=self.basis.but(facts=facts, stack=stack), material=())
 
+    def launched_by(self, material: Sequence[Material]) -> LintContext:
+        """The same for a config that these recipes and launches name."""
+        return self._but(material=material)
+
     def without_files(self) -> LintContext:
         """The same without what is read when a config is linted: policies that refer to others, a baseline."""
         return self._but(basis=self.basis.but(policies=[]), baseline=None)
@@ -60,13 +64,15 @@ class LintContext:
 
     def lint(self, document: Document, rules: list[Rule] | None) -> FileReport:
         """The report on a document by these rules; None stands for those that are on by default."""
-        if not self.material or document.kind == "recipe":
+        material = [one for one in self.material if one.may_name(document)]
+        if not material:
             return lint_for(self.choice, document, self.basis, rules, self.severities)
         from ds_lint.session.material import linted  # few configs have some
 
+        document.is_fragment |= any(one.fills_in for one in material)
         return linted(
             self.basis,
-            self.material,
+            material,
             lambda basis: lint_for(self.choice, document, basis, rules, self.severities),
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.source.tree import Span
@@ -20,9 +22,19 @@ if TYPE_CHECKING:
 
 
 def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], FileReport]) -> FileReport:
-    """The report on a config by each recipe or launch, those that say the same taken together."""
+    """The report on a config by each recipe or launch, those that say the same taken together.
+
+    A recipe that a launch starts with counts as the launch has it.
+    """
+    started = {
+        os.path.abspath(one.recipe.document.path)
+        for one in material
+        if isinstance(one, LaunchFacts) and one.recipe is not None
+    }
     alike: dict[object, list[Material]] = {}
     for one in material:
+        if not isinstance(one, LaunchFacts) and os.path.abspath(one.document.path) in started:
+            continue
         alike.setdefault(one.says, []).append(one)
     groups = list(alike.values())
     reports = [lint(_with(group[0], basis)) for group in groups]

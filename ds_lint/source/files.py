@@ -35,3 +35,20 @@ class TooLargeError(NotReadError):
     def __init__(self, path: str, start: bytes, most: int = MOST_BYTES) -> None:
         super().__init__(0, f"larger than {most / 1e6:g} MB, the most that ds-lint reads", path)
         self.start = start
+
+
+class Files:
+    """The files as they lie on the disk; an editor may have others of them."""
+
+    __slots__ = ()
+
+    def bytes_of(self, path: str, most: int = MOST_BYTES) -> bytes:
+        """The content of a file. Raises OSError."""
+        return bytes_of(path, most)
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file."""
+        return os.path.isfile(path)
+
+
+ON_DISK = Files()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NAMES_CONFIG = "deepspeed"  # the key that names the config, or holds it
 _KEY = re.compile(rb"""^deepspeed[ \t]*:|["']deepspeed["'][ \t\r\n]*:""", re.MULTILINE)
-_LONGEST = 200_000  # characters; recipes are short, and PyYAML needs seconds for a megabyte
+LONGEST = 200_000  # characters; recipes are short, and PyYAML needs seconds for a megabyte
 
 # Keys that only the recipes of one framework have, beside one that all of them have.
 _OF_FRAMEWORKS = {
@@ -43,21 +43,32 @@ _FEWEST = 3  # of these names
 
 def may_be_recipe(data: bytes) -> bool:
     """Whether it is worth parsing a YAML or JSON to find out if it is a recipe."""
-    return len(data) < _LONGEST and _KEY.search(data) is not None
+    return len(data) < LONGEST and _KEY.search(data) is not None
 
 
 def telling_keys(root: Node | None) -> tuple[str, list[str]]:
     """The framework that a recipe is for and the keys that tell; no keys for anything else."""
     node = root.get(NAMES_CONFIG) if root is not None and root.kind == "object" else None
-    if root is None or node is None or not (node.kind == "object" or (node.kind == "string" and node.value)):
+    if node is None or not (node.kind == "object" or (node.kind == "string" and node.value)):
         return "", []
-    keys = [member.key for member in root.members]
+    framework, keys = _told_by(root)
+    return (framework, [NAMES_CONFIG, *keys]) if framework else ("", [])
+
+
+def framework_of(root: Node | None) -> str:
+    """The framework that a recipe is for, whether it names a config or not; empty for anything else."""
+    return _told_by(root)[0]
+
+
+def _told_by(root: Node | None) -> tuple[str, list[str]]:
+    """The framework, and the keys that tell it."""
+    keys = [member.key for member in root.members] if root is not None and root.kind == "object" else []
     for framework, (common, own) in _OF_FRAMEWORKS.items():
         found = [key for key in keys if key in own]
         if common in keys and found:
-            return framework, [NAMES_CONFIG, common, *found]
+            return framework, [common, *found]
     found = [key for key in keys if key in _TRAINERS]
-    return (SCRIPT, [NAMES_CONFIG, *found]) if len(found) >= _FEWEST else ("", [])
+    return (SCRIPT, found) if len(found) >= _FEWEST else ("", [])
 
 
 def held(document: Document) -> Node | None:

@@ -26,6 +26,7 @@ _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
+_WRITES = (">", ">|", "&>")
 _REDIRECTIONS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 
 
@@ -42,12 +43,23 @@ class StartedProgram(NamedTuple):
     cwd: str
 
 
+class WrittenFile(NamedTuple):
+    """A file that a script writes, and the lines of the command that writes it, from the first to the last."""
+
+    path: str
+    line: int
+    end_line: int
+    name: str
+    cwd: str
+
+
 class Followed(NamedTuple):
     """What was seen of a script. ``misread`` are lines that the parser does not understand."""
 
     started: list[StartedProgram]
     unknowns: Unknowns
     misread: list[int]
+    written: list[WrittenFile]
 
 
 def follow(
@@ -78,7 +90,7 @@ def follow(
         interpreter.block(program.named, state)
     except (_EndlessError, TooLongError, RecursionError):
         interpreter.misread.append(1)
-    return Followed(interpreter.started, interpreter.unknowns, sorted(set(interpreter.misread)))
+    return Followed(interpreter.started, interpreter.unknowns, sorted(set(interpreter.misread)), interpreter.written)
 
 
 class _EndlessError(Exception):
@@ -93,6 +105,7 @@ class _Interpreter:
         self.words = WordExpander(self.unknowns, self.output)
         self.assignments = Assignments(self.words)
         self.started: list[StartedProgram] = []
+        self.written: list[WrittenFile] = []
         self.misread: list[int] = []
         self.steps = 0
         self.depth = 0
@@ -164,10 +177,29 @@ class _Interpreter:
         body = command.field("body")
         if body is None:
             return True
+        self.note_written(command, body, state)
         given = next((part for part in command.named if part.kind in _REDIRECTIONS[1:]), None)
         if body.kind == "command" and given is not None:
             return self.simple(body, state, self.given(given, state))
         return self.run(body, state)
+
+    def note_written(self, command: ShellCommand, body: ShellCommand, state: State) -> None:
+        """Note the files that a command with redirections writes: behind ``>``, or as the words of ``tee``."""
+        if self.line is not None or self.is_silent:
+            return
+        names: list[str] = []
+        left = [part for part in command.children if part.node.id != body.node.id]
+        while left:
+            part = left.pop()
+            target = part.field("destination") if part.kind == "file_redirect" else None
+            if target is not None and part.children[0].kind in _WRITES:
+                names += self.words.fields(target.text, state)
+            left += part.named if part.kind == "heredoc_redirect" else []
+        words = body.words if body.kind == "command" else []
+        if words and words[0].text == "tee":
+            names += [field for word in words[1:] for field in self.words.fields(word.text, state)]
+        end = int(command.node.end_point.row)
+        self.written += [WrittenFile(self.path, command.line + 1, end + 1, name, state.cwd) for name in names]
 
     def given(self, redirection: ShellCommand, state: State) -> str | None:
         """What a here-document or ``<<<`` gives to a command."""

@@ -1,0 +1,251 @@
+"""The launches of a project, each with the files that it names and what it tells of them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.facts import model
+from ds_lint.facts.checkpoints import checkpoint_in
+from ds_lint.facts.launched import LaunchFacts
+from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.launches.recipe import recipe_of
+from ds_lint.launches.training_script import TrainingScript, read_training_script
+from ds_lint.project.launches import Naming, launch_files, naming, read_launches, scripts_below, text_of
+from ds_lint.project.references import located
+from ds_lint.source.document import Document
+from ds_lint.source.files import ON_DISK
+from ds_lint.source.recipes import LONGEST, as_recipe
+from ds_lint.targets.directories import repository_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ds_lint.facts.checkpoints import Checkpoint
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.scripts import WrittenConfig
+    from ds_lint.project.launches import LaunchFile
+    from ds_lint.session.material import Material
+    from ds_lint.session.session import Session
+    from ds_lint.source.files import Files
+
+MOST_SCRIPTS = 1000  # that the search for the launches of a named config looks at: it must not take long
+
+
+class Link(NamedTuple):
+    """What a launch or a recipe tells, and the whole paths of the configs, recipes and scripts that it names."""
+
+    material: Material
+    paths: frozenset[str]
+
+
+def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> None:
+    """Let the session know what launches tell of these documents, each with the path that it was asked for by."""
+    searched: dict[str, dict[str, Document]] = {}
+    named: dict[str, dict[str, Document]] = {}
+    alone: dict[str, dict[str, Document]] = {}
+    for asked, document in found:
+        if os.path.isdir(asked):
+            group = searched.setdefault(asked, {})
+        elif (repository := repository_of(document.path)) is not None:
+            group = named.setdefault(os.path.relpath(repository), {})
+        elif document.language == "shell":
+            group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
+        else:
+            continue
+        group[os.path.realpath(document.path)] = document
+    for directory, documents in searched.items():
+        project = LaunchingProject(directory, documents=documents)
+        for file in launch_files(
+            directory,
+            lambda _: None,
+            leaves_out=session.leaves_out,
+            respects_gitignore=session.respects_gitignore(directory),
+        ):
+            _add(project.links(file), documents, session)
+    known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
+    for directory, documents in (*named.items(), *alone.items()):
+        scripts, yamls = set[str](), list[str]()
+        if directory in named:
+            names = {os.path.basename(path) for path in documents}
+            by = naming(scripts_of(directory, session), names)
+            scripts.update(map(os.path.normpath, by.scripts))
+            yamls = [path for path in by.yamls if os.path.realpath(path) not in known]
+        own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
+        project = LaunchingProject(directory, documents=documents)
+        _add(project.linked(Naming(sorted(scripts | own), yamls)), documents, session)
+
+
+def scripts_of(directory: str, session: Session) -> list[str]:
+    """The scripts of a repository that are looked at for a config that is named."""
+    return scripts_below(
+        directory,
+        MOST_SCRIPTS,
+        leaves_out=session.leaves_out,
+        respects_gitignore=session.respects_gitignore(directory),
+    )
+
+
+def _add(links: Iterator[Link], documents: dict[str, Document], session: Session) -> None:
+    for link in links:
+        for path in link.paths & documents.keys():
+            session.add_material(link.material, documents[path].path)
+
+
+class LaunchingProject:
+    """A folder whose launches are read; ``documents`` are read already, by their whole paths."""
+
+    def __init__(
+        self, directory: str, files: Files = ON_DISK, *, documents: Mapping[str, Document] | None = None
+    ) -> None:
+        self.directory = directory
+        self.files = files
+        self.documents = documents or {}
+        self.launching: dict[str, Document] = {}
+        self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
+
+    def linked(self, by: Naming) -> Iterator[Link]:
+        """The launches in these scripts, and these recipes."""
+        for path in by.scripts:
+            file = read_launches(path, self.directory, self.files)
+            yield from self.links(file) if file is not None else ()
+        for path in by.yamls:
+            link = self.link_of_recipe(path)
+            if link is not None:
+                yield link
+
+    def link_of_recipe(self, path: str) -> Link | None:
+        """A recipe linked to the config that it names; None if the file is not one, or the config is not found."""
+        document = self.document_at(path)
+        if document is None or not as_recipe(document):
+            return None
+        recipe = TrainingRecipe(document)
+        config = (
+            located(recipe.named, os.path.relpath(path, self.directory), root=self.directory, is_there=self.files.has)
+            if recipe.named
+            else None
+        )
+        return Link(recipe, frozenset([os.path.realpath(config)])) if config is not None else None
+
+    def links(self, file: LaunchFile) -> Iterator[Link]:
+        """The launches of a file, linked to the files that they name."""
+        for launch in file.launches:
+            recipe = self.recipe_of(launch, file.path)
+            facts = LaunchFacts(launch, self.document_of(launch, file), *self.script_of(launch, file.path), recipe)
+            facts.builds_whole_models = self.skips_zero_init(launch, file.path)
+            name = facts.model_name
+            folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
+            facts.model = _model(folder) if folder is not None else None
+            facts.checkpoint = self.checkpoint_of(facts, file.path)
+            paths = {os.path.realpath(path) for path in self.named_by(facts, file.path)}
+            written = _written(launch, file)
+            if written is not None:
+                facts.written = written.line, written.end_line
+                paths.add(os.path.realpath(os.path.join(self.directory, file.path)))
+            yield Link(facts, frozenset(paths))
+
+    def document_of(self, launch: Launch, file: LaunchFile) -> Document:
+        """The script that has the command: the file, or one that it sources."""
+        path = os.path.join(self.directory, launch.path)
+        if path not in self.launching:
+            text = file.text if launch.path == file.path else text_of(path, self.files) or ""
+            self.launching[path] = Document(path, text, None, [])
+        return self.launching[path]
+
+    def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
+        """What the script shows that a launch starts, and its text; None if it is not in the project."""
+        path = self.located(launch, launch.script, by)
+        if path is None or not path.endswith(".py"):
+            return None, None
+        if path not in self.scripts:
+            text = (text_of(path, self.files) or "").removeprefix("\ufeff")
+            script = read_training_script(text)
+            self.scripts[path] = script, None if script is None else Document(path, text, None, [])
+        return self.scripts[path]
+
+    def recipe_of(self, launch: Launch, by: str) -> Document | None:
+        """The recipe that a launch starts with, if it is in the project."""
+        recipe = recipe_of(launch)
+        path = self.located(launch, recipe.path, by) if recipe is not None else None
+        return self.document_at(path) if path is not None else None
+
+    def checkpoint_of(self, facts: LaunchFacts, by: str) -> Checkpoint | None:
+        """The checkpoint of the project that a launch resumes from."""
+        resumed = facts.resumption
+        if resumed is None:
+            return None
+        name = os.path.join(facts.launch.cwd or "", resumed.folder)
+        folder = located(name, by, root=self.directory, is_there=os.path.isdir)
+        return None if folder is None else checkpoint_in(folder, tag=resumed.tag, is_last=resumed.is_last)
+
+    def skips_zero_init(self, launch: Launch, by: str) -> bool:
+        """Whether Accelerate's YAML says that models are not built in partitions."""
+        path = self.located(launch, launch.accelerate_config, by)
+        document = self.document_at(path) if path is not None else None
+        if document is None or document.root is None:
+            return False
+        node = document.root.at(("deepspeed_config", "zero3_init_flag"))
+        return node is not None and node.value is False
+
+    def named_by(self, facts: LaunchFacts, by: str) -> Iterator[str]:
+        """The files that a launch names, or that the files name that it starts with."""
+        launch, recipe = facts.launch, facts.recipe
+        names = [launch.deepspeed_config, launch.accelerate_config]
+        if launch.deepspeed_config is None:
+            names += [launch.script, facts.script.config if facts.script is not None else None]
+            names += [recipe.named if recipe is not None else None]
+        for name in names:
+            path = self.located(launch, name, by)
+            if path is not None:
+                yield path
+                yield from self.named_in(path)
+        if recipe is not None:
+            yield recipe.document.path
+
+    def named_in(self, path: str) -> Iterator[str]:
+        """The DeepSpeed config that a YAML of Accelerate names."""
+        document = self.document_at(path) if path.endswith((".yaml", ".yml")) else None
+        if document is None or document.root is None:
+            return
+        node = document.root.at(("deepspeed_config", "deepspeed_config_file"))
+        name = node.value if node is not None else None
+        by = os.path.relpath(path, self.directory)
+        named = located(name, by, root=self.directory, is_there=self.files.has) if isinstance(name, str) else None
+        if named is not None:
+            yield named
+
+    def located(self, launch: Launch, name: str | None, by: str) -> str | None:
+        """The file of the project that a launch names."""
+        if not name:
+            return None
+        whole = os.path.join(launch.cwd or "", name)
+        return located(whole, by, root=self.directory, is_there=self.files.has)
+
+    def document_at(self, path: str) -> Document | None:
+        """A YAML or JSON of the project."""
+        whole = os.path.realpath(path)
+        if whole in self.documents:
+            return self.documents[whole]
+        text = text_of(path, self.files)
+        if text is None or len(text) > LONGEST:
+            return None
+        from ds_lint.source import json, yaml
+
+        return json.parse(text, path) if path.endswith(".json") else yaml.parse(text, path)
+
+
+def _written(launch: Launch, file: LaunchFile) -> WrittenConfig | None:
+    """The config of a launch, if the same script writes it before."""
+    if launch.path != file.path or launch.deepspeed_config is None or launch.cwd is None:
+        return None
+    place = os.path.normpath(os.path.join(launch.cwd, launch.deepspeed_config))
+    before = [one for one in file.written if one.line < launch.line and os.path.normpath(one.place) == place]
+    return before[-1] if before else None
+
+
+def _model(folder: str) -> model.Model | None:
+    try:
+        return model.load(folder)
+    except UnreadableFact:
+        return None
