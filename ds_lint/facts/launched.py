@@ -9,6 +9,7 @@ from ds_lint.facts.families import family_of_class, family_of_name
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
-    from ds_lint.launches.script_calls import CodePlace
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.source.document import Document
 
@@ -31,6 +31,9 @@ _OF_TRAINER = frozenset({
     "do_eval", "do_train", "eval_strategy", "evaluation_strategy", "logging_steps", "logging_strategy",
     "overwrite_output_dir", "save_steps", "save_strategy", "save_total_limit", "warmup_ratio",
 })  # fmt: skip
+
+
+_FALSE = ("0", "f", "false", "n", "no")  # as HfArgumentParser reads them
 
 
 class LaunchFacts:
@@ -132,6 +135,23 @@ class LaunchFacts:
         line, _ = self.document.position(span.start)
         place = Related(span, "quantization_bit", self.document.path)
         return f"`quantization_bit` {bits}", f"{self.document.path}:{line}", [place]
+
+    @property
+    def ungathered_generation(self) -> tuple[str, list[Related]] | None:
+        """Where a trainer of trl is told to generate with partitioned weights; None if vLLM generates, or unknown."""
+        name, vllm = "ds3_gather_for_generation", "use_vllm"
+        if self.script is not None and name in self.script.keywords:
+            given, other = self.script.keywords[name], self.script.keywords.get(vllm)
+            if given.value is not False or (other is not None and other.value is not False):
+                return None
+            place = CodePlace(given.line, given.column, given.end_line, given.end_column)
+            return self.at(place), self.related(place, name)
+        arguments = self.launch.arguments
+        if str(arguments.get(name)).lower() not in _FALSE or str(arguments.get(vllm, "false")).lower() not in _FALSE:
+            return None
+        span = self._flag(name)
+        line, _ = self.document.position(span.start)
+        return f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""
