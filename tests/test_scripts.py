@@ -27,8 +27,9 @@ model = AutoModel.from_pretrained("m")
 model, optimizer = accelerator.prepare(model, optimizer)
 """
 TRAINED = """\
+args = TrainingArguments("out", deepspeed="ds.json")
 model = AutoModelForCausalLM.from_pretrained("m")
-trainer = SFTTrainer(model, args=TrainingArguments("out", deepspeed="ds.json"))
+trainer = SFTTrainer(model, args=args)
 trainer.train()
 """
 INITIALIZED = "engine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
@@ -137,6 +138,19 @@ def test_weights_that_are_gathered_or_not_known_to_be_trained(script):
     assert found(script, STAGE_3) == []
 
 
+RUN = """\
+class Run:
+    def start(self):
+        self.engine, *_ = deepspeed.initialize(model=self.model)
+    def save(self):
+        self.engine.save_checkpoint('out')
+    def work(self):
+        if dist.get_rank() == 0:
+            self.save()
+run = Run()
+run.start()
+run.work()
+"""
 CALLBACK = """\
 class Samples(TrainerCallback):
     def on_evaluate(self, args, state, control, model=None, **more):
@@ -154,6 +168,25 @@ class Samples(TrainerCallback):
         (TRAINED + CALLBACK.format("if state.is_world_process_zero:\n            model.generate(x)"), STAGE_3),
         (INITIALIZED + "if dist.get_rank() == 0:\n    engine.save_checkpoint('out')\n", STAGE_2),
         (INITIALIZED + "def save():\n    engine.save_checkpoint('o')\nif rank == 0:\n    save()\n", STAGE_2),
+        (PREPARED + "if not accelerator.is_main_process:\n    pass\nelse:\n    model.generate(x)\n", STAGE_3),
+        (
+            PREPARED
+            + "def f():\n    if not accelerator.is_main_process:\n        return\n    model.generate(x)\nf()\n",
+            STAGE_3,
+        ),
+        (
+            INITIALIZED
+            + "for step in range(9):\n    if rank != 0 or step:\n        continue\n    engine.save_checkpoint('o')\n",
+            STAGE_2,
+        ),
+        (INITIALIZED + "is_main = dist.get_rank() == 0\nif is_main:\n    engine.save_checkpoint('o')\n", STAGE_2),
+        (
+            INITIALIZED + "def is_first():\n    return int(os.environ['RANK']) == 0\n"
+            "if is_first():\n    engine.save_checkpoint('o')\n",
+            STAGE_2,
+        ),
+        (INITIALIZED + "if not dist.get_rank():\n    engine.save_checkpoint('o')\n", STAGE_2),
+        (RUN, STAGE_2),
     ],
 )
 def test_calls_that_one_rank_makes_alone(script, config):
@@ -167,7 +200,20 @@ def test_calls_that_one_rank_makes_alone(script, config):
         (PREPARED + "if accelerator.is_main_process:\n    llm.generate(x)\n", STAGE_3),
         (PREPARED + "if accelerator.is_main_process:\n    model.generate(x)\n", STAGE_2),
         (PREPARED + "tokens = model.generate(x)\nif accelerator.is_main_process:\n    print(tokens)\n", STAGE_3),
-        (PREPARED + "if not accelerator.is_main_process:\n    pass\nelse:\n    model.generate(x)\n", STAGE_3),
+        (
+            INITIALIZED
+            + "def save(step):\n    if dist.get_rank() != 0:\n        engine.save_checkpoint('out')\n        return\n"
+            "    engine.save_checkpoint('out')\nsave(1)\n",
+            STAGE_2,
+        ),
+        (
+            INITIALIZED
+            + "for step in range(9):\n    if rank != 0 and step:\n        continue\n    engine.save_checkpoint('o')\n",
+            STAGE_2,
+        ),
+        (PREPARED + "def log():\n    if rank != 0:\n        return\n    print(1)\nlog()\nmodel.generate(x)\n", STAGE_3),
+        (INITIALIZED + "if lora_rank == 0:\n    engine.save_checkpoint('out')\n", STAGE_2),
+        (INITIALIZED + "is_main = rank == 0 or each\nif is_main:\n    engine.save_checkpoint('out')\n", STAGE_2),
         (INITIALIZED + "if step % 10 == 0:\n    engine.save_checkpoint('out')\n", STAGE_2),
         (INITIALIZED + "if rank == 0:\n    os.makedirs('o')\nengine.save_checkpoint('o')\n", STAGE_2),
         (
@@ -245,6 +291,133 @@ def test_autocast_around_the_engine(context, is_found):
     assert codes == (["DS824"] if is_found else [])
     assert found(script, STAGE_2, deepspeed="0.17.1") == []
     assert found(script, STAGE_2 | {"torch_autocast": {"enabled": True}}, deepspeed="0.17.5") == []
+
+
+LOAD = 'model = AutoModelForCausalLM.from_pretrained("m")\n'
+ARGUMENTS = 'args = TrainingArguments("out", deepspeed="ds.json")\n'
+TRAINER = "trainer = Trainer(model=model, args=args)\n"
+MAKE = """\
+def make():
+    model = LlamaModel.from_pretrained('m')
+    model = get_peft_model(model, config)
+    return model
+"""
+CLASS = """\
+class Run:
+    def __init__(self):
+        self.model = AutoModel.from_pretrained("m")
+        self.start()
+    def start(self):
+        self.accelerator = Accelerator()
+        self.model = self.accelerator.prepare(self.model)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        LOAD + ARGUMENTS + TRAINER,
+        LOAD + "peft = get_peft_model(model, config)\n" + ARGUMENTS + TRAINER.replace("model=model", "peft"),
+        MAKE + "def main():\n    model = make()\n    " + ARGUMENTS + "    " + TRAINER + "main()\n",
+        LOAD + "(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n" + TRAINER,
+        "from ours import load_data\ndata = load_data()\n" + LOAD + "accelerator = Accelerator()\n"
+        "model, data = accelerator.prepare(model, data)\n",
+        CLASS,
+    ],
+)
+def test_models_that_are_loaded_before_the_config_is_known(script):
+    assert [code for code, _, _ in found(script, STAGE_3)] == ["DS825"]
+    assert found(script, STAGE_2) == []
+    assert found(script, STAGE_3, ranks=1) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ARGUMENTS + LOAD + TRAINER,
+        LOAD + "from ours import parse_args\nargs = parse_args()\n" + TRAINER,
+        "from ours import init_training\ninit_training()\n" + LOAD + ARGUMENTS + TRAINER,
+        "if early:\n    " + ARGUMENTS + LOAD + ARGUMENTS + TRAINER,
+        LOAD.replace("model =", "teacher =") + ARGUMENTS + LOAD + TRAINER,
+        LOAD.replace('"m"', '"m", load_in_4bit=True') + ARGUMENTS + TRAINER,
+        "args = SFTConfig('out')\n" + LOAD + ARGUMENTS + TRAINER,
+    ],
+)
+def test_models_that_may_be_loaded_in_partitions(script):
+    assert [code for code, _, _ in found(script, STAGE_3)] == []
+
+
+FROM = "from transformers.integrations import HfDeepSpeedConfig\n"
+OWN = LOAD + INITIALIZED
+NOT_KEPT = "def tell():\n    config = HfDeepSpeedConfig('ds.json')\ndef main():\n    tell()\n    model = {}main()\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        (FROM + "HfDeepSpeedConfig('ds.json')\n" + OWN, True),
+        (NOT_KEPT.format("LlamaModel.from_pretrained('m')\n    " + INITIALIZED), True),
+        (FROM + "config = HfDeepSpeedConfig('ds.json')\n" + OWN, False),
+        (FROM + "config = HfDeepSpeedConfig('ds.json') if zero else None\n" + OWN, False),
+        (FROM + "keep(HfDeepSpeedConfig('ds.json'))\n" + OWN, False),
+        (FROM + "self.config = HfDeepSpeedConfig('ds.json')\n" + OWN, False),
+        (
+            FROM
+            + "def main():\n    config = HfDeepSpeedConfig('ds.json')\n    "
+            + OWN.replace("\nengine", "\n    engine"),
+            False,
+        ),
+        (FROM + "def tell():\n    x = HfDeepSpeedConfig('ds.json')\n    return x\nkept = tell()\n" + OWN, False),
+        (FROM + "def tell():\n    global x\n    x = HfDeepSpeedConfig('ds.json')\ntell()\n" + OWN, False),
+    ],
+)
+def test_a_config_that_nothing_keeps(script, is_found):
+    assert [code for code, _, _ in found(script, STAGE_3)] == (["DS826"] if is_found else [])
+    assert found(script, STAGE_2) == []
+
+
+SIZES = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}
+ALL_SIZES = STAGE_3 | SIZES
+INIT = "with deepspeed.zero.Init(config_dict_or_path='ds.json'):\n    model = Model()\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "is_found"),
+    [
+        ("keep = HfDeepSpeedConfig('ds.json')\n" + OWN, True),
+        ("import torch\ntorch.distributed.init_process_group()\n" + INIT + INITIALIZED, True),
+        ("import deepspeed\ndeepspeed.init_distributed()\n" + INIT + INITIALIZED, False),
+        ("from ours import start\nstart()\n" + INIT + INITIALIZED, False),
+        ("if several:\n    deepspeed.init_distributed()\n" + INIT + INITIALIZED, False),
+        (INIT.replace("ds.json", "other.json") + INITIALIZED, False),
+    ],
+)
+def test_batch_sizes_of_a_config_that_is_read_too_early(script, is_found):
+    assert [code for code, _, _ in found(script, ALL_SIZES)] == (["DS827"] if is_found else [])
+    assert found(script, STAGE_3) == []
+    assert found(script, ALL_SIZES, ranks=1) == []
+
+
+def test_the_argument_of_a_function_that_is_gone_is_not_read():
+    script = "def tell():\n    x = HfDeepSpeedConfig('ds.json')\n    return x\ntell()\n" + OWN
+    assert found(script, ALL_SIZES) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_found"),
+    [
+        ("ds3_gather_for_generation=False", True),
+        ("ds3_gather_for_generation=False, use_vllm=False", True),
+        ("ds3_gather_for_generation=False, use_vllm=True", False),
+        ("ds3_gather_for_generation=False, use_vllm=fast", False),
+        ("ds3_gather_for_generation=True", False),
+        ("ds3_gather_for_generation=gathers", False),
+    ],
+)
+def test_weights_that_each_token_gathers(arguments, is_found):
+    script = f"args = GRPOConfig('out', deepspeed='ds.json', {arguments})\nGRPOTrainer('m', args=args).train()\n"
+    assert [code for code, _, _ in found(script, STAGE_3)] == (["DS828"] if is_found else [])
+    assert found(script, STAGE_2) == []
 
 
 @pytest.mark.parametrize("text", ["import torch as", "x = '\x00'", "(" * 5000])

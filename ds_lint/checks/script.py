@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Related, Stack
-    from ds_lint.launches.script_calls import CodePlace, ScriptCalls
+    from ds_lint.launches.script_calls import ScriptCalls
+    from ds_lint.launches.script_code import CodePlace
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Member, Span
 
@@ -161,6 +162,114 @@ def autocast_around_engine(config: Config) -> Iterator[Problem]:
             severity=("error" if call.enabled else "warning") if raises else "info" if is_16_bit else "warning",
             related=_related(config, call.place, "autocast around the engine"),
         )
+
+
+@rule("DS825", "model-loaded-before-config", severity="warning", effects=("risk",), keys=(ZERO,))
+def model_loaded_before_config(config: Config) -> Iterator[Problem]:
+    """The model is loaded before transformers knows of stage 3.
+
+    Source: ``from_pretrained`` asks ``is_deepspeed_zero3_enabled`` of ``transformers/integrations/deepspeed.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    if calls is None or stage is None or config.world_size == 1 or calls.quantized or _builds_whole_models(config):
+        return
+    for load in calls.loads:
+        if load.setup_after is not None:
+            setup, place = load.setup_after
+            yield Problem(
+                _STAGE,
+                stage.value.span,
+                f"`{load.function}`, {_at(config, load.place)}, runs before `{setup}`, {_at(config, place)}: "
+                "transformers does not know of stage 3 yet, and every rank loads the whole model",
+                RISK,
+                help=f"Call `{setup}` before `{load.function}`.",
+                label="partitions the model too late",
+                related=[
+                    *_related(config, load.place, "loads the whole model"),
+                    *_related(config, place, "tells transformers of stage 3"),
+                ],
+            )
+
+
+@rule("DS826", "config-not-kept-alive", severity="warning", effects=("risk",), keys=(ZERO,))
+def config_not_kept_alive(config: Config) -> Iterator[Problem]:
+    """An ``HfDeepSpeedConfig`` to which transformers has the only reference, a weak one.
+
+    Source: ``set_hf_deepspeed_config`` in ``transformers/integrations/deepspeed.py``.
+    """
+    calls, stage = _calls(config), _stage_3(config)
+    unkept = calls.unkept if calls is not None else None
+    if unkept is None or stage is None or config.world_size == 1:
+        return
+    yield Problem(
+        _STAGE,
+        stage.value.span,
+        f"no variable keeps the `HfDeepSpeedConfig` of {_at(config, unkept.place)} alive, and transformers has a weak "
+        f"reference to it: `{unkept.load}`, {_at(config, unkept.load_place)}, does not know of stage 3, and every rank "
+        "loads the whole model",
+        {"deepspeed": RISK},
+        help="Assign the object to a variable that lives as long as the model.",
+        label="partitions the model too late",
+        related=[
+            *_related(config, unkept.place, "not kept alive"),
+            *_related(config, unkept.load_place, "loads the whole model"),
+        ],
+    )
+
+
+@rule("DS827", "batch-size-before-init", severity="error", effects=("rejected",), keys=("train_batch_size",))
+def batch_size_before_init(config: Config) -> Iterator[Problem]:
+    """A config that is read for ``zero.Init`` before deepspeed.comm knows the number of ranks.
+
+    Source: ``DeepSpeedConfig.__init__`` in ``deepspeed/runtime/config.py``.
+    """
+    calls, ranks = _calls(config), config.world_size
+    early = calls.early if calls is not None else None
+    if early is None or ranks is None or ranks == 1 or (early.is_by_transformers and _stage_3(config) is None):
+        return
+    if early.config is not None and early.config.rpartition("/")[2] != config.document.path.rpartition("/")[2]:
+        return
+    member = config.member("train_batch_size")
+    whole, micro, steps = (
+        node.value if (node := config.node(name)) is not None and type(node.value) is int else None
+        for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    )
+    if member is None or whole is None or micro is None or steps is None or whole != micro * steps * ranks:
+        return
+    yield Problem(
+        ("train_batch_size",),
+        member.value.span,
+        f"`{early.function}`, {_at(config, early.place)}, reads the config before deepspeed.init_distributed, takes "
+        f"the world size for 1, and raises an AssertionError: {whole} is not {micro} * {steps} * 1",
+        {"deepspeed": rejected("initialize")},
+        help="Call deepspeed.init_distributed() before the model is built, or delete `gradient_accumulation_steps`.",
+        label=f"needs {ranks} ranks",
+        related=_related(config, early.place, "reads the config for one rank"),
+    )
+
+
+@rule("DS828", "weights-gathered-per-token", severity="warning", effects=("risk",), keys=(ZERO,))
+def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
+    """A trainer of trl that generates with partitioned weights.
+
+    Source: ``unwrap_model_for_generation`` in ``trl/models/utils.py``.
+    """
+    launch, stage = config.facts.launch, _stage_3(config)
+    given = launch.ungathered_generation if launch is not None else None
+    if given is None or stage is None or config.world_size == 1:
+        return
+    where, related = given
+    yield Problem(
+        _STAGE,
+        stage.value.span,
+        f"`ds3_gather_for_generation` is false, {where}: at stage 3 every generated token gathers all weights from all "
+        "ranks, layer by layer, so generation takes many times as long",
+        {"trainer": RISK},
+        help="Delete `ds3_gather_for_generation` if a GPU has memory for the whole model, or generate with vLLM "
+        "(`use_vllm`).",
+        label="partitions the weights",
+        related=related,
+    )
 
 
 def _calls(config: Config) -> ScriptCalls | None:

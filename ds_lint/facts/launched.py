@@ -13,6 +13,7 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
+from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
-    from ds_lint.launches.script_calls import CodePlace
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.source.document import Document
 
@@ -53,6 +53,7 @@ _FOLDER = re.compile(r"[=\s]\s*([\"']?[\w$/{}.~-]+)")
 # Folders that each node has for itself, and names of file systems that nodes share.
 _IS_LOCAL = re.compile(r"(?:\$\{?(?:SLURM_TMPDIR|TMPDIR|LOCAL_SCRATCH|LSCRATCH)\b|/tmp/|/var/tmp/|/dev/shm/)")
 _IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|shared)(?:[/_-]|$)")
+_FALSE = ("0", "f", "false", "n", "no")  # as HfArgumentParser reads them
 
 
 class LaunchFacts:
@@ -223,6 +224,23 @@ class LaunchFacts:
         bits = arguments.get("quantization_bit")
         is_llama_factory = self.script is None and "finetuning_type" in arguments
         return ("quantization_bit", f" {bits}") if is_llama_factory and bits in _BITS else None
+
+    @property
+    def ungathered_generation(self) -> tuple[str, list[Related]] | None:
+        """Where a trainer of trl is told to generate with partitioned weights; None if vLLM generates, or unknown."""
+        name, vllm = "ds3_gather_for_generation", "use_vllm"
+        if self.script is not None and name in self.script.keywords:
+            given, other = self.script.keywords[name], self.script.keywords.get(vllm)
+            if given.value is not False or (other is not None and other.value is not False):
+                return None
+            place = CodePlace(given.line, given.column, given.end_line, given.end_column)
+            return self.at(place), self.related(place, name)
+        arguments = self.launch.arguments
+        if str(arguments.get(name)).lower() not in _FALSE or str(arguments.get(vllm, "false")).lower() not in _FALSE:
+            return None
+        span = self._flag(name)
+        line, _ = self.document.position(span.start)
+        return f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""

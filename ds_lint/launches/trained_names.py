@@ -10,17 +10,20 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.script_code import last_name
 from ds_lint.source.python_names import ModuleNames, Scope, dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MADE_READY = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
 _UNWRAPS = ("unwrap_model", "extract_model_from_parallel")
 _TRAINERS = re.compile(r"\w*Trainer")
 _GATHERING = re.compile(r"gather|unwrap_model_for_generation|summon", re.IGNORECASE)
 _IS_ONE_RANK = re.compile(r"(?:is_(?:local_)?main_process|is_(?:local_|world_)process_zero|on_(?:local_)?main_process)")
-_RANKS = re.compile(r"(?:\w*_)?rank|process_index|local_process_index")
+_RANKS = re.compile(r"(?:(?:cur|current|dist|global|local|my|process|world)_)?rank|(?:local_)?process_index")
+_OF_ENVIRONMENT = ("RANK", "LOCAL_RANK")
 _DEPTH = 4  # functions that call each other
 
 
@@ -74,13 +77,16 @@ class TrainedNames:
         """The condition by which one rank alone runs a node; None if all do, or it is not known."""
         method = getattr(getattr(node, "func", None), "attr", "")
         for around, below in self._around(node):
-            if isinstance(around, ast.If) and below in around.body and _is_of_one_rank(around.test):
-                if any(getattr(one, "attr", "") == method for other in around.orelse for one in ast.walk(other)):
-                    return None
-                return around.test
+            if isinstance(around, ast.If) and self._is_for_one_rank(around, below):
+                others = around.orelse if below in around.body else around.body
+                return None if _has_call(others, method) else around.test
+            if (guard := self._guard(around, below)) is not None:
+                return None if _has_call(guard.body, method) else guard.test
         function = self._function_of(node)
         if function is None:
             return None
+        if (guard := self._guard(function, self._below(function, node))) is not None:
+            return None if _has_call(guard.body, method) else guard.test
         for decorator in function.decorator_list:
             if _IS_ONE_RANK.fullmatch(dotted_name(decorator).rpartition(".")[2]):
                 return decorator
@@ -88,15 +94,112 @@ class TrainedNames:
         found = [self.condition_of_one_rank(call, depth - 1) for call in calls] if depth else []
         return found[0] if found and None not in found else None
 
+    def _is_for_one_rank(self, branch: ast.If, below: ast.AST) -> bool:
+        """Whether one rank alone runs the part of an ``if`` that a node is in."""
+        if below in branch.body:
+            return self._holds_on_one_rank(branch.test)
+        return below in branch.orelse and self._holds_on_the_others(branch.test)
+
+    def _guard(self, around: ast.AST, below: ast.AST) -> ast.If | None:
+        """What sends all ranks but one away before a statement is reached, such as ``if rank != 0: return``."""
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(around, field, None)
+            if not isinstance(statements, list) or below not in statements:
+                continue
+            for statement in statements[: statements.index(below)]:
+                if not isinstance(statement, ast.If) or statement.orelse or not _leaves(statement.body[-1]):
+                    continue
+                if self._holds_on_the_others(statement.test):
+                    return statement
+        return None
+
+    def _holds_on_one_rank(self, test: ast.expr, depth: int = _DEPTH) -> bool:
+        """Whether a condition holds on one rank at most."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return any(self._holds_on_one_rank(one, depth) for one in test.values)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return _is_rank(test.operand) or self._holds_on_the_others(test.operand, depth)
+        if _is_of_one_rank(test):
+            return True
+        meant = self.meant(test, depth)
+        return depth > 0 and meant is not None and meant is not test and self._holds_on_one_rank(meant, depth - 1)
+
+    def _holds_on_the_others(self, test: ast.expr, depth: int = _DEPTH) -> bool:
+        """Whether a condition holds on all ranks but one at least."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return any(self._holds_on_the_others(one, depth) for one in test.values)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._holds_on_one_rank(test.operand, depth)
+        return _is_rank(test) or _is_of_the_others(test)
+
     def precedes(self, one: ast.AST, other: ast.AST, depth: int = _DEPTH) -> bool:
-        """Whether one node certainly runs before another."""
+        """Whether one node certainly runs before another, if the other runs."""
         first, second = self.names.places[one], self.names.places[other]
         if first.scope is second.scope:
             line, other_line = self.names.statement(one).lineno, self.names.statement(other).lineno
             blocks = {self.names.places[around].block for around, _ in self._around(other)} | {second.block}
             return line < other_line and first.block in blocks
+        if depth == 0:
+            return False
         calls = self._calls_of_function_of(other)
-        return depth > 0 and bool(calls) and all(self.precedes(one, call, depth - 1) for call in calls)
+        if calls and all(self.precedes(one, call, depth - 1) for call in calls):
+            return True
+        function = self._function_of(one)
+        if function is None or first.block != self.names.places[function.body[0]].block:
+            return False
+        return any(self.precedes(call, other, depth - 1) for call in self.calls_of(function))
+
+    def reaches_training(self, call: ast.Call, depth: int = _DEPTH) -> bool:
+        """Whether a call makes the model that is trained."""
+        around = self.names.parents.get(call)
+        while isinstance(around, ast.keyword):
+            around = self.names.parents.get(around)
+        if depth == 0:
+            return False
+        if isinstance(around, ast.Call):
+            return any(around is wrap.call for wrap in self.wraps) or (
+                last_name(around) in _MADE_READY and self.reaches_training(around, depth - 1)
+            )
+        if isinstance(around, ast.Return):
+            calls = self._calls_of_function_of(call)
+            return any(self.reaches_training(one, depth - 1) for one in calls)
+        targets = self._targets(call)
+        return len(targets) == 1 and self._is_passed_on(targets[0], depth)
+
+    def _is_passed_on(self, target: ast.expr, depth: int) -> bool:
+        """Whether what a name gets is trained, returned to where it is, or made ready for it."""
+        name = dotted_name(target)
+        if any(
+            dotted_name(model) == name and self.names.means_the_same(name, model, target)
+            for wrap in self.wraps
+            for model in wrap.models
+        ):
+            return bool(name)
+        uses = [use for use in self.names.uses.get(name, []) if self.names.means_the_same(name, use, target)]
+        following = [call for use in uses for call in self._takers(use)]
+        return depth > 0 and any(self.reaches_training(call, depth - 1) for call in following)
+
+    def _takers(self, use: ast.expr) -> list[ast.Call]:
+        """The calls whose result is what a name means: of the function that returns it, or of what prepares it."""
+        around = self.names.parents.get(use)
+        if isinstance(around, ast.Return):
+            return self._calls_of_function_of(use)
+        return [around] if isinstance(around, ast.Call) and last_name(around) in _MADE_READY else []
+
+    def meant(self, node: ast.expr | None, depth: int = _DEPTH) -> ast.expr | None:
+        """The value of a name that is assigned once, and what a function of the module returns; None if unknown."""
+        if node is None or depth == 0:
+            return node
+        if name := dotted_name(node):
+            found = self.names.assignments(name, node)
+            if not found:
+                return node
+            return self.meant(found[0].value, depth - 1) if len(found) == 1 else None
+        functions = self.names.functions.get(dotted_name(node.func), []) if isinstance(node, ast.Call) else []
+        if len(functions) == 1:
+            returns = [one for one in ast.walk(functions[0]) if isinstance(one, ast.Return)]
+            return self.meant(returns[0].value, depth - 1) if len(returns) == 1 else None
+        return node
 
     # ------------------------------------------------------------------------------------------------------- names
 
@@ -182,7 +285,7 @@ class TrainedNames:
         if isinstance(around, ast.ClassDef):
             is_callback = any(dotted_name(base).endswith("TrainerCallback") for base in around.bases)
             return is_callback and name == "model" and scope.name.startswith("on_") and not is_engine
-        given = [self._argument(call, name, order.index(name)) for call in self._calls_of(scope)]
+        given = [self._argument(call, name, order.index(name)) for call in self.calls_of(scope)]
         return bool(given) and all(
             one is not None and self._means(one, depth - 1, is_engine=is_engine) for one in given
         )
@@ -206,19 +309,41 @@ class TrainedNames:
             yield around, below
             below = around
 
+    def _below(self, function: ast.AST, node: ast.AST) -> ast.AST:
+        """The statement of a function that a node is in."""
+        while (around := self.names.parents[node]) is not function:
+            node = around
+        return node
+
     def _function_of(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         scope: Scope = self.names.places[node].scope
         return scope if isinstance(scope, _FUNCTIONS) else None
 
     def _calls_of_function_of(self, node: ast.AST) -> list[ast.Call]:
         function = self._function_of(node)
-        return self._calls_of(function) if function is not None else []
+        return self.calls_of(function) if function is not None else []
 
-    def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
-        """The calls of a function of the module, if its name means nothing else and is only called."""
-        calls = [call for call in self.names.calls if dotted_name(call.func) == function.name]
-        is_one = len(self.names.functions.get(function.name, [])) == 1 and function.name not in self.stores
-        return calls if is_one and len(calls) == len(self.names.uses.get(function.name, [])) else []
+    def calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.Call]:
+        """The calls of a function or method of the module, if its name means nothing else and is only called."""
+        around = self.names.parents.get(function)
+        if isinstance(around, ast.ClassDef) and function.name != "__init__":
+            return self._calls_of_method(function.name, around.name)
+        name = around.name if isinstance(around, ast.ClassDef) else function.name
+        is_one = isinstance(around, ast.ClassDef) or len(self.names.functions.get(name, [])) == 1
+        calls = [call for call in self.names.calls if dotted_name(call.func) == name]
+        is_called = len(calls) == len(self.names.uses.get(name, []))
+        return calls if is_one and is_called and name not in self.stores else []
+
+    def _calls_of_method(self, name: str, owner: str) -> list[ast.Call]:
+        """The calls of a method that is defined once, if all are of objects of its class."""
+        calls = [call for call in self.names.calls if isinstance(call.func, ast.Attribute) and call.func.attr == name]
+        for call in calls:
+            of = call.func.value if isinstance(call.func, ast.Attribute) else None
+            made = self.meant(of)
+            is_own = dotted_name(of) == "self" if of is not None else False
+            if not is_own and not (isinstance(made, ast.Call) and dotted_name(made.func) == owner):
+                return []
+        return calls if len(self.names.functions.get(name, [])) == 1 else []
 
 
 def identifiers(node: ast.AST, names: ModuleNames, depth: int = _DEPTH) -> set[str]:
@@ -250,21 +375,53 @@ def _last(node: ast.expr) -> str:
     return dotted_name(node).rpartition(".")[2]
 
 
+def _has_call(statements: list[ast.stmt], method: str) -> bool:
+    return any(getattr(one, "attr", "") == method for statement in statements for one in ast.walk(statement))
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether what follows a statement in its block does not run."""
+    return isinstance(statement, (ast.Return, ast.Continue, ast.Raise))
+
+
+def _is_rank(node: ast.expr) -> bool:
+    """Whether an expression is the number of this rank."""
+    while isinstance(node, ast.Call) and dotted_name(node.func) == "int" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.Subscript):
+        return dotted_name(node.value) == "os.environ" and _text(node.slice) in _OF_ENVIRONMENT
+    if isinstance(node, ast.Call) and dotted_name(node.func) in ("os.environ.get", "os.getenv"):
+        return bool(node.args) and _text(node.args[0]) in _OF_ENVIRONMENT
+    name = _last(node.func if isinstance(node, ast.Call) and not node.keywords else node)
+    return _RANKS.fullmatch(name.removeprefix("get_")) is not None
+
+
+def _text(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
 def _is_of_one_rank(test: ast.expr) -> bool:
-    """Whether a condition holds on one rank at most."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(_is_of_one_rank(one) for one in test.values)
+    """Whether a condition by itself says that it holds on one rank."""
     called = test.func if isinstance(test, ast.Call) and not test.args else test
     if isinstance(called, (ast.Name, ast.Attribute)):
         return _IS_ONE_RANK.fullmatch(_last(called)) is not None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
         return False
-    rank = test.left.func if isinstance(test.left, ast.Call) else test.left
-    name = _last(rank)
-    is_rank = _RANKS.fullmatch(name.removeprefix("get_")) is not None
     other = test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
-        return is_rank and isinstance(other, ast.Constant) and other.value == 0
-    if isinstance(test.ops[0], ast.In) and isinstance(other, (ast.Tuple, ast.List)):
-        return is_rank and {ast.unparse(one) for one in other.elts} <= {"-1", "0"}
-    return False
+        return _text(other) in (0, "0")
+    return isinstance(test.ops[0], ast.In) and _is_first_rank(other)
+
+
+def _is_of_the_others(test: ast.expr) -> bool:
+    """Whether a condition compares the rank with the first one and holds on all others."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _is_rank(test.left):
+        return False
+    other = test.comparators[0]
+    if isinstance(test.ops[0], (ast.NotEq, ast.Gt)):
+        return _text(other) in (0, "0")
+    return isinstance(test.ops[0], ast.NotIn) and _is_first_rank(other)
+
+
+def _is_first_rank(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Tuple, ast.List)) and {ast.unparse(one) for one in node.elts} <= {"-1", "0"}

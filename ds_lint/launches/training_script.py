@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
+from ds_lint.launches.script_code import ARGUMENTS
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ds_lint.launches.script_calls import ScriptCalls
 
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
-_ARGUMENTS = re.compile(r"\w*(?:TrainingArguments|TrainingConfig)|(?:SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO|PPO)Config")
 _OBJECTS = re.compile(r"(?:\w*_)?args|(?:\w*_)?arguments|\w*config")
 # The fields that decide about the optimizer and the scheduler, which a script may make itself.
 _OF_OPTIMIZERS = (
@@ -84,7 +84,7 @@ def read_training_script(text: str) -> TrainingScript | None:
 def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     called = {dotted_name(call.func).rpartition(".")[2]: call for call in names.calls}
     classes = {node.name: node for node in ast.walk(module) if isinstance(node, ast.ClassDef)}
-    calls = [call for call in names.calls if _ARGUMENTS.fullmatch(dotted_name(call.func).rpartition(".")[2])]
+    calls = [call for call in names.calls if ARGUMENTS.fullmatch(dotted_name(call.func).rpartition(".")[2])]
     parses_flags = any(parser in called for parser in _PARSERS)
     is_one_call = len(calls) == 1 and all(keyword.arg is not None for keyword in calls[0].keywords)
     keywords = dict(_keywords(calls[0])) if is_one_call and not parses_flags else {}
@@ -159,7 +159,7 @@ def _passes_optimizers(names: ModuleNames) -> bool:
 
 
 def _is_arguments(node: ast.ClassDef) -> bool:
-    return any(_ARGUMENTS.fullmatch(dotted_name(base).rpartition(".")[2]) for base in node.bases)
+    return any(ARGUMENTS.fullmatch(dotted_name(base).rpartition(".")[2]) for base in node.bases)
 
 
 def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.fidelity
 RAISES = {  # with these words, where a finding claims that the script raises
     "DS820": "is not compatible with passing a `device_map`",
     "DS823": "ZeRO-Offload with a client provided optimizer",
+    "DS827": "is not equal to micro_batch_per_gpu",
 }
 HIDDEN, VOCABULARY, RANK = 64, 128, 8
 NUMBERS = {"embed_tokens.weight": VOCABULARY * HIDDEN, "lora_A.weight": HIDDEN * RANK}
@@ -73,12 +74,32 @@ def codes(example: Example) -> set[str]:
     return {finding.code for finding in lint_example(example).findings}
 
 
-@pytest.mark.parametrize("example", [*of("DS820"), *of("DS823")])
+@pytest.mark.parametrize("example", [*of("DS820"), *of("DS823"), *of("DS827")])
 def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, model: Path) -> None:
     done = ran(example, tmp_path, model)
     words = [RAISES[code] for code in codes(example) if code in RAISES]
     assert done.is_complete == (not words), "\n".join(done.errors)
     assert all(word in error for word in words for error in done.errors)
+
+
+@pytest.mark.parametrize("example", [*of("DS825"), *of("DS826")])
+def test_a_model_is_loaded_whole(example: Example, tmp_path: Path, model: Path) -> None:
+    done = ran(example, tmp_path, model)
+    assert done.is_complete, "\n".join(done.errors)
+    is_whole = bool(codes(example) & {"DS825", "DS826"})
+    for answer in done.answers:
+        assert answer is not None
+        (parameters,) = answer["loaded"]
+        assert parameters["model.embed_tokens.weight"] == (VOCABULARY * HIDDEN if is_whole else 0)
+
+
+@pytest.mark.long
+def test_each_token_gathers_the_weights() -> None:
+    """DS828: at stage 3, more tokens take more collectives, and none is free."""
+    done = run("generation")
+    for answer in done.answers:
+        assert answer is not None, "\n".join(done.errors)
+        assert answer["gathers"]["6"] - answer["gathers"]["2"] >= 4
 
 
 @pytest.mark.parametrize("example", of("DS821"))

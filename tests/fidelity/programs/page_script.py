@@ -1,6 +1,7 @@
 """A training script of a rule page on this rank: ``page_script.py FOLDER STACK``, with train.py and config.json in it.
 
-``model`` beside them is a small Llama. Told are the elements of the tensors in what the script saved, by name.
+``model`` beside them is a small Llama. Told are the elements of the tensors in what the script saved, by name, and of
+the parameters of the models that ``from_pretrained`` returned.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed
+import transformers
 from answering import answer
 from safetensors.torch import load_file
 
@@ -24,7 +26,19 @@ if stack == "accelerate":
     state = PartialState()  # without GPUs, it takes every rank for the only one
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     state.process_index, state.local_process_index, state.num_processes = rank, rank, ranks
+loaded: list[dict[str, int]] = []
+load = transformers.PreTrainedModel.from_pretrained.__func__
+
+
+def counting(kind: type, *arguments: object, **keywords: object) -> transformers.PreTrainedModel:
+    """``from_pretrained``, of which the elements are counted."""
+    model = load(kind, *arguments, **keywords)
+    loaded.append({name: parameter.numel() for name, parameter in model.named_parameters()})
+    return model
+
+
+transformers.PreTrainedModel.from_pretrained = classmethod(counting)
 names = runpy.run_path("train.py")  # kept, as the variables of a script live as long as it runs
 torch.distributed.barrier()
 found = [*Path("out").glob("*.safetensors")]
-answer(saved={name: tensor.numel() for path in found for name, tensor in load_file(path).items()})
+answer(saved={name: tensor.numel() for path in found for name, tensor in load_file(path).items()}, loaded=loaded)

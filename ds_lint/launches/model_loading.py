@@ -1,0 +1,222 @@
+"""How a training script loads models: with which arguments, and before or after transformers is told the config.
+
+transformers keeps the config in a weak reference, which ``HfDeepSpeedConfig``, TrainingArguments and Accelerator set.
+At stage 3 it then builds models in partitions, with ``deepspeed.zero.Init``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.launches.script_code import (
+    ARGUMENTS,
+    CodePlace,
+    ImportedNames,
+    keyword,
+    last_name,
+    literal,
+    place,
+    written,
+)
+from ds_lint.source.python_names import ModuleNames, dotted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.launches.trained_names import TrainedNames
+
+_SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
+# What may be one, too: that depends on the classes that it parses into, or on the launcher.
+_MAYBE_SETUPS = re.compile(
+    r"\w*Accelerator|AcceleratorState|DeepSpeedPlugin|parse_(?:json|yaml)_file|parse_args_and_config"
+)
+_TELLING = re.compile(r"acc|arg|conf|deepspeed|dist|init|parse|prepare|setup|train", re.IGNORECASE)
+_QUANTIZED = ("load_in_4bit", "load_in_8bit")
+
+
+class ModelLoad(NamedTuple):
+    """A call of ``from_pretrained`` of a model. ``device_map`` is where a map is given that is not None.
+
+    ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
+    call if all come later and the model is trained, with its function.
+    """
+
+    function: str
+    place: CodePlace
+    device_map: CodePlace | None
+    is_after_setup: bool
+    setup_after: tuple[str, CodePlace] | None
+
+
+class QuantizedLoad(NamedTuple):
+    """A model is loaded with this argument, which is true."""
+
+    argument: str
+    place: CodePlace
+
+
+class UnkeptConfig(NamedTuple):
+    """An ``HfDeepSpeedConfig`` that no longer lives when a model is loaded, and that load."""
+
+    place: CodePlace
+    load: str
+    load_place: CodePlace
+
+
+class EarlyPartition(NamedTuple):
+    """A model is built in partitions while deepspeed.comm is not initialized.
+
+    ``config`` is the path of the config that is read for it, None if it is not written out. ``is_by_transformers`` says
+    that transformers does it, at stage 3 alone.
+    """
+
+    function: str
+    place: CodePlace
+    config: str | None
+    is_by_transformers: bool
+
+
+class LoadReader:
+    """The loads of a module."""
+
+    def __init__(self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames) -> None:
+        self.names = names
+        self.trained = trained
+        self.imported = imported
+        self.calls = list(self._calls())
+        self.setups = list(self._setups())
+
+    def loads(self) -> Iterator[ModelLoad]:
+        """All loads of models."""
+        for call in self.calls:
+            given = keyword(call, "device_map")
+            has_map = isinstance(given, ast.Dict) or isinstance(literal(given), (str, int))
+            yield ModelLoad(
+                dotted_name(call.func),
+                place(call.func),
+                place(given) if given is not None and has_map else None,
+                any(self.trained.precedes(setup, call) for setup in self.setups),
+                self._setup_after(call),
+            )
+
+    def quantized(self) -> QuantizedLoad | None:
+        """The first load of a quantized model."""
+        for call in self.calls:
+            for name in _QUANTIZED:
+                if literal(keyword(call, name)) is True:
+                    return QuantizedLoad(name, place(call.func))
+            config = self.trained.meant(keyword(call, "quantization_config"))
+            if isinstance(config, ast.Call) and dotted_name(config.func).endswith("BitsAndBytesConfig"):
+                for name in _QUANTIZED:
+                    if literal(keyword(config, name)) is True and keyword(config, "bnb_4bit_quant_storage") is None:
+                        return QuantizedLoad(name, place(config.func))
+        return None
+
+    def unkept(self) -> UnkeptConfig | None:
+        """The first ``HfDeepSpeedConfig`` that does not live until the next load."""
+        others = [setup for setup in self.setups if last_name(setup) != "HfDeepSpeedConfig"]
+        for setup in self.setups:
+            if last_name(setup) != "HfDeepSpeedConfig":
+                continue
+            for call in self.calls:
+                if self._is_gone(setup, call) and not others and len(self.setups) == 1:
+                    return UnkeptConfig(place(setup.func), dotted_name(call.func), place(call.func))
+        return None
+
+    def early(self) -> EarlyPartition | None:
+        """The first model that is built in partitions before deepspeed.comm is certainly initialized."""
+        for call, config in self._partitions():
+            if not any(self._may_initialize(one) and not self.trained.precedes(call, one) for one in self.names.calls):
+                return EarlyPartition(written(call.func), place(call.func), config, call in self.calls)
+        return None
+
+    # --------------------------------------------------------------------------------------------------------- order
+
+    def _calls(self) -> Iterator[ast.Call]:
+        for call in self.names.calls:
+            owner, _, method = dotted_name(call.func).rpartition(".")
+            last = owner.rpartition(".")[2]
+            if method == "from_pretrained" and ("Model" in last or "For" in last) and "Peft" not in last:
+                yield call
+
+    def _setups(self) -> Iterator[ast.Call]:
+        for call in self.names.calls:
+            last = last_name(call)
+            if last in _SETUPS or (last.endswith(("TrainingArguments", "Config")) and keyword(call, "deepspeed")):
+                yield call
+
+    def _setup_after(self, load: ast.Call) -> tuple[str, CodePlace] | None:
+        if not self.trained.reaches_training(load):
+            return None
+        for call in self.names.calls:
+            is_earlier = call is not load and not self.trained.precedes(load, call)
+            if is_earlier and self._may_tell(call):
+                return None
+        later = [setup for setup in self.setups if self.trained.precedes(load, setup)]
+        return (written(later[0].func), place(later[0].func)) if later else None
+
+    def _may_tell(self, call: ast.Call) -> bool:
+        """Whether a call may tell transformers of the config, be it inside of an imported function."""
+        last = last_name(call)
+        if call in self.setups or ARGUMENTS.fullmatch(last) or _MAYBE_SETUPS.fullmatch(last):
+            return True
+        return _TELLING.search(last) is not None and self.imported.is_unknown(dotted_name(call.func))
+
+    def _is_gone(self, setup: ast.Call, load: ast.Call) -> bool:
+        """Whether an object is made and no longer lives at a load that comes later."""
+        statement = self.names.parents.get(setup)
+        if isinstance(statement, ast.Expr):
+            return self.trained.precedes(setup, load)
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return False
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        scope = self.names.places[setup].scope
+        if not isinstance(target, ast.Name) or isinstance(scope, (ast.Module, ast.Lambda)):
+            return False
+        uses = self.names.uses.get(target.id, [])
+        is_used = any(self.names.means_the_same(target.id, one, setup) for one in uses)
+        is_shared = any(
+            isinstance(node, (ast.Global, ast.Nonlocal)) and target.id in node.names for node in ast.walk(scope)
+        )
+        calls = self.trained.calls_of(scope)
+        is_local = not is_shared and self.names.origin(target.id, setup) is scope
+        return is_local and not is_used and any(self.trained.precedes(call, load) for call in calls)
+
+    def _lives(self, setup: ast.Call, load: ast.Call) -> bool:
+        """Whether an object is made and certainly lives at a load that comes later."""
+        statement = self.names.parents.get(setup)
+        if not isinstance(statement, ast.Assign) or not self.trained.precedes(setup, load):
+            return False
+        target, scope = statement.targets[0], self.names.places[setup].scope
+        is_shared = isinstance(target, ast.Attribute) or scope is self.names.places[load].scope
+        return dotted_name(target) != "" and (is_shared or isinstance(scope, ast.Module))
+
+    # ---------------------------------------------------------------------------------------------------- partitions
+
+    def _partitions(self) -> Iterator[tuple[ast.Call, str | None]]:
+        """What builds a model in partitions by a config, with the config's path."""
+        for call in self.calls:
+            kept = [one for one in self.setups if last_name(one) == "HfDeepSpeedConfig"]
+            if len(kept) == 1 == len(self.setups) and self._lives(kept[0], call):
+                yield call, _path(kept[0].args[0] if kept[0].args else None)
+        for call in self.names.calls:
+            given = keyword(call, "config_dict_or_path") or keyword(call, "config")
+            if dotted_name(call.func).endswith("zero.Init") and given is not None:
+                yield call, _path(given)
+
+    def _may_initialize(self, call: ast.Call) -> bool:
+        """Whether a call may initialize deepspeed.comm: one of DeepSpeed, or of a module that is not known."""
+        name, last = dotted_name(call.func), last_name(call)
+        full = self.imported.full_name(name)
+        if last == "HfDeepSpeedConfig" or full.endswith((".zero.Init", ".add_config_arguments")):
+            return False
+        if last in ("init_distributed", "initialize", "__init__") or call in self.setups:
+            return True
+        return full.startswith(("deepspeed.", "accelerate.")) or self._may_tell(call) or self.imported.is_unknown(name)
+
+
+def _path(node: ast.expr | None) -> str | None:
+    value = literal(node)
+    return value if isinstance(value, str) else None
