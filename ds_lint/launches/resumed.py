@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_calls import CodePlace
+from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
