@@ -288,6 +288,8 @@ def _is_python_alone(launch: LaunchFacts) -> bool:
     one = launch.launch
     if one.launcher not in ("python", "srun", "mpirun") or launch.stack is None or launch.sets_ranks:
         return False
+    if launch.script is None and launch.stack != "trainer":
+        return False  # it may start other programs
     name = one.path.rpartition("/")[2].lower()
     if name.endswith((".py", "dockerfile", "containerfile")) or name.startswith(("dockerfile", "containerfile")):
         return False  # whoever starts a container or a program sets its variables

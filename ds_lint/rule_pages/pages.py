@@ -245,10 +245,8 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.target, option, value)
     elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
-    elif option in ("world-size", "nodes") and value.isdigit():
-        setattr(example.facts, option.replace("-", "_"), int(value))
-    elif option == "checkpoint" and value.isdigit():
-        example.checkpoint = int(value)
+    elif option in ("checkpoint", "world-size", "nodes") and value.isdigit():
+        setattr(example if option == "checkpoint" else example.facts, option.replace("-", "_"), int(value))
     elif option in ("gpu", "host-memory"):
         setattr(example.facts, option.replace("-", "_"), value)
     elif option == "libaio" and value == "missing":

@@ -1,0 +1,254 @@
+"""What rules say about how a launch starts its ranks, and where they are silent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import write_into
+
+from ds_lint.cli import run
+
+STAGE_3 = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}
+CONFIG = "--deepspeed_config ds.json"
+TRAINER = "--deepspeed ds.json --bf16 --output_dir out --learning_rate 1e-5 --save_steps 9"
+JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:a100:8\n#SBATCH --ntasks-per-node={}\n"
+PLAIN = "import deepspeed\nengine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
+LOADS = PLAIN + "engine.load_checkpoint({})\n"
+FIVE = "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=2950"
+
+
+@pytest.fixture
+def found(monkeypatch, capsys, tmp_path):
+    """A function that says which rules about launching find something in a project."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(launch, *arguments, files=None, config=STAGE_3, codes="DS83"):
+        write_into(tmp_path)({"ds.json": config, "run.sh": launch, **(files or {})})
+        run(["check", ".", *arguments, "--output-format", "json"])
+        report = json.loads(capsys.readouterr().out)
+        return [finding for finding in report["findings"] if finding["code"].startswith(codes)]
+
+    return check
+
+
+def codes(findings):
+    return [finding["code"] for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("launch", "code"),
+    [
+        (f"python finetune.py {TRAINER}", "DS830"),
+        (f"nohup python3 -u -m src.train {TRAINER} &", "DS830"),
+        (f"export RANK=0 WORLD_SIZE=1\npython finetune.py {TRAINER}", "DS830"),
+        (f"srun -n1 --gres=gpu:1 python finetune.py {TRAINER}", "DS830"),
+        (f"mpirun -np 8 -x WORLD_SIZE=8 python finetune.py {TRAINER}", "DS830"),
+        (f"accelerate launch --num_processes 4 torchrun train.py {CONFIG}", "DS831"),
+        (f"torchrun --no-python --nproc_per_node 2 deepspeed train.py {CONFIG}", "DS831"),
+        (JOB.format(8) + f"srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 train.py {CONFIG}", "DS831"),
+        (f"mpiexec -n 4 accelerate launch --num_processes 4 --num_machines 1 train.py {CONFIG}", "DS831"),
+        (f"CUDA_VISIBLE_DEVICES=3 torchrun --nproc_per_node=2 train.py {CONFIG}", "DS832"),
+        (f"accelerate launch --gpu_ids 0,1 --num_processes 4 train.py {CONFIG}", "DS832"),
+        (JOB.format(1) + f"srun torchrun --nproc_per_node 16 train.py {CONFIG}", "DS832"),
+        (f"CUDA_VISIBLE_DEVICES=2,3 deepspeed --include=localhost:0,1 train.py {CONFIG}", "DS833"),
+        (f"deepspeed -i localhost:0 --num_nodes 1 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --include a:0@c train.py {CONFIG}", "DS834"),
+        (f"deepspeed --hostfile hosts --exclude b:4 train.py {CONFIG}", "DS834"),
+        (f"torchrun --nnodes=2 --nproc_per_node=8 --rdzv_endpoint=localhost:29400 train.py {CONFIG}", "DS835"),
+        (f"export MASTER_ADDR=n1\ntorchrun --nnodes=2 --nproc_per_node=8 train.py {CONFIG}", "DS835"),
+    ],
+)
+def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
+    (finding,) = found(launch, files={"hosts": "a slots=4\nb slots=4\n"})
+    assert finding["code"] == code
+    assert (finding["path"], finding["related"][0]["path"]) == ("./ds.json", "./run.sh")
+    assert f"./run.sh:{launch.count(chr(10)) + 1}" in finding["message"]
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        f"torchrun --nproc_per_node 1 finetune.py {TRAINER}",
+        f"{FIVE} python finetune.py {TRAINER}",
+        f"srun -n 8 python finetune.py {TRAINER}",
+        f"mpirun -np 8 python train.py {CONFIG}",
+        f"python launch_all.py {CONFIG}",
+        JOB.format(1) + f"srun torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint $H:1 train.py {CONFIG}",
+        JOB.format(8) + f"srun --ntasks-per-node=1 torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(8) + f"srun --ntasks=2 torchrun --nproc_per_node 8 train.py {CONFIG}",
+        JOB.format(8) + f"srun torchrun --nnodes 16 --nproc_per_node 1 --rdzv_endpoint $H:1 train.py {CONFIG}",
+        JOB.format(8) + f"torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"mpirun -np 2 -H a,b torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint a:1 train.py {CONFIG}",
+        f"mpirun -np 2 --map-by ppr:1:node torchrun --nproc_per_node 8 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun --nproc_per_node 4 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=$GPUS torchrun --nproc_per_node 4 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=0 accelerate launch --gpu_ids 0,1 --num_processes 2 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=0,1,2,3 deepspeed --num_gpus 2 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=4,5 deepspeed --include localhost:4,5 train.py {CONFIG}",
+        f"CUDA_VISIBLE_DEVICES=4,5 deepspeed train.py {CONFIG}",
+        f"deepspeed --hostfile hosts --include a:0,1@b train.py {CONFIG}",
+        f"deepspeed --hostfile hosts --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
+        f"torchrun --nnodes 2 --nproc_per_node 8 --master_addr $HOST --node_rank 0 train.py {CONFIG}",
+        f"torchrun --nnodes 2 $RDZV --nproc_per_node 8 train.py {CONFIG}",
+        f"torchrun --nnodes $N --nproc_per_node 8 train.py {CONFIG}",
+        f"torchrun --nproc_per_node 8 --module deepspeed.train {CONFIG}",
+    ],
+)
+def test_silence_on_a_launch_that_starts_its_ranks(found, launch):
+    assert found(launch, files={"hosts": "a slots=4\nb slots=4\n"}) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import os\nos.environ['RANK'] = '0'\n",
+        "os.environ.setdefault('MASTER_ADDR', 'localhost')\n",
+        "from mpi4py import MPI\n",
+        "from utils import init_distributed_mode\ninit_distributed_mode(args)\n",
+        "torch.multiprocessing.spawn(main, nprocs=8)\n",
+        "import subprocess\n",
+    ],
+)
+def test_a_script_that_may_set_its_rank_needs_no_launcher(found, script):
+    launch = f"python train.py {CONFIG}"
+    assert codes(found(launch, files={"train.py": PLAIN})) == ["DS830"]
+    assert found(launch, files={"train.py": script + PLAIN}) == []
+
+
+def test_the_environment_of_a_container_is_not_known(found):
+    dockerfile = f"FROM x\nCMD python finetune.py {TRAINER}\n"
+    assert found("true", files={"Dockerfile": dockerfile}) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "config", "effect"),
+    [
+        ("0.28.0", {}, "risk"),
+        ("0.29.0", {}, "no-effect"),
+        ("0.34.2", {"optimizer": {"type": "AdamW"}}, "rejected"),
+        ("1.0.0", {}, "risk"),
+    ],
+)
+def test_accelerate_that_leaves_deepspeed_out(found, release, config, effect):
+    two = {"zero_optimization": {"stage": 2}, **config}
+    (finding,) = found(f"python finetune.py {TRAINER}", "--accelerate-version", release, config=two)
+    assert finding["effect"] == effect
+
+
+def test_a_finding_is_reported_once(found):
+    launch = f"python a.py {TRAINER}\npython a.py {TRAINER}\n"
+    (finding,) = found(launch)
+    assert any("1 more launch" in place["label"] for place in finding["related"])
+
+
+def states(ranks, folder="ckpt"):
+    names = [f"{folder}/global_step9/zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for rank in range(ranks)]
+    return {f"{folder}/latest": "global_step9", **dict.fromkeys(names, "")}
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        (LOADS.format("'ckpt'"), ""),
+        (LOADS.format("load_dir=args.load, tag='global_step9'"), "--load ckpt"),
+        ("parser.add_argument('--load', default='ckpt')\n" + LOADS.format("args.load"), ""),
+        (LOADS.format("'ckpt'").replace("engine.load", "if os.path.isdir('ckpt'):\n    engine.load"), ""),
+        (LOADS.format("args.load").replace("engine.load", "if args.load is not None:\n    engine.load"), "--load ckpt"),
+    ],
+)
+def test_a_checkpoint_of_other_ranks(found, script, flags):
+    files = {"train.py": script, **states(4)}
+    (finding,) = found(f"deepspeed --num_gpus 2 train.py {flags}", files=files)
+    assert finding["code"] == "DS836"
+    assert [place["path"] for place in finding["related"]] == ["./train.py", "./run.sh"]
+    assert found(f"deepspeed --num_gpus 4 train.py {flags}", files=files) == []
+    assert found(f"deepspeed --num_gpus 2 train.py {flags}", "--world-size", "4", files=files) == []
+    universal = {**STAGE_3, "checkpoint": {"load_universal": True}}
+    assert found(f"deepspeed --num_gpus 2 train.py {flags}", files=files, config=universal) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "files"),
+    [
+        (LOADS.format("'ckpt', load_optimizer_states=False"), states(4)),
+        (LOADS.format("'ckpt', tag=tag"), states(4)),
+        (LOADS.format("'ckpt'").replace("engine.load", "if args.resume:\n    engine.load"), states(4)),
+        (
+            LOADS.format("'ckpt'").replace("engine.load", "try:\n    engine.load") + "except Exception:\n    pass\n",
+            states(4),
+        ),
+        (LOADS.format("'ckpt'"), states(4) | {"ckpt/global_step9/zero_pp_rank_0_mp_rank_01_optim_states.pt": ""}),
+        (LOADS.format("'ckpt'"), states(4) | {"ckpt/global_step9/layer_00-model_states.pt": ""}),
+        (LOADS.format("'ckpt'"), {"ckpt/latest": "global_step9"}),
+    ],
+    ids=["weights", "tag", "condition", "may fail", "model parallel", "pipeline", "no states"],
+)
+def test_silence_on_what_is_not_certainly_resumed(found, script, files):
+    assert found("deepspeed --num_gpus 2 train.py", files={"train.py": script, **files}) == []
+
+
+def test_the_trainer_resumes_from_a_checkpoint_of_other_ranks(found):
+    files = states(4, "out/checkpoint-20") | states(2, "out/checkpoint-3")
+    launch = "torchrun --nproc_per_node 2 finetune.py {} " + TRAINER
+    assert codes(found(launch.format("--resume_from_checkpoint out/checkpoint-20"), files=files)) == ["DS836"]
+    assert codes(found(launch.format("--resume_from_checkpoint True"), files=files)) == ["DS836"]
+    assert found(launch.format("--resume_from_checkpoint out/checkpoint-3"), files=files) == []
+    assert found(launch.format(""), files=files) == []
+
+
+NODES = "torchrun --nnodes 2 --nproc_per_node 8 --rdzv_endpoint $H:1 finetune.py " + TRAINER.replace("out ", "{} ")
+
+
+@pytest.mark.parametrize(
+    ("folder", "flags", "is_found"),
+    [
+        ("/tmp/out", "", True),
+        ('"$TMPDIR/out"', "", True),
+        ("/tmp/out", "--save_on_each_node", False),
+        ("/data/nfs/out", "--save_on_each_node True", True),
+        ("/data/nfs/out", "", False),
+        ("/data/confs/out", "--save_on_each_node", False),
+        ("out", "--save_on_each_node", False),
+        ("$OUT", "", False),
+    ],
+)
+def test_storage_of_several_nodes(found, folder, flags, is_found):
+    assert codes(found(NODES.format(folder) + " " + flags)) == (["DS837"] if is_found else [])
+    assert found(f"torchrun --nproc_per_node 8 {NODES.format(folder).partition('$H:1 ')[2]} {flags}") == []
+
+
+def test_the_folder_that_a_script_of_deepspeed_saves_to(found):
+    launch = "deepspeed --hostfile hosts train.py --save_to /tmp/out"
+    files = {"hosts": "a slots=4\nb slots=4\n", "train.py": PLAIN + "engine.save_checkpoint(args.save_to)\n"}
+    assert codes(found(launch, files=files)) == ["DS837"]
+    local = {**STAGE_3, "checkpoint": {"use_node_local_storage": True}}
+    assert found(launch, files=files, config=local) == []
+
+
+def test_one_rank_has_nothing_to_partition(found):
+    (finding,) = found(f"deepspeed --num_gpus 1 train.py {CONFIG}", codes="DS803")
+    assert finding["severity"] == "info"
+    assert found(f"deepspeed --num_gpus 2 train.py {CONFIG}", codes="DS803") == []
+    offload = {"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+    assert found(f"deepspeed --num_gpus 1 train.py {CONFIG}", config=offload, codes="DS803") == []
+
+
+MODEL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 32}
+LLAMA = {**MODEL, "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 32000}
+OFFLOAD = {
+    "train_micro_batch_size_per_gpu": 1,
+    "bf16": {"enabled": True},
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}},
+}
+
+
+@pytest.mark.parametrize(("memory", "is_found"), [("64G", True), ("65536", True), ("2T", False), ("0", False)])
+def test_the_memory_of_a_job_is_that_of_its_nodes(found, memory, is_found):
+    job = f"#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --mem={memory}\n"
+    launch = job + f"torchrun --nproc_per_node 8 train.py {TRAINER} --model_name_or_path model\n"
+    files = {"model/config.json": LLAMA}
+    findings = found(launch, files=files, config=OFFLOAD, codes="DS851")
+    assert codes(findings) == (["DS851"] if is_found else [])
+    assert not is_found or findings[0]["related"][-1]["path"] == "./run.sh"
+    assert found(launch, "--host-memory", "2TB", files=files, config=OFFLOAD, codes="DS851") == []
