@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Stack
-    from ds_lint.launches.launch import Argument, Launch
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.word import Argument
 
 _OBJECTS = ("args", "arguments", "training_args", "opt", "options", "cfg", "config")
 _EXISTENCE = ("exists", "isdir", "is_dir", "listdir")
