@@ -50,7 +50,7 @@ _FRAMEWORKS = {
     "lmf": ("train",),
     "swift": ("sft", "pt", "rlhf"),
     "axolotl": ("train",),
-    "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo"),
+    "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo", "distillation"),
 }
 _CONFIG_FLAGS = ("deepspeed", "deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_path")
 

@@ -71,6 +71,7 @@ class OpenDocument:
     def __init__(self, item: types.TextDocumentItem, path: str, encoding: str) -> None:
         self.uri = item.uri
         self.path = path
+        self.whole_path = whole_path(path)
         self.language = item.language_id
         self.version = item.version
         self._encoding = encoding
@@ -145,6 +146,14 @@ class OpenDocument:
         """The lines of a text as the client has it: the file may begin with a mark that readers stumble over."""
         hidden = MARK if not text.startswith(MARK) and _begins_with_mark(self.path) else ""
         return Lines(hidden + text, self._encoding, hidden=len(hidden))
+
+
+def whole_path(path: str) -> str:
+    """The path of a file that may be named by several; that of a text which can lie nowhere is as it is."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def _without_line(text: str, offset: int) -> str:

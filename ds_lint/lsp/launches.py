@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.files import kind_of
-from ds_lint.lsp.documents import HUGE
-from ds_lint.project.launches import Naming, naming
+from ds_lint.lsp.documents import HUGE, whole_path
+from ds_lint.project.launches import Naming, may_be_script, naming
 from ds_lint.session.inputs import stamp
 from ds_lint.session.launched import LaunchingProject, Link, scripts_of
 from ds_lint.source.files import MOST_BYTES, Files, bytes_of
@@ -70,11 +70,11 @@ class _KeptFiles(Files):
         return is_there
 
     def _stamp(self, path: str) -> Stamp:
-        text = self.texts.get(os.path.realpath(path)) if self.texts else None
+        text = self.texts.get(whole_path(path)) if self.texts else None
         return stamp(path) if text is None else text
 
     def _is_there(self, path: str) -> bool:
-        return os.path.isfile(path) or os.path.realpath(path) in self.texts
+        return os.path.isfile(path) or whole_path(path) in self.texts
 
 
 class _Kept(NamedTuple):
@@ -102,9 +102,9 @@ class _Repository:
         if session is not None:
             self._scripts = scripts_of(self._directory, session)
         by = naming(self._scripts, {os.path.basename(path) for path in texts}, self._files)
-        known = {os.path.realpath(path) for path in (*by.scripts, *by.yamls)}
+        known = {whole_path(path) for path in (*by.scripts, *by.yamls)}
         for path, text in texts.items():
-            if path in known:
+            if path in known or not may_be_script(os.path.basename(path)):
                 continue
             here = os.path.relpath(path)
             if kind_of(path, text[:_MOST_KEPT].encode(errors="replace")) is not None:
@@ -150,7 +150,7 @@ class OpenLaunches:
         self._roots: dict[str, str | None] = {}  # by folder
 
     def look_up(self, paths: Iterable[str], *, again: bool = False) -> None:
-        """Look up the launches of the open texts in the repositories of these; ``again`` looks for new files."""
+        """Look up the launches of the open texts in the repositories of these paths; ``again`` looks for new files."""
         for root in {root for path in paths if (root := self.root_of(path)) is not None}:
             searches = again or root not in self._repositories
             if root in self._looking:
@@ -165,28 +165,27 @@ class OpenLaunches:
             self._roots[folder] = repository_of(path)
         return self._roots[folder]
 
-    def material(self, path: str) -> list[Material]:
-        """The launches and recipes that name a config."""
-        whole = os.path.realpath(path)
-        return [link.material for link in self._links.get(self.root_of(path) or "", ()) if whole in link.paths]
+    def material(self, whole: str) -> list[Material]:
+        """The launches and recipes that name the config at a whole path."""
+        return [link.material for link in self._links.get(self.root_of(whole) or "", ()) if whole in link.paths]
 
-    def named_by(self, path: str) -> set[str]:
-        """The whole paths of what the launches name in which a text takes part: as script, recipe or settings."""
-        whole = os.path.realpath(path)
+    def named_beside(self, root: str, paths: set[str]) -> set[str]:
+        """The whole paths of what launches name in which these texts take part: as scripts, recipes or settings."""
         return {
             named
-            for link in self._links.get(self.root_of(path) or "", ())
-            if whole in link.paths or any(os.path.realpath(one.path) == whole for one in link.material.documents)
+            for link in self._links.get(root, ())
+            if not paths.isdisjoint({*link.paths, *(whole_path(one.path) for one in link.material.documents)})
             for named in link.paths
+            if named not in paths
         }
 
     def _begin(self, root: str, *, again: bool) -> None:
         repository = self._repositories.setdefault(root, _Repository(root))
         session = self._projects.session(os.path.join(root, "any.json")) if again else None
         texts = {
-            os.path.realpath(opened.path): opened.text
+            opened.whole_path: opened.text
             for opened in self._documents
-            if self.root_of(opened.path) == root and len(opened.text) <= HUGE
+            if self.root_of(opened.whole_path) == root and len(opened.text) <= HUGE
         }
         self._looking.add(root)
         self._aside(partial(repository.search, texts, session)).add_done_callback(partial(self._done, root))

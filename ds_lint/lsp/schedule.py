@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -66,7 +65,7 @@ class Schedule:
         """Lint a text that was opened."""
         opened = self._documents.open(item)
         self._lint_soon(opened, reload=True)
-        self._launches.look_up([opened.path])
+        self._launches.look_up([opened.whole_path])
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """Lint a text that has changed, when the typing pauses."""
@@ -75,7 +74,7 @@ class Schedule:
             opened.change(params.content_changes, params.text_document.version)
             self._lint_soon(opened)
             if not opened.is_plain_config:
-                self._launches.look_up([opened.path])
+                self._launches.look_up([opened.whole_path])
 
     def closed(self, uri: str) -> None:
         """Forget a text and what was said of it."""
@@ -83,15 +82,15 @@ class Schedule:
         opened = self._documents.close(uri)
         if opened is not None:
             self._listener.publish(uri, None, None)
-            self._listener.show_elsewhere(opened.path, None)
-            self._launches.look_up([opened.path])
+            self._listener.show_elsewhere(opened.whole_path, None)
+            self._launches.look_up([opened.whole_path])
 
     def lint_all(self) -> None:
         """Lint every text again, because something else than the text has changed."""
         for opened in self._documents:
             opened.result = None
             self._lint_soon(opened, reload=True)
-        self._launches.look_up([opened.path for opened in self._documents], again=True)
+        self._launches.look_up([opened.whole_path for opened in self._documents], again=True)
 
     def current(self, opened: OpenDocument) -> LintResult | None:
         """The result of a text as it is now, made at once if that is quick; None where there is none."""
@@ -172,20 +171,20 @@ class Schedule:
 
     def _context(self, opened: OpenDocument, *, reload: bool) -> LintContext:
         """On what terms a text is linted, with what its launches tell."""
-        opened.material = self._launches.material(opened.path)
+        opened.material = self._launches.material(opened.whole_path)
         context = self._projects.context(opened.path, reload=reload)
         return context.launched_by(opened.material) if opened.material else context
 
     def _launches_found(self, root: str) -> None:
         """Lint the open texts again that are launched otherwise than before, and the other configs that they launch."""
-        here = [opened for opened in self._documents if self._launches.root_of(opened.path) == root]
-        paths = {os.path.realpath(opened.path) for opened in here}
+        here = [opened for opened in self._documents if self._launches.root_of(opened.whole_path) == root]
+        paths = {opened.whole_path for opened in here}
         for opened in here:
-            if opened.material != self._launches.material(opened.path):
+            if opened.material != self._launches.material(opened.whole_path):
                 self._lint_soon(opened)
             else:
-                self._listener.show_elsewhere(opened.path, opened.result)
-        named = {path for opened in here for path in self._launches.named_by(opened.path)} - paths
+                self._listener.show_elsewhere(opened.whole_path, opened.result)
+        named = self._launches.named_beside(root, paths)
         for path in self._named.get(root, set()) - named - paths:
             self._listener.show_elsewhere(path, None)
         self._named[root] = named
@@ -202,7 +201,7 @@ class Schedule:
         error = future.exception()
         if error is not None:
             self._failed(error)
-        elif not any(os.path.realpath(opened.path) == path for opened in self._documents):
+        elif not any(opened.whole_path == path for opened in self._documents):
             self._listener.show_elsewhere(path, future.result())
 
     def _failed(self, error: BaseException) -> None:
@@ -213,7 +212,7 @@ class Schedule:
         if result is not None and result.complaint:
             self._listener.complain(result.complaint)
         self._listener.publish(opened.uri, result, opened.version)
-        self._listener.show_elsewhere(opened.path, result)
+        self._listener.show_elsewhere(opened.whole_path, result)
 
     def _is_config(self, opened: OpenDocument, context: LintContext) -> bool:
         """Whether a text is a config that is not excluded."""

@@ -9,7 +9,7 @@ from lsprotocol import types
 from pygls.uris import from_fs_path
 
 from ds_lint.lsp.diagnostics import InFile, diagnostic, diagnostics, text_of
-from ds_lint.lsp.documents import Found
+from ds_lint.lsp.documents import Found, whole_path
 from ds_lint.lsp.positions import Lines
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Shown:
         self._documents = documents
         self._send = send
         self._own: dict[str, list[types.Diagnostic]] = {}  # by address
+        self._placed: set[str] = set()  # configs with findings that have places in other files
         self._of_others: dict[str, dict[str, list[types.Diagnostic]]] = {}  # by address, and path of the config
 
     def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
@@ -42,9 +43,18 @@ class Shown:
             self._send(uri, self._all(uri), version)
 
     def show_elsewhere(self, path: str, result: LintResult | None) -> None:
-        """Show the findings in the config at a path in the other open texts that they have places in."""
+        """Show the findings in the config at a whole path in the other open texts that they have places in."""
+        wholes = {
+            whole_path(related.path)
+            for finding, _ in (result.found if result is not None else ())
+            for related in finding.related
+            if related.path is not None
+        }
+        if not wholes and path not in self._placed:
+            return
+        (self._placed.add if wholes else self._placed.discard)(path)
         for opened in self._documents:
-            found = list(_placed_in(opened, path, result)) if result is not None else []
+            found = list(_placed_in(opened, path, result)) if result is not None and opened.whole_path in wholes else []
             others = self._of_others.setdefault(opened.uri, {})
             if found != others.get(path, []):
                 others[path] = found
@@ -59,14 +69,14 @@ class Shown:
 
 def _placed_in(opened: OpenDocument, path: str, result: LintResult) -> Iterator[types.Diagnostic]:
     """The findings of a config that have a place in another text, there."""
-    whole = os.path.realpath(opened.path)
-    uri = from_fs_path(os.path.abspath(path))
-    if uri is None or whole == os.path.realpath(path):
+    whole = opened.whole_path
+    if whole == path:
         return
     for finding, report in result.found:
+        uri = from_fs_path(os.path.abspath(report.document.path)) or ""
         for related in finding.related:
             text = text_of(report, related.path) if related.path is not None else None
-            if text is None or os.path.realpath(str(related.path)) != whole:
+            if text is None or whole_path(str(related.path)) != whole:
                 continue
             shown = diagnostic(Found(finding, report), InFile(result.lines, report.document), uri, 0)
             place = types.Location(uri, shown.range)

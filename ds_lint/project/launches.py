@@ -53,7 +53,7 @@ def launch_files(
     respects_gitignore: bool = False,
 ) -> Iterator[LaunchFile]:
     """The files below a directory that launch training."""
-    for path in _below(directory, on_error, _may_be_script, leaves_out, respects_gitignore=respects_gitignore):
+    for path in _below(directory, on_error, may_be_script, leaves_out, respects_gitignore=respects_gitignore):
         found = read_launches(path, directory)
         if found is not None:
             yield found
@@ -134,10 +134,11 @@ def _below(
 
 
 def _is_script(name: str) -> bool:
-    return _may_be_script(name) and not name.endswith((".py", ".ipynb"))
+    return may_be_script(name) and not name.endswith((".py", ".ipynb"))
 
 
-def _may_be_script(name: str) -> bool:
+def may_be_script(name: str) -> bool:
+    """Whether a file may launch something, by its name."""
     lower = name.lower()
     return lower.endswith(kinds.ENDINGS) or "." not in name or lower.startswith(("dockerfile", "containerfile"))
 

@@ -137,7 +137,7 @@ def test_the_training_script_shows_what_it_does_to_the_config(client, write):
 
 
 def test_a_recipe_shows_the_findings_of_the_config_that_it_names(client, write):
-    config = BATCH.replace("2}", '8, "zero_optimization": {"stage": 2}}').replace("10", "32")
+    config = AT_STAGE_3.replace(": 1", ': "auto", "gradient_accumulation_steps": 8').replace("3", "2")
     write({"conf/ds.json": config, "a.yaml": RECIPE})
     client.open("conf/ds.json", config)
     (found,) = shown(client, "conf/ds.json", ["DS610"])

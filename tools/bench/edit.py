@@ -3,8 +3,8 @@
     python -m tools.bench.edit [--edits 300] [--size 4096]
 
 A real server over pipes, one character typed at a time into a config of 4 KB, as an editor sends it, 50 in a second.
-Wall time, and CPU time of the server where the system tells it (Linux); then the same with findings in the text, with a
-range of releases to lint with, and for hover and completion. Last, from the start of the process to the answer to
+Wall time, and CPU time of the server where the system tells it (Linux); then the same with a launch of the config, with
+findings in the text, with a range of releases to lint with, and for hover and completion. Last, from the start of the process to the answer to
 ``initialize``. Ratios are to ``python -c pass`` of the same interpreter.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent.parent
 CLEAN = json.loads((ROOT / "examples" / "clean.json").read_text(encoding="utf-8"))
 MISTAKES = {"gradient_cliping": 1.0, "zero_optimisation": {}, "fp16": {"enabled": "yes", "los_scale": 0}}
+LAUNCH = "deepspeed --num_gpus 8 train.py --deepspeed_config ds_config_launched.json\n"
 STARTS = 7
 WARM_UP = 20
 _PAUSE = 0.02  # seconds between two edits
@@ -142,17 +143,20 @@ def main() -> None:
         starts = [_start(folder) for _ in range(STARTS)]
         server = Server(folder)
         clean, broken = _of_size(CLEAN, chosen.size), _of_size({**CLEAN, **MISTAKES}, chosen.size)
-        text = Text(server, folder, "ds_clean.json", clean)
+        text = Text(server, folder, "ds_config_clean.json", clean)
         bench = Bench(server, chosen.edits, base)
         bench.run("an edit of a clean config", text.type)
         bench.run("hover", lambda: text.ask("textDocument/hover"))
         bench.run("completion", lambda: text.ask("textDocument/completion"))
-        text = Text(server, folder, "ds_broken.json", broken)
+        (Path(folder) / "run.sh").write_text(LAUNCH, encoding="utf-8")
+        launched = Text(server, folder, "ds_config_launched.json", clean)
+        bench.run("an edit of a config that is launched", launched.type)
+        text = Text(server, folder, "ds_config_broken.json", broken)
         bench.run(f"an edit with {text.findings} findings", text.type)
         ranged = Path(folder) / "ranged"
         ranged.mkdir()
         (ranged / "requirements.txt").write_text("deepspeed>=0.14,<0.19\n", encoding="utf-8")
-        text = Text(server, str(ranged), "ds_broken.json", broken)
+        text = Text(server, str(ranged), "ds_config_broken.json", broken)
         bench.run("  the same, for deepspeed>=0.14,<0.19", text.type)
         server.end()
     _line("start to the answer to initialize", starts, base)
