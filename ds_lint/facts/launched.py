@@ -127,6 +127,15 @@ class LaunchFacts:
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
 
     @property
+    def named_configs(self) -> list[str]:
+        """The paths of what may be the DeepSpeed config: other files among them are not configs."""
+        if self.launch.deepspeed_config is not None:
+            return [self.launch.deepspeed_config]
+        values = [value for value in self.launch.arguments.values() if isinstance(value, str)]
+        flags = [value for value in values if value.endswith((".json", ".hjson"))]
+        return flags or [path for path in (self.script.config if self.script is not None else None,) if path]
+
+    @property
     def family(self) -> Model | None:
         """What the name of the model or the class that the script loads tells of it; None if that is nothing."""
         classes = [one or "" for one in self.script.model_classes] if self.script is not None else []

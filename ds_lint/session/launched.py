@@ -191,10 +191,9 @@ class LaunchingProject:
     def named_by(self, facts: LaunchFacts, by: str) -> Iterator[str]:
         """The files that a launch names, or that the files name that it starts with."""
         launch, recipe = facts.launch, facts.recipe
-        names = [launch.deepspeed_config, launch.accelerate_config]
+        names: list[str | None] = [*facts.named_configs, launch.accelerate_config]
         if launch.deepspeed_config is None:
-            names += [launch.script, facts.script.config if facts.script is not None else None]
-            names += [recipe.named if recipe is not None else None]
+            names += [launch.script, recipe.named if recipe is not None else None]
         for name in names:
             path = self.located(launch, name, by)
             if path is not None:
