@@ -200,3 +200,20 @@ Trainer(model, args).train()
     config = {**WITH_AUTO, "train_micro_batch_size_per_gpu": 4, "zero_optimization": ZERO_2}
     project = {"ds.json": config, "train.py": script, "run.sh": "deepspeed train.py --zero ds.json\n"}
     assert codes(project) == ["DS610"]
+
+
+def test_accelerate_is_told_which_modules_are_leaves(codes):
+    yaml = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\n"
+    section = "deepspeed_config:\n  zero_stage: 3\n  zero3_save_16bit_model: true\n  zero3_init_flag: true\n"
+    script = """\
+from accelerate import Accelerator
+from transformers import MixtralForCausalLM
+model = MixtralForCausalLM.from_pretrained("m")
+Accelerator().prepare(model)
+"""
+    run = "accelerate launch --config_file a.yaml train.py\n"
+    project = {"a.yaml": yaml + section, "train.py": script, "run.sh": run, "requirements.txt": OLD_MOE}
+    assert codes(project) == ["DS350"]
+    assert (
+        codes({**project, "a.yaml": f"{yaml}{section}  deepspeed_moe_layer_cls_names: MixtralSparseMoeBlock\n"}) == []
+    )
