@@ -155,3 +155,65 @@ def test_models_of_transformers_do_not_checkpoint_themselves(codes):
     assert codes(project) == ["DS353"]
     script = project["train.py"].replace("(NAME)", "(NAME, trust_remote_code=True)")
     assert codes({**project, "train.py": script}) == []
+
+
+def test_parameters_offloaded_below_stage_3_in_other_notations(codes):
+    yaml = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\n"
+    section = "deepspeed_config:\n  zero_stage: {stage}\n  offload_param_device: cpu\n  zero3_save_16bit_model: true\n"
+    assert codes({"a.yaml": yaml + section.format(stage=2)}) == ["DS312"]
+    assert codes({"a.yaml": yaml + section.format(stage=3)}) == []
+    project = {"train.py": LIGHTNING.format(keywords="stage=2, offload_parameters=True"), "run.sh": "python train.py\n"}
+    assert codes({**project, "a.yaml": ""}) == ["DS312"]
+
+
+OPENED = """\
+with open("conf/ds.json") as file:
+    config = json.load(file)
+{change}
+engine, *_ = deepspeed.initialize(model=model, config=config)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'engine, *_ = deepspeed.initialize(model=model, config="conf/ds.json")\n',
+        'CONFIG = "conf/ds.json"\nengine, *_ = deepspeed.initialize(model=model, config=CONFIG)\n',
+        'engine, *_ = deepspeed.initialize(model=model, config=json.load(open("conf/ds.json")))\n',
+        OPENED.format(change=""),
+    ],
+)
+def test_a_loop_of_ones_own_names_its_config_in_code(codes, script):
+    config = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 1}}
+    project = {"conf/ds.json": config, "train.py": f"import deepspeed\n{script}", "run.sh": "deepspeed train.py\n"}
+    assert codes(project) == ["DS204"]
+    changed = OPENED.format(change="config['train_micro_batch_size_per_gpu'] = 4")
+    assert codes({**project, "train.py": f"import deepspeed\n{changed}"}) == []
+
+
+def test_a_flag_of_any_name_names_the_config(codes):
+    script = """\
+from transformers import Trainer, TrainingArguments
+args = TrainingArguments("out", deepspeed=options.zero, per_device_train_batch_size=2, bf16=True)
+Trainer(model, args).train()
+"""
+    config = {**WITH_AUTO, "train_micro_batch_size_per_gpu": 4, "zero_optimization": ZERO_2}
+    project = {"ds.json": config, "train.py": script, "run.sh": "deepspeed train.py --zero ds.json\n"}
+    assert codes(project) == ["DS610"]
+
+
+def test_accelerate_is_told_which_modules_are_leaves(codes):
+    yaml = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\n"
+    section = "deepspeed_config:\n  zero_stage: 3\n  zero3_save_16bit_model: true\n  zero3_init_flag: true\n"
+    script = """\
+from accelerate import Accelerator
+from transformers import MixtralForCausalLM
+model = MixtralForCausalLM.from_pretrained("m")
+Accelerator().prepare(model)
+"""
+    run = "accelerate launch --config_file a.yaml train.py\n"
+    project = {"a.yaml": yaml + section, "train.py": script, "run.sh": run, "requirements.txt": OLD_MOE}
+    assert codes(project) == ["DS350"]
+    assert (
+        codes({**project, "a.yaml": f"{yaml}{section}  deepspeed_moe_layer_cls_names: MixtralSparseMoeBlock\n"}) == []
+    )

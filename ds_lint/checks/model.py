@@ -231,14 +231,20 @@ def _stage_3(config: Config) -> Member | None:
     return config.member(ZERO, "stage") if zero_stage(config) == 3 else None
 
 
+# Where Accelerate's YAML, and a call of its plugin, name the classes of leaf modules.
+_NAMING_EXPERTS = (("deepspeed_config", "deepspeed_moe_layer_cls_names"), ("transformer_moe_cls_names",))
+
+
 def _may_set_leaves(config: Config) -> bool:
     """Whether what starts the training sets leaf modules, or is not known: some frameworks set those of many models."""
-    recipe, launch = config.facts.recipe, config.facts.launch
+    recipe, launch, root = config.facts.recipe, config.facts.launch, config.document.root
+    if root is not None and any(root.at(path) is not None for path in _NAMING_EXPERTS):
+        return True
     if recipe is not None and recipe.framework not in (SCRIPT, "TRL"):
         return True
     if launch is None or launch.launch.launcher == "trl":
         return False
-    return launch.script is None or launch.script.sets_leaf_modules
+    return launch.script is None or launch.script.sets_leaf_modules or launch.names_experts
 
 
 def _are_leaves(config: Config, blocks: list[str]) -> bool:

@@ -60,13 +60,14 @@ class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
-    that Accelerate's YAML switches ``zero3_init_flag`` off. ``written`` are the lines with which the launching script
-    writes the config itself, from the first to the last.
+    that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks of
+    experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
+    itself, from the first to the last.
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "launch", "model", "recipe", "resumption", "script",
-        "script_document", "stack", "training", "written",
+        "builds_whole_models", "checkpoint", "document", "launch", "model", "names_experts", "recipe", "resumption",
+        "script", "script_document", "stack", "training", "written",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class LaunchFacts:
         self.script = script
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
+        self.names_experts = False
         self.model: Model | None = None  # if it lies in the project
         self.written: tuple[int, int] | None = None
         self.recipe = self._recipe(recipe) if recipe is not None else None
@@ -127,6 +129,15 @@ class LaunchFacts:
         return given[0] if len(given) == 1 and isinstance(given[0], str) else None
 
     @property
+    def named_configs(self) -> list[str]:
+        """The paths of what may be the DeepSpeed config: other files among them are not configs."""
+        if self.launch.deepspeed_config is not None:
+            return [self.launch.deepspeed_config]
+        values = [value for value in self.launch.arguments.values() if isinstance(value, str)]
+        flags = [value for value in values if value.endswith((".json", ".hjson"))]
+        return flags or [path for path in (self.script.config if self.script is not None else None,) if path]
+
+    @property
     def family(self) -> Model | None:
         """What the name of the model or the class that the script loads tells of it; None if that is nothing."""
         classes = [one or "" for one in self.script.model_classes] if self.script is not None else []
@@ -166,7 +177,8 @@ class LaunchFacts:
         around = (self.launch.launcher, self.launch.surroundings, self.memory, self.sets_ranks)
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.checkpoint, None if self.folder is None else self.folder[:2])
-        return *facts, training, self.launch.script, calls, self.builds_whole_models, recipe, around, saved
+        yaml = (self.builds_whole_models, self.names_experts)
+        return *facts, training, self.launch.script, calls, *yaml, recipe, around, saved
 
     @property
     def sets_ranks(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS
+from ds_lint.launches.script_configs import configs, meant
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         model_classes,
         any(name.startswith("set_z3_leaf_module") for name in called),
         not model_classes or None in model_classes or _runs_own_code(names),
-        next(_configs(names), None),
+        next(configs(names), None),
         _LIGHTNINGS in called,
         read_calls(module, names),
     )
@@ -218,27 +219,11 @@ def _set_fields(module: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def _configs(names: ModuleNames) -> Iterator[str]:
-    """The paths of DeepSpeed configs that calls are given."""
-    for call in names.calls:
-        for keyword in call.keywords:
-            if keyword.arg in ("deepspeed", "config", "config_params", "hf_ds_config"):
-                path = _literal(keyword.value)
-                if isinstance(path, str) and path.endswith((".json", ".hjson")):
-                    yield path
-
-
 def _models(names: ModuleNames) -> Iterator[str]:
     for _, call in _loads(names):
-        name = _literal(_meant(call.args[0], names)) if call.args else UNKNOWN
+        name = _literal(meant(call.args[0], names)) if call.args else UNKNOWN
         if isinstance(name, str):
             yield name
-
-
-def _meant(node: ast.expr, names: ModuleNames) -> ast.expr:
-    """What a variable stands for that is assigned once; any other expression as it is."""
-    found = names.assignments(node.id, node) if isinstance(node, ast.Name) else []
-    return found[0].value or node if len(found) == 1 else node
 
 
 def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:

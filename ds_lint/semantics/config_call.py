@@ -163,6 +163,8 @@ class ConfigCall:
             elif "keyword" in facts:
                 setting = settings[facts["keyword"]]
                 made.add(tuple(path.split(".")), setting.value, setting)
+            elif (asked := _asked(facts.get("only_if", []), settings)) is not None:
+                made.sections[tuple(path.split("."))] = asked
         for added in _ADDED:
             if made.root.at(added) is None:
                 made.add(added, UNKNOWN)
@@ -176,6 +178,11 @@ class ConfigCall:
         if node.kind in ("object", "array"):
             return SourceSetting(node, (name,), member)
         return SourceSetting(UNKNOWN if node.kind == "template" else node.value, (name,), member)
+
+
+def _asked(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:
+    """The keyword that is written and alone brings a section; None if that is a default."""
+    return settings[conditions[0]].path if len(conditions) == 1 and conditions[0] in settings else None
 
 
 def _all_hold(conditions: list[str], settings: dict[str, SourceSetting]) -> Any:

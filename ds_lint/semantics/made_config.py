@@ -35,24 +35,28 @@ class MadeConfig:
     its source is ``around``.
     """
 
-    __slots__ = ("around", "root", "sources", "span")
+    __slots__ = ("around", "root", "sections", "sources", "span")
 
     def __init__(self, around: KeyPath, span: Span) -> None:
         self.around = around
         self.span = span
         self.sources: dict[KeyPath, KeyPath] = {}
+        self.sections: dict[KeyPath, KeyPath] = {}  # that are there because of a setting
         self.root = Node("object", Span(span.start, span.end))
 
     def source(self, path: KeyPath | None) -> KeyPath:
         """The setting that a key of the config comes from."""
+        if (found := self.sections.get(path or ())) is not None:
+            return found
         for length in range(len(path or ()), 0, -1):
             if (found := self.sources.get((path or ())[:length])) is not None:
                 return found
         return self.around
 
     def is_default(self, path: KeyPath) -> bool:
-        """Whether no setting sets a value of the config."""
-        return not any(path[:length] in self.sources for length in range(1, len(path) + 1))
+        """Whether no setting sets a value of the config, or what a section of it has."""
+        is_set = any(path[:length] in self.sources for length in range(1, len(path) + 1))
+        return not (is_set or path in self.sections or any(one[: len(path)] == path for one in self.sources))
 
     def add(self, path: KeyPath, value: Any, setting: SourceSetting | None = None) -> None:
         """Add a value, with the sections that it stands in."""

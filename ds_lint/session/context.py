@@ -69,7 +69,8 @@ class LintContext:
             return lint_for(self.choice, document, self.basis, rules, self.severities)
         from ds_lint.session.material import linted  # few configs have some
 
-        document.is_fragment |= any(one.fills_in for one in material)
+        if not document.is_python:  # there the call tells what it adds
+            document.is_fragment |= any(one.fills_in for one in material)
         return linted(
             self.basis,
             material,

@@ -133,7 +133,8 @@ class LaunchingProject:
         for launch in file.launches:
             recipe = self.recipe_of(launch, file.path)
             facts = LaunchFacts(launch, self.document_of(launch, file), *self.script_of(launch, file.path), recipe)
-            facts.builds_whole_models = self.skips_zero_init(launch, file.path)
+            facts.builds_whole_models = self.value_in_yaml(launch, file.path, "zero3_init_flag") is False
+            facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
             facts.model = _model(folder) if folder is not None else None
@@ -179,22 +180,21 @@ class LaunchingProject:
         folder = located(name, by, root=self.directory, is_there=os.path.isdir)
         return None if folder is None else checkpoint_in(folder, tag=resumed.tag, is_last=resumed.is_last)
 
-    def skips_zero_init(self, launch: Launch, by: str) -> bool:
-        """Whether Accelerate's YAML says that models are not built in partitions."""
+    def value_in_yaml(self, launch: Launch, by: str, setting: str) -> object:
+        """What Accelerate's YAML says under ``deepspeed_config``; None if that is nothing."""
         path = self.located(launch, launch.accelerate_config, by)
         document = self.document_at(path) if path is not None else None
         if document is None or document.root is None:
-            return False
-        node = document.root.at(("deepspeed_config", "zero3_init_flag"))
-        return node is not None and node.value is False
+            return None
+        node = document.root.at(("deepspeed_config", setting))
+        return node.value if node is not None else None
 
     def named_by(self, facts: LaunchFacts, by: str) -> Iterator[str]:
         """The files that a launch names, or that the files name that it starts with."""
         launch, recipe = facts.launch, facts.recipe
-        names = [launch.deepspeed_config, launch.accelerate_config]
+        names: list[str | None] = [*facts.named_configs, launch.accelerate_config]
         if launch.deepspeed_config is None:
-            names += [launch.script, facts.script.config if facts.script is not None else None]
-            names += [recipe.named if recipe is not None else None]
+            names += [launch.script, recipe.named if recipe is not None else None]
         for name in names:
             path = self.located(launch, name, by)
             if path is not None:
