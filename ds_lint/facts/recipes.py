@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.records import Recipes, RecipeState
-    from ds_lint.launches.launch import Argument as CommandArgument
+    from ds_lint.launches.word import Argument as CommandArgument
     from ds_lint.source.document import Document
     from ds_lint.source.tree import Node
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ds_lint.launches.surroundings import Surroundings
-
-Word: TypeAlias = "str | None"  # None where the shell's word is not known
-Argument: TypeAlias = "Literal[True] | Word | list[Word]"
+    from ds_lint.launches.word import Argument, Word
 
 
 class Launch(NamedTuple):

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import hostfile
-from ds_lint.launches.launch import Launch, Word
+from ds_lint.launches.launch import Launch
 from ds_lint.launches.options import Parsed, arguments, parsed
 from ds_lint.launches.slurm import Allocation, with_options
 from ds_lint.launches.surroundings import (
@@ -24,7 +24,7 @@ from ds_lint.source.yaml import parse as parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.launch import Argument
+    from ds_lint.launches.word import Argument, Word
     from ds_lint.source.tree import Node
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")

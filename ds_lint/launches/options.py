@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ds_lint.knowledge import tables
 
 if TYPE_CHECKING:
-    from ds_lint.launches.launch import Argument, Word
+    from ds_lint.launches.word import Argument, Word
 
 
 class Parsed(NamedTuple):

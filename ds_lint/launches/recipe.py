@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.launch import Word
 from ds_lint.launches.options import arguments, is_flag
+from ds_lint.launches.word import Word
 
 if TYPE_CHECKING:
-    from ds_lint.launches.launch import Argument, Launch
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.word import Argument
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _OF_LAUNCHERS = {"axolotl": "axolotl", "llamafactory-cli": "LLaMA-Factory", "swift": "ms-swift", "trl": "TRL"}

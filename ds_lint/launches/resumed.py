@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_calls import CodePlace
+from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Stack
-    from ds_lint.launches.launch import Argument, Launch
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.word import Argument
 
 _OBJECTS = ("args", "arguments", "training_args", "opt", "options", "cfg", "config")
 _EXISTENCE = ("exists", "isdir", "is_dir", "listdir")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ds_lint.launches.launch import Word
+    from ds_lint.launches.word import Word
 
 _LINE = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _SHORT = {"-N": "--nodes", "-n": "--ntasks"}

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ds_lint.launches.launch import Word
     from ds_lint.launches.options import Parsed
     from ds_lint.launches.slurm import Allocation
+    from ds_lint.launches.word import Word
 
 # What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
