@@ -51,6 +51,10 @@ def _has_launch(config: Config) -> bool:
     return config.facts.launch is not None
 
 
+def _knows_ranks(config: Config) -> bool:
+    return config.world_size is not None or _has_launch(config)
+
+
 def _has_unknown_keys(config: Config) -> bool:
     return bool(config.unknown)
 
@@ -89,7 +93,8 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_training_arguments, ("incompatible", "overridden")),
     (_has_model_or_machine, ("hardware",)),
     (_knows_model, ("model",)),
-    (_has_launch, ("launching", "script")),
+    (_has_launch, ("script",)),
+    (_knows_ranks, ("launching",)),
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),

@@ -1,10 +1,11 @@
-"""Rules about how a launch starts its ranks: launchers, GPUs, nodes (DS83x)."""
+"""Rules about how a launch starts its ranks: their number, launchers, GPUs, nodes (DS83x)."""
 
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
@@ -19,7 +20,27 @@ if TYPE_CHECKING:
 
 _OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_ZERO = "zero_optimization"
 _LAUNCHERS = ("accelerate", "deepspeed", "torchrun")  # that start one process for each GPU
+
+
+@rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(_ZERO,))
+def zero_on_one_rank(config: Config) -> Iterator[Problem]:
+    """ZeRO on a single rank without offload, which partitions nothing."""
+    stage = zero_stage(config)
+    member = config.member(_ZERO)
+    if config.world_size != 1 or not stage or member is None or offloads_optimizer(config):
+        return
+    if config.value(_ZERO, "offload_param", "device") in ("cpu", "nvme"):
+        return
+    yield Problem(
+        (_ZERO,),
+        member.key_span,
+        f"ZeRO stage {stage} saves no memory on 1 rank: it partitions memory across ranks",
+        NO_EFFECT,
+        help="Add `offload_optimizer` to move memory to the host. Change nothing if you will use more ranks.",
+        label="nothing to partition",
+    )
 
 
 @rule("DS830", "no-launcher", severity="warning", effects=("rejected", "no-effect", "risk"), keys=())

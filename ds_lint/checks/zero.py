@@ -420,22 +420,3 @@ def _what_needs_the_norm(config: Config) -> str | None:
     if config.section(ZERO, "zenflow") is not None:
         return "does not work with ZenFlow"
     return "does not work with optimizer offload" if offloads_optimizer(config) else None
-
-
-@rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(ZERO,))
-def zero_on_one_rank(config: Config) -> Iterator[Problem]:
-    """ZeRO on a single rank without offload, which partitions nothing."""
-    stage = zero_stage(config)
-    member = config.member(ZERO)
-    if config.world_size != 1 or not stage or member is None or offloads_optimizer(config):
-        return
-    if config.value(ZERO, "offload_param", "device") in ("cpu", "nvme"):
-        return
-    yield Problem(
-        (ZERO,),
-        member.key_span,
-        f"ZeRO stage {stage} saves no memory on 1 rank: it partitions memory across ranks",
-        NO_EFFECT,
-        help="Add `offload_optimizer` to move memory to the host. Change nothing if you will use more ranks.",
-        label="nothing to partition",
-    )
