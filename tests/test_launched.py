@@ -26,6 +26,8 @@ Trainer(args=args).train()
 """
 BATCH = {"train_batch_size": 10, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2}
 
+FOUR = "num_machines: 1\nnum_processes: 4\n"
+
 
 @pytest.fixture
 def write(tmp_path):
@@ -205,6 +207,15 @@ def test_a_script_that_is_not_understood_is_said(run, write):
         ({"run.sh": "NPROC_PER_NODE=4 swift sft --model x"}, 4),
         ({"run.sh": "FORCE_TORCHRUN=1 NNODES=2 NPROC_PER_NODE=8 llamafactory-cli train x.yaml"}, 16),
         ({"run.sh": "llamafactory-cli train x.yaml"}, None),
+        ({"run.sh": "trl sft --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR, "x.yaml": "seed: 1"}, 4),
+        ({"run.sh": "trl sft --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR, "x.yaml": FOUR}, None),
+        ({"run.sh": "trl sft --num_processes 2 --config x.yaml --accelerate_config c.yaml", "c.yaml": FOUR}, 2),
+        ({"run.sh": "trl sft --model m --accelerate_config zero3"}, None),
+        ({"run.sh": "axolotl train x.yaml --launcher torchrun -- --nnodes=2 --nproc_per_node=4"}, 8),
+        ({"run.sh": "axolotl train x.yaml --launcher accelerate -- --config_file=c.yaml", "c.yaml": FOUR}, 4),
+        ({"run.sh": "axolotl train x.yaml --num-processes 3"}, 3),
+        ({"run.sh": "axolotl train x.yaml --launcher python"}, 1),
+        ({"run.sh": "axolotl train x.yaml"}, None),
     ],
     ids=lambda value: value.get("run.sh", "")[-45:] if isinstance(value, dict) else str(value),
 )

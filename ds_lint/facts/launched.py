@@ -7,7 +7,6 @@ import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
-from ds_lint.facts.recipes import QUANTIZING_METHODS, TrainingRecipe, override, quantized_by_trl
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.model import Model
+    from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.source.document import Document
@@ -228,10 +228,14 @@ class LaunchFacts:
         """The flag with which a framework is told to quantize the model, and its value behind a space."""
         arguments = self.launch.arguments
         if self.launch.launcher == "trl":
+            from ds_lint.facts.recipes import quantized_by_trl  # few launches are of TRL
+
             name = quantized_by_trl(arguments.get)
             return (name, "") if name is not None else None
         if self.launch.launcher == "swift":
             method = arguments.get("quant_method")
+            from ds_lint.facts.recipes import QUANTIZING_METHODS
+
             return ("quant_method", f" {method}") if method in QUANTIZING_METHODS else None
         bits = arguments.get("quantization_bit")
         is_llama_factory = self.script is None and "finetuning_type" in arguments
@@ -270,6 +274,8 @@ class LaunchFacts:
 
     def _recipe(self, document: Document) -> TrainingRecipe | None:
         """The recipe that the launch starts with; None if nothing shows that the file is one."""
+        from ds_lint.facts.recipes import TrainingRecipe, override  # few launches start with one
+
         launched = recipe_of(self.launch)
         assert launched is not None  # noqa: S101 - the document was found by it
         overrides = {}

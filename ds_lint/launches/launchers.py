@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import hostfile
@@ -51,6 +52,13 @@ _FRAMEWORKS = {
     "swift": ("sft", "pt", "rlhf"),
     "axolotl": ("train",),
     "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo", "distillation"),
+}
+# Flags of ``trl`` and ``axolotl`` that are options of ``accelerate launch``.
+_OF_ACCELERATE = {
+    "accelerate_config": "config_file",
+    "config_file": "config_file",
+    "num_machines": "num_machines",
+    "num_processes": "num_processes",
 }
 _CONFIG_FLAGS = ("deepspeed", "deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_path")
 
@@ -223,7 +231,34 @@ def _ranks(
         return _of_python(start.environment)
     if launcher in ("swift", "llamafactory-cli"):
         return _of_framework(launcher, start, visible)
-    return _Ranks()
+    return _of_starter(launcher, options.rest[1:], start, project)
+
+
+def _of_starter(launcher: str, words: list[Word], start: Start, project: Around) -> _Ranks:
+    """``trl`` and ``axolotl`` start ``accelerate launch``, and axolotl something else if it is told.
+
+    The options of the launcher stand among their own, those of axolotl also behind ``--``.
+    """
+    own = list[Word](takewhile(lambda word: word != "--", words))
+    flags = arguments(own)
+    started = flags.get("launcher", "accelerate") if launcher == "axolotl" else "accelerate"
+    if started == "python":
+        return _Ranks(1, 1)
+    if started not in ("accelerate", "torchrun"):
+        return _Ranks()
+    options = dict(parsed(str(started), words[len(own) + 1 :]).options)
+    for flag, option in _OF_ACCELERATE.items():
+        if flag in flags:
+            value = flags[flag]
+            options[option] = value if isinstance(value, str) else None
+    recipe = flags.get("config") if launcher == "trl" else None
+    if recipe is not None and not options.keys() & {"num_processes", "n"}:
+        place = posixpath.normpath(posixpath.join(start.cwd or "", recipe)) if isinstance(recipe, str) else ""
+        text = project.read(place)
+        if text is None or "num_processes" in text or "num_machines" in text:  # which TRL hands on, too
+            return _Ranks()
+    said = Parsed(options, [], is_complete=None not in words)
+    return _of_torchrun(said) if started == "torchrun" else _of_accelerate(said, start, project)
 
 
 def _of_mpirun(outer: list[Word]) -> _Ranks:

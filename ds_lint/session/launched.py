@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.facts import model
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
-from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.launches.training_script import TrainingScript, read_training_script
 from ds_lint.project.launches import Naming, launch_files, naming, read_launches, scripts_below, text_of
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
@@ -23,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ds_lint.facts.checkpoints import Checkpoint
+    from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.scripts import WrittenConfig
+    from ds_lint.launches.training_script import TrainingScript
     from ds_lint.project.launches import LaunchFile
     from ds_lint.session.material import Material
     from ds_lint.session.session import Session
@@ -120,6 +119,8 @@ class LaunchingProject:
         document = self.document_at(path)
         if document is None or not as_recipe(document):
             return None
+        from ds_lint.facts.recipes import TrainingRecipe  # few projects have one
+
         recipe = TrainingRecipe(document)
         config = (
             located(recipe.named, os.path.relpath(path, self.directory), root=self.directory, is_there=self.files.has)
@@ -161,6 +162,8 @@ class LaunchingProject:
             return None, None
         if path not in self.scripts:
             text = (text_of(path, self.files) or "").removeprefix("\ufeff")
+            from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
+
             script = read_training_script(text)
             self.scripts[path] = script, None if script is None else Document(path, text, None, [])
         return self.scripts[path]
@@ -244,7 +247,9 @@ def _written(launch: Launch, file: LaunchFile) -> WrittenConfig | None:
     return before[-1] if before else None
 
 
-def _model(folder: str) -> model.Model | None:
+def _model(folder: str) -> Model | None:
+    from ds_lint.facts import model  # few projects have one
+
     try:
         return model.load(folder)
     except UnreadableFact:

@@ -4,8 +4,8 @@
 
 A real server over pipes, one character typed at a time into a config of 4 KB, as an editor sends it, 50 in a second.
 Wall time, and CPU time of the server where the system tells it (Linux); then the same with a launch of the config, with
-findings in the text, with a range of releases to lint with, and for hover and completion. Last, from the start of the process to the answer to
-``initialize``. Ratios are to ``python -c pass`` of the same interpreter.
+findings in the text, with a range of releases to lint with, and for hover and completion. Last, from the start of the
+process to the answer to ``initialize``. Ratios are to ``python -c pass`` of the same interpreter.
 """
 
 from __future__ import annotations
