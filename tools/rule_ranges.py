@@ -29,7 +29,7 @@ RANGES = {  # by the first digit of the codes
         "Trainer and Accelerate", ("accelerate", "agreement", "calls", "incompatible", "recipes", "trainer")
     ),
     "7": RuleRange("Saving and resuming", ("saving",)),
-    "8": RuleRange("Launch, speed, machine", ("compilation", "experts", "hardware", "launch", "performance", "script")),
+    "8": RuleRange("Launch, speed, machine", ("compilation", "experts", "hardware", "launch", "pairs", "performance", "script")),
     "9": RuleRange("Training runs", ("smoke",)),
 }
 
