@@ -51,6 +51,10 @@ def _has_launch(config: Config) -> bool:
     return config.facts.launch is not None
 
 
+def _has_several_pins(config: Config) -> bool:
+    return len(config.basis.pins) > 1
+
+
 def _has_unknown_keys(config: Config) -> bool:
     return bool(config.unknown)
 
@@ -90,6 +94,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_has_model_or_machine, ("hardware",)),
     (_knows_model, ("model",)),
     (_has_launch, ("launching", "script")),
+    (_has_several_pins, ("pairs",)),
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),
