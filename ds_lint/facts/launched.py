@@ -184,7 +184,7 @@ class LaunchFacts:
     def sets_ranks(self) -> bool:
         """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
         document = self.script_document
-        return self.fills_in or document is not None and _SETS_RANKS.search(document.text) is not None
+        return self.fills_in or (document is not None and _SETS_RANKS.search(document.text) is not None)
 
     @property
     def folder(self) -> tuple[str, str, Span] | None:
