@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HEADER = '"""Made from schemas/ when ds-lint was built; tools/built.py says why."""\n\n'
 # Whole files: a table that is left out would be one that an installed ds-lint does not know, and it is 0.2 ms for all.
-FILES = ("deepspeed", "overlay", "transformers", "accelerate", "trainer_overlay")
+FILES = ("deepspeed", "overlay", "transformers", "accelerate", "trainer_overlay", "pairs")
 
 
 class BuiltHook(BuildHookInterface[BuilderConfig]):

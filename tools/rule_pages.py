@@ -27,6 +27,7 @@ from ds_lint.fixes.application import fix
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.launches import files
 from ds_lint.launches.training_script import read_training_script
+from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint, suppress
 from ds_lint.output import concise
@@ -36,11 +37,14 @@ from ds_lint.semantics.basis import Basis
 from ds_lint.session.material import linted
 from ds_lint.source import documents
 from ds_lint.source.document import Document
+from ds_lint.targets.combination import pins_of
+from ds_lint.targets.requirements_file import requirements
 from tools import runs
 from tools.differences import show
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.rule import Rule
+    from ds_lint.targets.pin import Pin
 
 NAME = "config.json"  # what an example is called while it is checked
 YAML_NAME = "accelerate.yaml"  # and one in YAML
@@ -58,13 +62,15 @@ def lint_example(example: pages.Example, rule: Rule | None = None, *, document: 
         return runs.lint_run(example, document)
     asked = [one for one in every_rule() if one.is_on or one is rule]
 
+    pins = pins_of_example(example)
     basis = Basis(
-        knowledge(example.target),
+        knowledge(choose("", {}, pins).newest if pins else example.target),
         example.stack,
         gather(example.facts),
         policies=[Policy(POLICY_NAME, json.loads(example.policy))] if example.policy else [],
         before=knowledge(example.before) if example.before else None,
         is_upgrade=example.before is not None,
+        pins=pins,
     )
 
     def checked(basis: Basis) -> FileReport:
@@ -74,6 +80,12 @@ def lint_example(example: pages.Example, rule: Rule | None = None, *, document: 
 
     launch = launch_of(example)
     return checked(basis) if launch is None else linted(basis, [launch], checked)
+
+
+def pins_of_example(example: pages.Example) -> dict[str, Pin]:
+    """What the requirements beside an example pin."""
+    text = example.files.get(pages.REQUIREMENTS, "")
+    return {pin.library: pin for pin in pins_of(list(requirements(text, pages.REQUIREMENTS)))}
 
 
 def launch_of(example: pages.Example) -> LaunchFacts | None:

@@ -55,6 +55,10 @@ def _knows_ranks(config: Config) -> bool:
     return config.world_size is not None or _has_launch(config)
 
 
+def _has_several_pins(config: Config) -> bool:
+    return len(config.basis.pins) > 1
+
+
 def _has_unknown_keys(config: Config) -> bool:
     return bool(config.unknown)
 
@@ -95,6 +99,7 @@ FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_knows_model, ("model",)),
     (_has_launch, ("script",)),
     (_knows_ranks, ("launching",)),
+    (_has_several_pins, ("pairs",)),
     (_has_unknown_keys, ("unknown",)),
     (_has_older_release, ("releases",)),
     (_has_policies, ("policy",)),

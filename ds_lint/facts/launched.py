@@ -60,8 +60,8 @@ class LaunchFacts:
     """A launch of a project. ``document`` is the script with the launch; ``script`` what it starts, if it is there.
 
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
-    that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks of
-    experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
+    that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
+    of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
     itself, from the first to the last.
     """
 
@@ -182,9 +182,9 @@ class LaunchFacts:
 
     @property
     def sets_ranks(self) -> bool:
-        """Whether the script may tell its process which rank it is, or start the ranks itself."""
+        """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
         document = self.script_document
-        return document is not None and _SETS_RANKS.search(document.text) is not None
+        return self.fills_in or (document is not None and _SETS_RANKS.search(document.text) is not None)
 
     @property
     def folder(self) -> tuple[str, str, Span] | None:

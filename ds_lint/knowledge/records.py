@@ -512,6 +512,28 @@ class Recipes(TypedDict):
     frameworks: dict[str, RecipeFramework]
 
 
+class PairConflict(TypedDict, total=False):
+    """Releases of ``library`` that do not work with releases of ``with``; a bound that is missing is not there."""
+
+    library: str
+    since: str
+    until: str
+    with_since: str
+    with_until: str
+    kind: Literal["minimum", "missing", "keyword", "measured"]
+    what: str  # the release that is demanded, or the name that is missing
+    when: Literal["import", "arguments", "train"]
+    stacks: list[Stack]
+    source: str
+
+
+class Pairs(TypedDict):
+    """Releases that do not work together: pairs.json."""
+
+    releases: dict[str, list[str]]  # of the companions
+    conflicts: list[PairConflict]
+
+
 class Loader(Protocol):
     """``knowledge.tables.load``: each file has its type."""
 
@@ -543,3 +565,5 @@ class Loader(Protocol):
     def __call__(self, name: Literal["gpus"]) -> Gpus: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
+    @overload
+    def __call__(self, name: Literal["pairs"]) -> Pairs: ...

@@ -26,14 +26,18 @@ class UnknownRelease(ValueError):  # noqa: N818 - it is the user's word that is 
 
 
 class Choice:
-    """The releases of each library that are possible, oldest first, and where they come from."""
+    """The releases of each library that are possible, oldest first, and where they come from.
 
-    __slots__ = ("notes", "origins", "releases")
+    ``pins`` are those of libraries and companions of which the project, its environment or the user names a version.
+    """
+
+    __slots__ = ("notes", "origins", "pins", "releases")
 
     def __init__(self) -> None:
         self.releases: dict[str, list[str]] = {}
         self.origins: dict[str, str] = {}
         self.notes: list[str] = []
+        self.pins: dict[str, Pin] = {}
 
     @property
     def newest(self) -> Target:
@@ -81,12 +85,14 @@ def choose(
 
         pins = used(directory)
     pins = pins or {}
+    choice.pins = {library: pin for library, pin in pins.items() if pin.specifier and library not in flags}
     for library in LIBRARIES:
         known = tables.load(library)["releases"]
         if library in flags:
             who = (said_by or {}).get(library)
             choice.releases[library] = _of_flag(library, flags[library], known, choice, who or "the command line")
             choice.origins[library] = who or f"--{library}-version"
+            choice.pins[library] = _pin_of(library, choice)
         elif library in pins and not pins[library].specifier:
             choice.releases[library] = known[-1:]
             choice.origins[library] = NEWEST_KNOWN
@@ -102,6 +108,14 @@ def choose(
             choice.origins[library] = NEWEST_KNOWN
     _warn_of_untested(choice)
     return choice
+
+
+def _pin_of(library: Library, choice: Choice) -> Pin:
+    """What a flag says, as a pin."""
+    from ds_lint.targets.pin import OR, Pin
+
+    specifier = OR.join(f"=={release}" for release in choice.releases[library])
+    return Pin(library, specifier, choice.origins[library])
 
 
 def between(
@@ -133,6 +147,7 @@ def between(
             raise UnknownRelease(f"{NAMES[library]} {newest} is older than {oldest}")
         choice.releases[library] = known[known.index(oldest) : known.index(newest) + 1]
         choice.origins[library] = "asked for"
+    choice.pins = {}
     return choice
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) -> FileReport:
     """What these rules find in a document, or those that are on by default."""
     config = configs.from_document(document, basis)
-    return FileReport(
+    report = FileReport(
         document.path,
         document,
         stack=config.stack,
@@ -34,6 +34,8 @@ def lint(document: Document, basis: Basis, rules: Iterable[Rule] | None = None) 
         material=config.facts.training.documents if config.facts.training else None,
         findings=engine.check(config, rules),
     )
+    report.material += config.quoted
+    return report
 
 
 def lint_for(
@@ -49,6 +51,7 @@ def lint_for(
     severity of the findings of a rule where it is to be another than its own.
     """
     rules = None if rules is None else list(rules)
+    basis = basis.but(pins=choice.pins) if choice.pins else basis
 
     def lint_by(only: list[Rule] | None, basis: Basis = basis) -> FileReport:
         report = lint(document, basis, only)

@@ -21,7 +21,8 @@ other fenced block is prose. ``deepspeed=0.16.9`` and the like name the release 
 as it is: ``encoding=latin-1`` says in which bytes the file is stored, ``ellipsis=2000`` that ``x...`` stands for 2,000
 times ``x``. ``smoke`` says that the findings are those of a training run, too. A block ``json policy`` is a policy that
 the examples below it are held to. Blocks such as ``bash run.sh`` and ``python train.py`` are files beside the config of
-the examples below them, up to the next such block; the first launch in them is one of the config.
+the examples below them, up to the next such block; the first launch in them is one of the config. A block
+``text requirements.txt`` pins the releases that they are linted with.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ KINDS = ("bad", "good")
 FINDINGS = "findings"
 FIXED = "fixed"
 POLICY = "json policy"
+REQUIREMENTS = "requirements.txt"
 FENCE = "```"
 TABLE = "| severity | effect | since |\n|---|---|---|\n"  # one row below it
 
@@ -213,6 +215,8 @@ def examples(text: str) -> list[Example]:
 def file_name(block: Block) -> str | None:
     """The name of the file that a block shows beside the configs below it; None if it shows something else."""
     language, _, name = block.info.partition(" ")
+    if language == "text" and name == REQUIREMENTS:
+        return name
     return name if re.fullmatch(r"[\w-]+\.(?:sh|py)", name) and language in ("bash", "python") else None
 
 

@@ -6,22 +6,24 @@ from ds_lint.facts import Facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.policy import Policy
     from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.targets.pin import Pin
 
 
 class Basis:
     """What a config is checked against: the libraries, the stack (None: unknown), and what is known beside the config.
 
     ``before`` is what an older release knows that the newest is compared with: the one that is upgraded from
-    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation.
+    (``is_upgrade``), or the oldest of a range. ``policies`` are JSON Schemas of the organisation. ``pins`` has what is
+    pinned of the libraries and of what they import.
     """
 
-    __slots__ = ("before", "facts", "is_upgrade", "knowledge", "policies", "stack")
+    __slots__ = ("before", "facts", "is_upgrade", "knowledge", "pins", "policies", "stack")
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class Basis:
         facts: Facts | None = None,
         *,
         policies: Sequence[Policy] = (),
+        pins: Mapping[str, Pin] | None = None,
         before: Knowledge | None = None,
         is_upgrade: bool = False,
     ) -> None:
@@ -37,6 +40,7 @@ class Basis:
         self.stack = stack
         self.facts = facts or Facts()
         self.policies = policies
+        self.pins = pins or {}
         self.before = before
         self.is_upgrade = is_upgrade
 

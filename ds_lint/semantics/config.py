@@ -71,6 +71,7 @@ class Config:
         "is_upgrade",
         "knowledge",
         "policies",
+        "quoted",
         "remarkable",
         "root",
         "stacks",
@@ -90,6 +91,7 @@ class Config:
         self.policies = basis.policies
         self.accelerate: AccelerateFile | None = None  # of a YAML of ``accelerate launch``, which ``root`` follows from
         self.call: ConfigCall | None = None  # of a class, which makes ``root`` of the keywords
+        self.quoted: list[Document] = []  # files that findings refer to, which were read for their sake
         self.derived: dict[str, Any] = {}  # what ``once`` remembers: of each function its answer
         self.filled: dict[Span, str] = {}  # where an "auto" stands for which a value is checked, and what fills it
         self.stacks: tuple[Stack, ...] = (basis.stack,) if basis.stack else self._possible_stacks()

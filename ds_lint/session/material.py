@@ -55,7 +55,11 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     whole.findings = []
     whole.add(list(found.values()))
     every = [one for group in groups for one in group]
-    whole.material = list({id(document): document for one in every for document in one.documents}.values())
+    documents = [
+        *(document for one in every for document in one.documents),
+        *(document for report in reports for document in report.material),
+    ]
+    whole.material = list({document.path: document for document in reversed(documents)}.values())
     if len(every) > 1 and "training arguments" in whole.facts:
         whole.facts = {**whole.facts, "training arguments": f"{every[0].origin}, and {len(every) - 1} more"}
     return whole

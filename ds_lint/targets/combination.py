@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.targets.pin import LIBRARIES, OR, Pin, is_exact, version_of
+from ds_lint.targets.pin import OR, PACKAGES, Pin, is_exact, version_of
 from ds_lint.targets.releases import allowed
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def pins_of(requirements: Sequence[Requirement]) -> list[Pin]:
     """What the requirements of one file come to, for each library that it names a version of."""
     found = []
-    for library in LIBRARIES:
+    for library in PACKAGES:
         stated = [each for each in requirements if each.library == library and each.specifier]
         always = [each for each in stated if not each.is_conditional]
         if always:
@@ -31,7 +31,9 @@ def any_of(pins: Sequence[Pin]) -> Pin:
     """The pin that leaves what any of these for one library leaves; addresses count where there is nothing else."""
     pins = [pin for pin in pins if pin.specifier] or pins[:1]
     specifiers = dict.fromkeys(pin.specifier for pin in pins)
-    return Pin(pins[0].library, OR.join(specifiers), _joined([pin.source for pin in pins]))
+    is_installed = all(pin.is_installed for pin in pins)
+    source = _joined([pin.source for pin in pins])
+    return Pin(pins[0].library, OR.join(specifiers), source, is_installed=is_installed)
 
 
 def narrowed(earlier: Pin, later: Pin) -> Pin:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # conda-forge/linux-64::deepspeed[version='>=0.14'], or a name with a version and perhaps a build after it
 _MATCH = re.compile(r"(?:[^:\s]+::)?([A-Za-z]+)\s*(?:\[.*?version=['\"]?([^'\"\]]+).*\]|([=<>!~\s][^\[]*))?")
 
+_CALLED = {"pytorch": "torch"}  # what conda calls some of them
+
 _RELEASE = re.compile(r"(==?|)\s*(\d+(?:\.[\w+]+)*)(\.?\*)?(?:[=\s]\S+)?")
 
 
@@ -38,7 +40,7 @@ def requirements(text: str, path: str) -> Iterator[Requirement]:
 
 def _of_conda(entry: str, source: str) -> Iterator[Requirement]:
     match = _MATCH.fullmatch(entry.strip())
-    library = library_called(match[1]) if match else None
+    library = library_called(_CALLED.get(match[1], match[1])) if match else None
     specifier = _specifier(match[2] or match[3] or "") if match else None
     if library and specifier:
         yield Requirement(library, specifier, source)

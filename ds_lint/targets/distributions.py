@@ -16,7 +16,7 @@ import os
 import sys
 
 from ds_lint.targets.directories import up_to_root
-from ds_lint.targets.pin import LIBRARIES, Pin, library_called
+from ds_lint.targets.pin import LIBRARIES, PACKAGES, Pin, library_called
 from ds_lint.targets.text import shown, text_of
 
 TYPE_CHECKING = False
@@ -35,7 +35,8 @@ def installed(directory: str) -> dict[str, Pin]:
         found = _installed_on(paths)
         if "deepspeed" in found:
             return found
-        first = first or found
+        if not first and any(library in found for library in LIBRARIES):
+            first = found
     return first
 
 
@@ -63,7 +64,7 @@ def _installed_on(paths: Sequence[str]) -> dict[str, Pin]:
     for path in paths:
         names = _names_of_ours(path)
         pins = [pin for name in names if (pin := _distribution(path, name))]
-        for library in LIBRARIES:
+        for library in PACKAGES:
             copies = [pin for pin in pins if pin.library == library]
             if copies and library not in found:  # Python imports the first on its path
                 from ds_lint.targets.combination import any_of
@@ -102,7 +103,8 @@ def _distribution(directory: str, name: str) -> Pin | None:
     if library is None:
         return None
     version = rest.partition("-")[0] or _version_in_metadata(os.path.join(directory, name))
-    return Pin(library, f"=={version}", f"installed in {shown(directory)}") if version else None
+    source = f"installed in {shown(directory)}"
+    return Pin(library, f"=={version}", source, is_installed=True) if version else None
 
 
 def _version_in_metadata(directory: str) -> str:

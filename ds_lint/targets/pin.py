@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     Library = Literal["deepspeed", "transformers", "accelerate"]
 
 LIBRARIES: tuple[Library, ...] = ("deepspeed", "transformers", "accelerate")
+# What they import, and of which some releases do not work with some of theirs; no config is checked against these.
+COMPANIONS = ("torch", "pydantic", "numpy")
+PACKAGES = (*LIBRARIES, *COMPANIONS)
 
 OR = " || "  # between the alternatives of a specifier, as Poetry and PDM write it; PEP 440 itself has no word for it
 
@@ -40,15 +43,18 @@ class Pin:
 
     ``specifier`` is PEP 440, or several such with ``||`` between them if one of them applies and it is unknown which.
     It is empty where only an address is known, which names no release. ``source`` is what a person recognises:
-    ``requirements.txt:3``.
+    ``requirements.txt:3``. ``stated`` is the range of the project that an installed release lies in, for the pin of
+    that release; None for any other pin. ``is_installed`` says that no file of the project states it.
     """
 
-    __slots__ = ("library", "source", "specifier")
+    __slots__ = ("is_installed", "library", "source", "specifier", "stated")
 
-    def __init__(self, library: str, specifier: str, source: str) -> None:
+    def __init__(self, library: str, specifier: str, source: str, *, is_installed: bool = False) -> None:
         self.library = library
         self.specifier = specifier
         self.source = source
+        self.is_installed = is_installed
+        self.stated: Pin | None = None
 
     @property
     def is_range(self) -> bool:
@@ -70,9 +76,9 @@ class Pin:
 
 
 def library_called(name: str) -> str | None:
-    """The library of this distribution name, whose case does not matter; None for any other name."""
+    """The library or companion of this distribution name, whose case does not matter; None for any other name."""
     lower = name.lower()
-    return lower if lower in LIBRARIES else None
+    return lower if lower in PACKAGES else None
 
 
 def is_exact(specifier: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ds_lint.targets.directories import up_to_root
 from ds_lint.targets.files import by_standing, requirements_of
-from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.pin import LIBRARIES, PACKAGES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def used(directory: str) -> dict[str, Pin]:
-    """The pin of each library that anything is known about, for the project around a directory."""
+    """The pin of each library and companion that anything is known about, for the project around a directory."""
     found = pins(directory)
-    if len(found) == len(LIBRARIES) and not any(pin.is_range for pin in found.values()):
+    if _is_settled(found):
         return found
     from ds_lint.targets.distributions import installed
 
@@ -24,20 +24,23 @@ def used(directory: str) -> dict[str, Pin]:
         if library in found:
             from ds_lint.targets.combination import narrowed
 
-            found[library] = narrowed(found[library], pin)
+            found[library] = _with_stated(narrowed(found[library], pin), found[library])
         else:
             found[library] = pin
     return found
 
 
 def pins(directory: str) -> dict[str, Pin]:
-    """The pin of each library that the project around a directory names a version of."""
+    """The pin of each library that the project around a directory names a version of.
+
+    Of companions, those that stand beside the libraries: no file is read for their sake.
+    """
     found: dict[str, Pin] = {}
     for here, names in up_to_root(directory):
         for paths in by_standing(here, names):
             for pin in _pins_of(paths):
                 _settle(found, pin)
-            if len(found) == len(LIBRARIES) and not any(pin.is_range for pin in found.values()):
+            if _is_settled(found):
                 return found
     return found
 
@@ -50,9 +53,21 @@ def _pins_of(paths: Sequence[str]) -> Iterator[Pin]:
     from ds_lint.targets.combination import any_of, pins_of
 
     pins = [pin for requirements in stated for pin in pins_of(requirements)]
-    for library in LIBRARIES:
+    for library in PACKAGES:
         if alternatives := [pin for pin in pins if pin.library == library]:
             yield any_of(alternatives)
+
+
+def _is_settled(found: dict[str, Pin]) -> bool:
+    """Whether every library has one release."""
+    return all(library in found and not found[library].is_range for library in LIBRARIES)
+
+
+def _with_stated(pin: Pin, stated: Pin) -> Pin:
+    """The pin that counts, of an installed release with the range of the project that it lies in."""
+    if pin is not stated:
+        pin.stated = stated
+    return pin
 
 
 def _settle(found: dict[str, Pin], pin: Pin) -> None:

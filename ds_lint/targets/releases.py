@@ -37,13 +37,13 @@ def _allowed_by(specifier: str, releases: Sequence[str]) -> list[str]:
     version = version_of(specifier)
     if version in releases:
         return [version]
-    numbers = _numbers(version)
-    return _around(version, releases) if numbers is None else [each for each in releases if _numbers(each) == numbers]
+    numbers = numbers_of(version)
+    return _around(version, releases) if numbers is None else [each for each in releases if numbers_of(each) == numbers]
 
 
 def _within(specifier: str, releases: Sequence[str]) -> list[str]:
     clauses = [_clause(text.strip()) for text in specifier.split(",") if text.strip()]
-    plain = [numbers for release in releases if (numbers := _numbers(release)) is not None]
+    plain = [numbers for release in releases if (numbers := numbers_of(release)) is not None]
     known_clauses = [clause for clause in clauses if clause is not None]
     if len(plain) < len(releases) or len(known_clauses) < len(clauses):
         return _within_by_packaging(specifier, releases)
@@ -59,7 +59,7 @@ def _clause(text: str) -> tuple[str, str] | None:
     operator = next((operator for operator in _OPERATORS if text.startswith(operator)), "")
     version = text.removeprefix(operator).strip()
     is_open = version.endswith(".*") and operator in ("==", "!=")
-    numbers = _numbers(version.removesuffix(".*") if is_open else version)
+    numbers = numbers_of(version.removesuffix(".*") if is_open else version)
     if not operator or numbers is None or (operator == "~=" and "." not in version):
         return None
     return operator, version
@@ -67,12 +67,12 @@ def _clause(text: str) -> tuple[str, str] | None:
 
 def _holds(operator: str, version: str, release: Numbers) -> bool:
     """Whether a clause holds for a release, as PEP 440 defines it for plain versions."""
-    wanted = _numbers(version.removesuffix(".*")) or ()
+    wanted = numbers_of(version.removesuffix(".*")) or ()
     if version.endswith(".*"):
         return (operator == "==") == _begins_with(release, version.count("."), wanted)
     if operator == "~=":
         prefix = version.rpartition(".")[0]
-        return release >= wanted and _begins_with(release, prefix.count(".") + 1, _numbers(prefix) or ())
+        return release >= wanted and _begins_with(release, prefix.count(".") + 1, numbers_of(prefix) or ())
     return {
         "==": release == wanted,
         "!=": release != wanted,
@@ -87,7 +87,7 @@ def _begins_with(release: Numbers, length: int, wanted: Numbers) -> bool:
     return _without_zeros(release[:length]) == wanted
 
 
-def _numbers(version: str) -> Numbers | None:
+def numbers_of(version: str) -> Numbers | None:
     """The numbers of a plain version, the same for 1.15 and 1.15.0; None for any other version."""
     parts = version.split(".")
     if not version.isascii() or not all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in parts):

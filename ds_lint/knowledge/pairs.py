@@ -1,0 +1,119 @@
+"""Releases that do not work together: ``schemas/pairs.json``, asked about the releases that a project pins."""
+
+from __future__ import annotations
+
+from ds_lint.knowledge import tables
+from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.releases import allowed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ds_lint.knowledge.records import PairConflict
+    from ds_lint.targets.pin import Pin
+
+
+class Clash:
+    """Two pins no releases of which work together: the newest releases that they allow, and why those do not."""
+
+    __slots__ = ("conflict", "other", "other_pin", "pin", "release")
+
+    def __init__(self, conflict: PairConflict, pin: Pin, release: str, other_pin: Pin, other: str) -> None:
+        self.conflict = conflict
+        self.pin = pin
+        self.release = release
+        self.other_pin = other_pin
+        self.other = other
+
+
+def clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
+    """Every two of these pins that allow no releases that work together.
+
+    What the files of a project say is compared with what they say, and what is installed with what is installed in the
+    same environment: it is not certain that the one is for the other.
+    """
+    stated = {name: pin for name, pin in pins.items() if not pin.is_installed}
+    stated.update((name, pin.stated) for name, pin in pins.items() if pin.stated is not None)
+    installed = {name: pin for name, pin in pins.items() if pin.is_installed}
+    seen = set()
+    for together in (stated, installed):
+        for clash in _clashes(together):
+            if (key := (clash.conflict["library"], clash.conflict["with"])) not in seen:
+                seen.add(key)
+                yield clash
+
+
+def _clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
+    if len(pins) < 2:
+        return
+    store = tables.load("pairs")
+    by_pair: dict[tuple[str, str], list[PairConflict]] = {}
+    for conflict in store["conflicts"]:
+        if conflict["library"] in pins and conflict["with"] in pins:
+            by_pair.setdefault((conflict["library"], conflict["with"]), []).append(conflict)
+    for (library, other), conflicts in by_pair.items():
+        known, known_others = _releases(library), _releases(other)
+        possible = allowed(pins[library].specifier, known)
+        others = allowed(pins[other].specifier, known_others)
+        first = None
+        for release in reversed(possible):
+            for other_release in reversed(others):
+                found = _of(conflicts, known.index(release), known_others.index(other_release), known, known_others)
+                if found is None:
+                    break
+                first = first or Clash(found, pins[library], release, pins[other], other_release)
+            else:
+                continue
+            break
+        else:
+            if first is not None:
+                yield first
+
+
+def working(clash: Clash) -> tuple[str, str] | None:
+    """A release of each library that works with the other's newest allowed one: what to write instead.
+
+    The first is of the library that the other does not work with, the second of the other; the releases closest to
+    what is pinned. Empty where there is none.
+    """
+    conflict = clash.conflict
+    library, other = conflict["library"], conflict["with"]
+    conflicts = [one for one in tables.load("pairs")["conflicts"] if (one["library"], one["with"]) == (library, other)]
+    known, known_others = _releases(library), _releases(other)
+    place, other_place = known.index(clash.release), known_others.index(clash.other)
+
+    def works(one: int, two: int) -> bool:
+        return _of(conflicts, one, two, known, known_others) is None
+
+    first = _nearest([index for index in range(len(known)) if works(index, other_place)], place)
+    second = _nearest([index for index in range(len(known_others)) if works(place, index)], other_place)
+    return (known[first] if first is not None else "", known_others[second] if second is not None else "")
+
+
+def _nearest(places: Sequence[int], wanted: int) -> int | None:
+    """The closest place, the newer of two at the same distance."""
+    return min(places, key=lambda place: (abs(place - wanted), -place), default=None)
+
+
+def _of(
+    conflicts: Sequence[PairConflict], one: int, two: int, known: Sequence[str], others: Sequence[str]
+) -> PairConflict | None:
+    """The first conflict that two releases have, by their places among those that are known."""
+    for conflict in conflicts:
+        if _within(one, conflict.get("since"), conflict.get("until"), known) and _within(
+            two, conflict.get("with_since"), conflict.get("with_until"), others
+        ):
+            return conflict
+    return None
+
+
+def _within(place: int, since: str | None, until: str | None, known: Sequence[str]) -> bool:
+    return (since is None or known.index(since) <= place) and (until is None or place <= known.index(until))
+
+
+def _releases(library: str) -> list[str]:
+    """The known releases of a library, oldest first."""
+    if library in LIBRARIES:
+        return tables.load(library)["releases"]
+    return tables.load("pairs")["releases"][library]
