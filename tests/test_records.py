@@ -28,6 +28,7 @@ FILES = {
     "launchers": dict[str, records.LauncherOptions],
     "models": records.ModelStore,
     "overlay": records.Overlay,
+    "pairs": records.Pairs,
     "recipes": records.Recipes,
     "shapes": records.Shapes,
     "torch": records.Torch,
