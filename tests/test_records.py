@@ -29,6 +29,7 @@ FILES = {
     "model_classes": records.ModelClasses,
     "models": records.ModelStore,
     "overlay": records.Overlay,
+    "pairs": records.Pairs,
     "recipes": records.Recipes,
     "shapes": records.Shapes,
     "torch": records.Torch,

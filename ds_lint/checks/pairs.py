@@ -43,7 +43,8 @@ def releases_do_not_work_together(config: Config) -> Iterator[Problem]:
 
 
 def _what_happens(clash: Clash) -> str:
-    one, other = _named(clash.pin.library, clash.release), _named(clash.other_pin.library, clash.other)
+    releases = zip((clash.pin, clash.other_pin), clash.named, strict=True)
+    one, other = (f"{_NAMES.get(pin.library, pin.library)} {release}" for pin, release in releases)
     what, kind = clash.conflict["what"], clash.conflict["kind"]
     if kind == "minimum":
         name = _NAMES.get(clash.other_pin.library, clash.other_pin.library)
@@ -74,10 +75,6 @@ def _what_to_pin(clash: Clash) -> str:
 def _bound(library: str, works: str, pinned: str) -> str:
     """A requirement that the closest release that works meets, and the pinned one does not."""
     return f"`{library}{'>=' if (numbers_of(works) or ()) > (numbers_of(pinned) or ()) else '<='}{works}`"
-
-
-def _named(library: str, release: str) -> str:
-    return f"{_NAMES.get(library, library)} {release}"
 
 
 def _related(config: Config, pin: Pin) -> Iterator[Related]:

@@ -15,6 +15,8 @@ from ds_lint.output.text import visible, wrap
 from ds_lint.targets.text import shown
 from ds_lint.version import __version__
 
+_OF_PROJECT = ("releases-do-not-work-together",)  # rules whose findings are about the pins, whatever the config
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +44,7 @@ def finish(
     """
     for report, context in linted:
         report.fail_on = context.fail_on
+    _tell_once([report for report, _ in linted])
     name = options.output_format or default_format(options)[0]
     if can_fix and (options.statistics or name not in FOR_PROGRAMS):
         for report, context in linted:
@@ -67,6 +70,19 @@ def finish(
     if options.exit_zero:
         return 0
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def _tell_once(reports: list[FileReport]) -> None:
+    """Leave what is true of the whole project, such as releases that do not work together, to the first config."""
+    told = set()
+    for report in reports:
+        kept = []
+        for finding in report.findings:
+            places = tuple((related.path, related.span) for related in finding.related)
+            if finding.name not in _OF_PROJECT or (finding.message, places) not in told:
+                kept.append(finding)
+            told.add((finding.message, places))
+        report.findings = kept
 
 
 def write_notes(notes: Iterable[str], documents: Sequence[Document] = ()) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ds_lint.knowledge import tables
-from ds_lint.targets.pin import LIBRARIES
-from ds_lint.targets.releases import allowed
+from ds_lint.targets.pin import LIBRARIES, is_exact, version_of
+from ds_lint.targets.releases import allowed, numbers_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Clash:
-    """Two pins no releases of which work together: the newest releases that they allow, and why those do not."""
+    """Two pins no releases of which work together: the newest known releases of them, and why those do not."""
 
     __slots__ = ("conflict", "other", "other_pin", "pin", "release")
 
@@ -25,6 +25,11 @@ class Clash:
         self.release = release
         self.other_pin = other_pin
         self.other = other
+
+    @property
+    def named(self) -> tuple[str, str]:
+        """The releases as a person knows them: what is pinned exactly may be one that was withdrawn."""
+        return _named(self.pin, self.release), _named(self.other_pin, self.other)
 
 
 def clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
@@ -39,7 +44,7 @@ def clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
     seen = set()
     for together in (stated, installed):
         for clash in _clashes(together):
-            if (key := (clash.conflict["library"], clash.conflict["with"])) not in seen:
+            if (key := (clash.conflict["library"], clash.conflict["other"])) not in seen:
                 seen.add(key)
                 yield clash
 
@@ -50,12 +55,12 @@ def _clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
     store = tables.load("pairs")
     by_pair: dict[tuple[str, str], list[PairConflict]] = {}
     for conflict in store["conflicts"]:
-        if conflict["library"] in pins and conflict["with"] in pins:
-            by_pair.setdefault((conflict["library"], conflict["with"]), []).append(conflict)
+        if conflict["library"] in pins and conflict["other"] in pins:
+            by_pair.setdefault((conflict["library"], conflict["other"]), []).append(conflict)
     for (library, other), conflicts in by_pair.items():
         known, known_others = _releases(library), _releases(other)
-        possible = allowed(pins[library].specifier, known)
-        others = allowed(pins[other].specifier, known_others)
+        possible = _possible(pins[library], known)
+        others = _possible(pins[other], known_others)
         first = None
         for release in reversed(possible):
             for other_release in reversed(others):
@@ -71,15 +76,29 @@ def _clashes(pins: Mapping[str, Pin]) -> Iterator[Clash]:
                 yield first
 
 
-def working(clash: Clash) -> tuple[str, str] | None:
+def _possible(pin: Pin, known: list[str]) -> list[str]:
+    """The known releases that a pin allows; of one that was withdrawn, the one before and the one after it."""
+    found = allowed(pin.specifier, known)
+    numbers = numbers_of(version_of(pin.specifier)) if not found and is_exact(pin.specifier) else None
+    if numbers is None:
+        return found
+    places = [place for place, release in enumerate(known) if (numbers_of(release) or ()) < numbers]
+    return known[places[-1] : places[-1] + 2] if places and places[-1] + 1 < len(known) else []
+
+
+def _named(pin: Pin, release: str) -> str:
+    return version_of(pin.specifier) if is_exact(pin.specifier) else release
+
+
+def working(clash: Clash) -> tuple[str, str]:
     """A release of each library that works with the other's newest allowed one: what to write instead.
 
-    The first is of the library that the other does not work with, the second of the other; the releases closest to
-    what is pinned. Empty where there is none.
+    The first is of the library that the other does not work with, the second of the other: the next newer release, or
+    the next older one. Empty where there is none.
     """
     conflict = clash.conflict
-    library, other = conflict["library"], conflict["with"]
-    conflicts = [one for one in tables.load("pairs")["conflicts"] if (one["library"], one["with"]) == (library, other)]
+    library, other = conflict["library"], conflict["other"]
+    conflicts = [one for one in tables.load("pairs")["conflicts"] if (one["library"], one["other"]) == (library, other)]
     known, known_others = _releases(library), _releases(other)
     place, other_place = known.index(clash.release), known_others.index(clash.other)
 
@@ -92,8 +111,8 @@ def working(clash: Clash) -> tuple[str, str] | None:
 
 
 def _nearest(places: Sequence[int], wanted: int) -> int | None:
-    """The closest place, the newer of two at the same distance."""
-    return min(places, key=lambda place: (abs(place - wanted), -place), default=None)
+    """The first place behind the wanted one, else the last before it."""
+    return next((place for place in places if place > wanted), places[-1] if places else None)
 
 
 def _of(
@@ -102,7 +121,7 @@ def _of(
     """The first conflict that two releases have, by their places among those that are known."""
     for conflict in conflicts:
         if _within(one, conflict.get("since"), conflict.get("until"), known) and _within(
-            two, conflict.get("with_since"), conflict.get("with_until"), others
+            two, conflict.get("other_since"), conflict.get("other_until"), others
         ):
             return conflict
     return None

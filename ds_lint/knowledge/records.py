@@ -513,13 +513,14 @@ class Recipes(TypedDict):
 
 
 class PairConflict(TypedDict, total=False):
-    """Releases of ``library`` that do not work with releases of ``with``; a bound that is missing is not there."""
+    """Releases of ``library`` that do not work with releases of ``other``; a bound that is missing is not there."""
 
     library: str
+    other: str
     since: str
     until: str
-    with_since: str
-    with_until: str
+    other_since: str
+    other_until: str
     kind: Literal["minimum", "missing", "keyword", "measured"]
     what: str  # the release that is demanded, or the name that is missing
     when: Literal["import", "arguments", "train"]

@@ -20,12 +20,13 @@ from ds_lint.launches.surroundings import (
     starts_per_node,
     visible_gpus,
 )
+from ds_lint.launches.word import Word
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Argument
     from ds_lint.source.tree import Node
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")

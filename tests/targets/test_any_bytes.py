@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_files import FILES
 
-from ds_lint.targets.pin import LIBRARIES
+from ds_lint.targets.pin import PACKAGES
 from ds_lint.targets.project import pins
 from ds_lint.targets.releases import allowed
 
@@ -32,5 +32,5 @@ def test_no_bytes_make_it_raise(tmp_path, name, data):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(data)
     for library, pin in pins(str(tmp_path)).items():
-        assert library in LIBRARIES
+        assert library in PACKAGES
         assert allowed(pin.specifier, ["0.16.9"]) in ([], ["0.16.9"])

@@ -301,6 +301,7 @@ FILES = [
             "constraints.txt": "deepspeed==0.16.9\n",
         },
         {
+            "torch": (">=2.0.0", "requirements.txt:2"),
             "transformers": (">=4.45.0,<=4.52.4,!=4.46.*", "requirements.txt:3"),
             "deepspeed": ("==0.16.9", "constraints.txt:1"),
             "accelerate": (">=1.4", "requirements/train.txt:3"),
@@ -354,7 +355,13 @@ FILES = [
             "deepspeed": (">=0.14,<0.17", "setup.cfg [options.extras_require] train"),
         },
     ),
-    ({"setup.py": SETUP_PY}, {"deepspeed": (">=0.10.0,<=0.16.9", "setup.py extras_require deepspeed")}),
+    (
+        {"setup.py": SETUP_PY},
+        {
+            "deepspeed": (">=0.10.0,<=0.16.9", "setup.py extras_require deepspeed"),
+            "torch": (">=2.0.0", "setup.py extras_require torch"),
+        },
+    ),
     (
         {"environment.yml": ENVIRONMENT, "more.txt": "accelerate<1.6\n"},
         {

@@ -74,7 +74,7 @@ def test_a_marker_makes_it_conditional(text):
     "text",
     [
         "",
-        "torch==2.6.0",
+        "torchvision==0.21.0",
         "deepspeed-kernels==0.0.1",
         "sentence-transformers>=3",
         "deepspeed=={{ deepspeed_version }}",

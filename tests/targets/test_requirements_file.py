@@ -13,7 +13,7 @@ from ds_lint.targets.files import requirements_of
         ("deepspeed==0.16.9# no comment", None, None),
         ("deepspeed==0.16.9\t# a comment", "==0.16.9", 1),
         ("# deepspeed==0.1.0 \\\ndeepspeed==0.16.9", "==0.16.9", 2),
-        ("torch\ndeepspeed\\\n==\\\n0.16.9", "==0.16.9", 2),
+        ("tqdm\ndeepspeed\\\n==\\\n0.16.9", "==0.16.9", 2),
         ("deepspeed==0.16.9 \\\n    --hash=sha256:00 \\\n    # via a", "==0.16.9", 1),
         ("deepspeed==0.16.9 \\", "==0.16.9", 1),
         ("deepspeed==0.16.9 --config-settings='a'", "==0.16.9", 1),

@@ -85,8 +85,8 @@ def store(cache: Path) -> dict[str, Any]:
 def _bounded(measured: dict[str, Any], companions: dict[str, list[str]]) -> dict[str, Any]:
     """What was measured, with the last release below a bound in place of the bound."""
     found = dict(measured)
-    if (bound := found.pop("with_below", None)) is not None:
-        found["with_until"] = [one for one in companions[found["with"]] if number(one) < number(bound)][-1]
+    if (bound := found.pop("other_below", None)) is not None:
+        found["other_until"] = [one for one in companions[found["other"]] if number(one) < number(bound)][-1]
     return found
 
 
@@ -166,11 +166,11 @@ def _conflicts(
     for one in found:
         yield {
             "library": library,
-            "with": other,
+            "other": other,
             **({"since": one["since"]} if one["since"] != known[0] else {}),
             **({"until": one["until"]} if one["until"] != known[-1] else {}),
-            **({"with_since": one["since_other"]} if one["since_other"] != others[0] else {}),
-            **({"with_until": one["until_other"]} if one["until_other"] != others[-1] else {}),
+            **({"other_since": one["since_other"]} if one["since_other"] != others[0] else {}),
+            **({"other_until": one["until_other"]} if one["until_other"] != others[-1] else {}),
             "kind": one["kind"],
             "what": one["what"],
             "when": one["when"],
