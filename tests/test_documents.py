@@ -58,8 +58,13 @@ def report(config, stack=None):
     return lint_bytes(config.encode(), "ds_config.json", stack=stack, facts=Facts(world_size=1))
 
 
+def findings(config, stack):
+    """What is found on any number of ranks."""
+    return [finding for finding in report(config, stack).findings if finding.code != "DS803"]
+
+
 def verdict(config, stack):
-    return [(finding.code, finding.key, finding.effect) for finding in report(config, stack).findings]
+    return [(finding.code, finding.key, finding.effect) for finding in findings(config, stack)]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def verdict(config, stack):
     ids=[f"{document[:3]}-{place}" for document, place, *_ in VERDICTS],
 )
 def test_every_config_gets_its_verdict(documents, document, place, stack, codes, reason):
-    found = report(documents[document][place], stack).findings
+    found = findings(documents[document][place], stack)
     assert sorted(finding.code for finding in found) == codes, reason
 
 
