@@ -52,7 +52,8 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         (ZERO,),
         stage.value.span,
         f"offload of the states of {billions(states.parameters)} parameters to the CPU needs at least "
-        f"{gibibytes(needed)} on each node ({_parts(states.host)}){about} but a node has {gibibytes(memory)} of memory: "
+        f"{gibibytes(needed)} on each node ({_parts(states.host)}){about} but a node has {gibibytes(memory)} of "
+        "memory: "
         + (
             "if you train all parameters, the system kills the run"
             if needed > memory
