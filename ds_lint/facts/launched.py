@@ -258,6 +258,22 @@ class LaunchFacts:
         line, _ = self.document.position(span.start)
         return f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
 
+    @property
+    def reference(self) -> tuple[str, str, list[Related]] | None:
+        """The trainer that gets a reference model, where, and that place; None if none is known to."""
+        called = self.script.calls.reference if self.script is not None else None
+        if called is not None:
+            return f"`{called.trainer}`", self.at(called.place), self.related(called.place, "has a reference model")
+        arguments = self.launch.arguments  # of LLaMA-Factory
+        if self.script is not None or arguments.get("finetuning_type") not in ("freeze", "full"):
+            return None
+        if arguments.get("stage") not in ("dpo", "kto") or arguments.get("pref_loss", "sigmoid") in ("orpo", "simpo"):
+            return None
+        span = self._flag("stage")
+        line, _ = self.document.position(span.start)
+        place = Related(span, "has a reference model", self.document.path)
+        return f"`--stage {arguments['stage']}`", f"{self.document.path}:{line}", [place]
+
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""
         assert self.script_document is not None  # noqa: S101 - the script was read from it
