@@ -12,7 +12,6 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
-from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.source.document import Document
 
@@ -249,6 +249,8 @@ class LaunchFacts:
             given, other = self.script.keywords[name], self.script.keywords.get(vllm)
             if given.value is not False or (other is not None and other.value is not False):
                 return None
+            from ds_lint.launches.script_code import CodePlace
+
             place = CodePlace(given.line, given.column, given.end_line, given.end_column)
             return self.at(place), self.related(place, name)
         arguments = self.launch.arguments
