@@ -420,6 +420,37 @@ def test_weights_that_each_token_gathers(arguments, is_found):
     assert found(script, STAGE_2) == []
 
 
+AUTO_STEPS = STAGE_3 | {
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto"}},
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
+}
+WITH_REFERENCE = """\
+from trl import DPOTrainer, KTOTrainer as Tuner
+args = TrainingArguments("out", deepspeed="ds.json")
+model = AutoModelForCausalLM.from_pretrained("m")
+frozen = AutoModelForCausalLM.from_pretrained("m")
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_found"),
+    [
+        ("DPOTrainer(model, frozen, args=args)", True),
+        ("DPOTrainer(model=model, ref_model=frozen, args=args)", True),
+        ("DPOTrainer(model, None, args=args)", False),
+        ("DPOTrainer(model, args=args)", False),
+        ("DPOTrainer(model, frozen, args=args, peft_config=adapters)", False),
+        ("DPOTrainer(model, frozen, args=DPOConfig(precompute_ref_log_probs=True))", False),
+        ("DPOTrainer(model, frozen if full else None, args=args)", False),
+    ],
+)
+def test_reference_models_that_are_prepared_before_the_schedule(call, is_found):
+    script = WITH_REFERENCE + f"trainer = {call}\n"
+    assert [code for code, _, _ in found(script, AUTO_STEPS)] == (["DS829"] if is_found else [])
+    assert found(script, AUTO_STEPS | {"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 9}}}) == []
+    assert found(script, AUTO_STEPS | {"zero_optimization": {"stage": 2}}) == []
+
+
 @pytest.mark.parametrize("text", ["import torch as", "x = '\x00'", "(" * 5000])
 def test_a_script_that_python_does_not_parse_shows_nothing(text):
     assert read_training_script(text) is None

@@ -6,6 +6,7 @@ from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Outcome, 
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, is_truthy, zero_stage
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -270,6 +271,34 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
         label="partitions the weights",
         related=related,
     )
+
+
+@rule("DS829", "reference-model-before-schedule", severity="error", effects=("rejected",), keys=("scheduler",))
+def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
+    """A trainer of trl with a reference model, and a schedule that the Trainer fills in when it trains.
+
+    Source: ``prepare_deepspeed`` in ``trl/models/utils.py``; until 0.12 ``_prepare_deepspeed`` of each trainer.
+    """
+    launch, stage = config.facts.launch, _stage_3(config)
+    given = launch.reference if launch is not None else None
+    if given is None or stage is None or config.written.at(("optimizer", "type")) is None:
+        return
+    trainer, where, related = given
+    for name in ("warmup_num_steps", "total_num_steps"):
+        node = config.written.at(("scheduler", "params", name))
+        if node is None or node.value != AUTO:
+            continue
+        yield Problem(
+            ("scheduler", "params", name),
+            node.span,
+            f"the reference model of {trainer}, {where}, is given to DeepSpeed before the Trainer fills in "
+            f'`scheduler.params.{name}` "auto", which raises; trl before 0.7.2 does not give it to DeepSpeed, and '
+            "raises for its partitioned weights",
+            {"trainer": rejected("initialize")},
+            help="Delete `scheduler`, and set `lr_scheduler_type` and `warmup_steps` in the training arguments.",
+            label="not filled in yet",
+            related=related,
+        )
 
 
 def _calls(config: Config) -> ScriptCalls | None:

@@ -12,7 +12,6 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.launches.resumed import resumption
-from ds_lint.launches.script_code import CodePlace
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.model import Model
     from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.launches.launch import Launch
+    from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
     from ds_lint.source.document import Document
 
@@ -249,6 +249,8 @@ class LaunchFacts:
             given, other = self.script.keywords[name], self.script.keywords.get(vllm)
             if given.value is not False or (other is not None and other.value is not False):
                 return None
+            from ds_lint.launches.script_code import CodePlace
+
             place = CodePlace(given.line, given.column, given.end_line, given.end_column)
             return self.at(place), self.related(place, name)
         arguments = self.launch.arguments
@@ -257,6 +259,22 @@ class LaunchFacts:
         span = self._flag(name)
         line, _ = self.document.position(span.start)
         return f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
+
+    @property
+    def reference(self) -> tuple[str, str, list[Related]] | None:
+        """The trainer that gets a reference model, where, and that place; None if none is known to."""
+        called = self.script.calls.reference if self.script is not None else None
+        if called is not None:
+            return f"`{called.trainer}`", self.at(called.place), self.related(called.place, "has a reference model")
+        arguments = self.launch.arguments  # of LLaMA-Factory
+        if self.script is not None or arguments.get("finetuning_type") not in ("freeze", "full"):
+            return None
+        if arguments.get("stage") not in ("dpo", "kto") or arguments.get("pref_loss", "sigmoid") in ("orpo", "simpo"):
+            return None
+        span = self._flag("stage")
+        line, _ = self.document.position(span.start)
+        place = Related(span, "has a reference model", self.document.path)
+        return f"`--stage {arguments['stage']}`", f"{self.document.path}:{line}", [place]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.trained_names import TrainedNames
 
-_SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
+SETUPS = ("Accelerator", "HfDeepSpeedConfig", "HfTrainerDeepSpeedConfig", "parse_args_into_dataclasses", "parse_dict")
 # What may be one, too: that depends on the classes that it parses into, or on the launcher.
-_MAYBE_SETUPS = re.compile(
+MAYBE_SETUPS = re.compile(
     r"\w*Accelerator|AcceleratorState|DeepSpeedPlugin|parse_(?:json|yaml)_file|parse_args_and_config"
 )
 _TELLING = re.compile(r"acc|arg|conf|deepspeed|dist|init|parse|prepare|setup|train", re.IGNORECASE)
@@ -144,7 +144,7 @@ class LoadReader:
     def _setups(self) -> Iterator[ast.Call]:
         for call in self.names.calls:
             last = last_name(call)
-            if last in _SETUPS or (last.endswith(("TrainingArguments", "Config")) and keyword(call, "deepspeed")):
+            if last in SETUPS or (last.endswith(("TrainingArguments", "Config")) and keyword(call, "deepspeed")):
                 yield call
 
     def _setup_after(self, load: ast.Call) -> tuple[str, CodePlace] | None:
@@ -160,7 +160,7 @@ class LoadReader:
     def _may_tell(self, call: ast.Call) -> bool:
         """Whether a call may tell transformers of the config, be it inside of an imported function."""
         last = last_name(call)
-        if call in self.setups or ARGUMENTS.fullmatch(last) or _MAYBE_SETUPS.fullmatch(last):
+        if call in self.setups or ARGUMENTS.fullmatch(last) or MAYBE_SETUPS.fullmatch(last):
             return True
         return _TELLING.search(last) is not None and self.imported.is_unknown(dotted_name(call.func))
 

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.model_loading import LoadReader
-from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, literal, place, written
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
 
+WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
 # Packages of optimizers, none of which derives from DeepSpeedCPUAdam.
 _OPTIMIZER_PACKAGES = (
@@ -63,6 +64,13 @@ class AutocastCall(NamedTuple):
     enabled: bool | None
 
 
+class ReferenceModel(NamedTuple):
+    """A trainer of trl is given a reference model, and nothing that spares it one."""
+
+    trainer: str
+    place: CodePlace
+
+
 class CheckpointingCall(NamedTuple):
     """``deepspeed.checkpointing.configure`` without a config, and the keywords that it is given."""
 
@@ -82,6 +90,7 @@ class ScriptCalls(NamedTuple):
     optimizer: ClientOptimizer | None
     autocast: tuple[AutocastCall, ...]
     checkpointing: CheckpointingCall | None
+    reference: ReferenceModel | None
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -107,6 +116,7 @@ class _CallReader:
             self._optimizer(),
             tuple(self._autocast()),
             self._checkpointing(),
+            self._reference(),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -225,3 +235,19 @@ class _CallReader:
         if None in keywords or "deepspeed_config" in keywords:
             return None
         return CheckpointingCall(place(calls[0].func), tuple(str(keyword) for keyword in keywords))
+
+    def _reference(self) -> ReferenceModel | None:
+        for call in self.names.calls:
+            if self.imported.full_name(dotted_name(call.func)).partition(".")[0] != "trl":
+                continue
+            model = keyword(call, "ref_model") or next(iter(call.args[1:2]), None)
+            meant = self.trained.meant(model)
+            is_given = meant is not None and not isinstance(meant, (ast.Constant, ast.IfExp))
+            if last_name(call) in WITH_REFERENCE and is_given and not self._spares_reference():
+                return ReferenceModel(last_name(call), place(call.func))
+        return None
+
+    def _spares_reference(self) -> bool:
+        """Whether the module has adapters, or computes the answers of the reference model before the training."""
+        words = {one.arg for call in self.names.calls for one in call.keywords}
+        return self.trained.has_adapters or "precompute_ref_log_probs" in words

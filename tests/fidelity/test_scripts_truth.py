@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ import transformers
 from installed import knowledge, measured_with_the_newest
 from ranks import run
 
+from ds_lint.launches import model_loading, script_calls
 from ds_lint.linter.engine import every_rule
 from ds_lint.rule_pages import pages
 from tools.rule_pages import lint_example
@@ -126,6 +128,29 @@ def test_a_rank_that_is_alone_does_not_come_to_its_end(example: Example, tmp_pat
     assert done.is_complete == ("DS822" not in codes(example)), "\n".join(done.errors)
 
 
+def test_the_calls_that_tell_transformers_the_config_are_known() -> None:
+    """The names in ``model_loading`` are those of the libraries, and no other method of the parser makes arguments."""
+    import accelerate.state
+    import accelerate.utils
+    import transformers.integrations.deepspeed
+
+    parsing = {name for name in vars(transformers.HfArgumentParser) if name.startswith("parse_")}
+    known = {name for name in parsing if name in model_loading.SETUPS or model_loading.MAYBE_SETUPS.fullmatch(name)}
+    assert parsing == known
+    places = (accelerate, accelerate.state, accelerate.utils, transformers.integrations.deepspeed)
+    classes = {name for name in model_loading.SETUPS if name[0].isupper()} | {"AcceleratorState", "DeepSpeedPlugin"}
+    assert [name for name in sorted(classes) if not any(hasattr(place, name) for place in places)] == []
+
+
+def test_the_trainers_with_a_reference_model_are_known() -> None:
+    import inspect
+
+    trl = pytest.importorskip("trl")
+    for name in script_calls.WITH_REFERENCE:
+        if hasattr(trl, name):
+            assert list(inspect.signature(getattr(trl, name)).parameters)[1] == "ref_model"
+
+
 @pytest.mark.skipif(not knowledge().does("engine-sets-its-own-autocast"), reason="of newer releases")
 @pytest.mark.parametrize("is_in_config", [False, True])
 def test_the_engine_sets_its_own_autocast(is_in_config: bool) -> None:
@@ -144,3 +169,20 @@ def test_the_section_is_used_if_configure_gets_the_config(gets_config: bool, kep
     """DS353, for scripts: two ranks divide the activations only then."""
     done = run("checkpointed", str(int(gets_config)))
     assert [answer and answer["kept"] for answer in done.answers] == [[kept]] * 2, "\n".join(done.errors)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scheduler", "raises"),
+    [
+        ({"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}}, True),
+        ({"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10, "total_num_steps": "auto"}}, True),
+        ({"type": "WarmupLR", "params": {"warmup_max_lr": "auto", "warmup_num_steps": 10}}, False),
+    ],
+)
+def test_a_reference_model_gets_a_schedule_that_is_not_filled_in(scheduler: dict[str, object], raises: bool) -> None:
+    """DS829: what ``prepare_deepspeed`` of trl does, with the config that TrainingArguments have prepared."""
+    done = run("reference_model", json.dumps(scheduler), ranks=1, timeout=200)
+    (answer,) = done.answers
+    assert answer is not None, done.errors
+    assert bool(answer["raised"]) == raises, answer
