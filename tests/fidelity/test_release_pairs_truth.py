@@ -29,8 +29,8 @@ PROGRAM = Path(__file__).parent / "programs" / "release_pair.py"
 SEED = 846
 # What the new environment takes over: DeepSpeed with all that it needs, and nothing that transformers looks for.
 TAKEN = (
-    "annotated-types", "deepspeed", "einops", "filelock", "fsspec", "hjson", "jinja2", "markupsafe", "mpmath", "msgpack",
-    "networkx", "ninja", "psutil", "py-cpuinfo", "pydantic", "pydantic-core", "sympy", "torch", "tqdm",
+    "annotated-types", "deepspeed", "einops", "filelock", "fsspec", "hjson", "jinja2", "markupsafe", "mpmath",
+    "msgpack", "networkx", "ninja", "psutil", "py-cpuinfo", "pydantic", "pydantic-core", "sympy", "torch", "tqdm",
     "typing-extensions", "typing-inspection",
 )  # fmt: skip
 
@@ -84,16 +84,22 @@ def _environment(folder: Path, transformers: str, accelerate: str) -> Path:
     return python
 
 
+@pytest.fixture(scope="module")
+def extensions(tmp_path_factory):
+    """Where the op is kept that DeepSpeed compiles for ranks on a CPU."""
+    return tmp_path_factory.mktemp("extensions")
+
+
 @pytest.mark.parametrize(("transformers", "accelerate"), _pairs())
-def test_a_pair_of_releases(transformers, accelerate, tmp_path):
+def test_a_pair_of_releases(transformers, accelerate, tmp_path, extensions):
     python = _environment(tmp_path, transformers, accelerate)
     alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
     done = subprocess.run(
         [str(python), "-W", "ignore", str(PROGRAM), "trainer", str(tmp_path)],
-        env={**os.environ, **alone, "TORCH_EXTENSIONS_DIR": str(tmp_path)},
+        env={**os.environ, **alone, "TORCH_EXTENSIONS_DIR": str(extensions)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     what = _conflict(transformers, accelerate)
