@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
+from command_line import clean_environment
 from linted import lint_with
 
-from ds_lint.cli import main
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.pairs import clashes, working
 from ds_lint.linter.choice import choose
@@ -147,7 +149,10 @@ def test_what_works_is_a_release_that_does():
         ),
         (
             "uv.lock",
-            '[[package]]\nname = "accelerate"\nversion = "0.25.0"\n\n[[package]]\nname = "transformers"\nversion = "4.46.0"\n',
+            "".join(
+                f'[[package]]\nname = "{name}"\nversion = "{version}"\n\n'
+                for name, version in (("accelerate", "0.25.0"), ("transformers", "4.46.0"))
+            ),
             ['name = "transformers"', 'name = "accelerate"'],
         ),
     ],
@@ -168,7 +173,7 @@ def test_the_finding_shows_both_pins(tmp_path, monkeypatch, name, text, places):
         "transformers==4.46.0\n",
         "transformers==4.46.0\naccelerate @ git+https://github.com/huggingface/accelerate\n",
         "transformers @ git+https://github.com/huggingface/transformers@abc1234\naccelerate==0.25.0\n",
-        "transformers==4.46.0\naccelerate==0.25.0; python_version < '3.9'\naccelerate==1.0.0; python_version >= '3.9'\n",
+        "transformers==4.46.0\naccelerate==0.25.0; python_version<'3.9'\naccelerate==1.0.0; python_version>='3.9'\n",
     ],
 )
 def test_what_is_not_pinned_is_not_compared(tmp_path, monkeypatch, text):
@@ -218,13 +223,18 @@ def test_what_is_installed_together_is_compared(tmp_path, monkeypatch):
     assert findings("", PLAIN) == []
 
 
-def test_a_project_with_several_configs_has_one_finding(tmp_path, monkeypatch, capsys):
+def test_a_project_with_several_configs_has_one_finding(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requirements.txt").write_text("deepspeed==0.14.0\ntorch==2.6.0\n")
     for name in ("ds_one.json", "ds_two.json"):
         (tmp_path / name).write_text(json.dumps(PLAIN))
-    assert main(["check", ".", "--output-format", "json"]) == 1
-    found = json.loads(capsys.readouterr().out)["findings"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ds_lint", "check", ".", "--output-format", "json"],
+        env=clean_environment(),
+        capture_output=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)["findings"]
     assert [(one["code"], one["path"]) for one in found if one["code"] == "DS846"] == [("DS846", "./ds_one.json")]
 
 

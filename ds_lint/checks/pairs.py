@@ -1,4 +1,4 @@
-"""Rules about releases that do not work together, told from the pins of the project (DS846 to DS848)."""
+"""Rules about releases that do not work together, told from the pins of the project (DS846)."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _what_happens(clash: Clash) -> str:
     if kind == "keyword":
         function, _, keyword = what.partition("(")
         return (
-            f"{one} calls {function} with `{keyword.partition('=')[0]}`, which {other} does not have: the Trainer raises "
-            "a TypeError"
+            f"{one} calls {function} with `{keyword.partition('=')[0]}`, which {other} does not have: the Trainer "
+            "raises a TypeError"
         )
     if kind == "missing":
         return f"{one} imports {what}, which {other} does not have: the import raises an ImportError"

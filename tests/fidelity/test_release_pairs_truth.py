@@ -29,8 +29,8 @@ PROGRAM = Path(__file__).parent / "programs" / "release_pair.py"
 SEED = 846
 # What the new environment takes over: DeepSpeed with all that it needs, and nothing that transformers looks for.
 TAKEN = (
-    "annotated-types", "deepspeed", "einops", "filelock", "fsspec", "hjson", "jinja2", "markupsafe", "mpmath", "msgpack",
-    "networkx", "ninja", "psutil", "py-cpuinfo", "pydantic", "pydantic-core", "sympy", "torch", "tqdm",
+    "annotated-types", "deepspeed", "einops", "filelock", "fsspec", "hjson", "jinja2", "markupsafe", "mpmath",
+    "msgpack", "networkx", "ninja", "psutil", "py-cpuinfo", "pydantic", "pydantic-core", "sympy", "torch", "tqdm",
     "typing-extensions", "typing-inspection",
 )  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_a_pair_of_releases(transformers, accelerate, tmp_path):
         env={**os.environ, **alone, "TORCH_EXTENSIONS_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     what = _conflict(transformers, accelerate)
@@ -101,7 +101,7 @@ def test_a_pair_of_releases(transformers, accelerate, tmp_path):
         assert done.stdout.splitlines()[-1:] == ["works"], done.stderr[-2000:]
     else:
         assert done.returncode
-        error = done.stderr.strip().splitlines()[-1]
+        error = done.stderr.strip().splitlines()[-1].removeprefix("[rank0]: ")  # of torch, once there are ranks
         assert error.startswith(("ImportError", "TypeError", "RuntimeError")), error
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.extract.history import at
 from tools.extract.releases import available, number
-from tools.pairs.conflicts import Failure, rectangles
+from tools.pairs.conflicts import Failure, Reasons, rectangles
 from tools.pairs.demands import Bound, called, imported
 from tools.pairs.modules import Package
 from tools.pairs.trees import tree
@@ -125,9 +125,9 @@ def _accelerate(releases: dict[str, list[str]], cache: Path) -> Iterator[dict[st
 
 def _torch(deepspeed: list[str], torch: list[str], cache: Path) -> Iterator[dict[str, Any]]:
     """DeepSpeed with torch: the names of torch that ``import deepspeed`` needs."""
+    reasons: Reasons = {}
     minors = {one.rpartition(".")[0]: one for one in reversed(torch)}  # the first release of each minor line
     others = {line: _package("torch", release, cache) for line, release in minors.items()}
-    reasons = {}
     for release in deepspeed:
         demands = set(imported(_package("deepspeed", release, cache), ("deepspeed",), "torch"))
         for line, code in others.items():

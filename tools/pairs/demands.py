@@ -30,7 +30,7 @@ _FALSE = {
     "is_tpu_available()", "is_npu_available()", "is_mlu_available()", "is_musa_available()", "is_xpu_available()",
 }  # fmt: skip
 _ACCELERATOR_CONFIG = "self.args.accelerator_config"
-_OPERATORS: dict[str, Callable[[object, object], bool]] = {
+_OPERATORS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 _OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _MOST_IMPORTS = 20  # that a name is followed through
 

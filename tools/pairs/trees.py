@@ -34,7 +34,7 @@ def _torch(release: str, folder: Path) -> Path:
     error = ""
     for python in _PYTHONS:
         target = folder / python
-        asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", f"torch=={release}", "--no-deps",
+        asked = [sys.executable, "-m", "pip", "download", f"torch=={release}", "--no-deps",
                  "--only-binary", ":all:", *_MACOS, "--python-version", python, "--dest", str(target)]  # fmt: skip
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         if done.returncode == 0:
