@@ -150,6 +150,12 @@ def test_a_notebook_starts_its_shell_lines():
     assert launches[0].unknown == ["lr"]
 
 
+@pytest.mark.parametrize("word", ["{\U0010fffe}", "{\uffff..\U000e0fff}", "{a,\U0010ffff}"])
+def test_characters_that_the_parser_has_no_table_for_do_no_harm(word):
+    (launch,) = found(f"deepspeed a.py {word}\n", "run.sh")
+    assert launch.command[:2] == ["deepspeed", "a.py"]
+
+
 @pytest.mark.parametrize("path", ["a.sh", "Makefile", "Dockerfile", "a.yml", "a.py", "a.ipynb", "run"])
 @given(text=st.text(max_size=300) | st.text(alphabet=" \n\t$(){}[]\"'`\\;&|<>=#ab1-", max_size=300))
 @settings(max_examples=60, deadline=None)

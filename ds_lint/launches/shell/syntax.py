@@ -84,13 +84,18 @@ class WrittenWord(NamedTuple):
 _APART = ("file_redirect", "herestring_redirect", "heredoc_redirect", "variable_assignment")
 
 
+# The scanner of tree-sitter-bash looks characters up in tables that end with ASCII, and may crash behind their end. For
+# the shell, every other byte is part of a word, and of no name.
+_IN_ASCII = bytes(range(128)) + b"." * 128
+
+
 def parse(text: str) -> ShellCommand:
     """The program of a script."""
     import tree_sitter
 
     source = (text.rstrip().rstrip("\\") + "\n").replace("\r\n", "\n").encode("utf-8", "replace")
     parser = tree_sitter.Parser(_language())  # used again after a text that it does not understand, it may crash
-    return ShellCommand(parser.parse(source).root_node, source)
+    return ShellCommand(parser.parse(source.translate(_IN_ASCII)).root_node, source)
 
 
 @cache
