@@ -204,7 +204,7 @@ class StackFacts(Dated, total=False):
     type: str  # as Python declares it
     default: Any  # of the field's own type
     default_is: str  # the expression of a default that is not a constant
-    bare: Any  # what a flag without a value stands for, if the field says so itself
+    bare: Any  # what a flag without a value stands for, if the field has that in its metadata
     choices: list[str]  # words too
     environment: str  # the variable that is asked where the field is not given
     otherwise: Any  # what stands in for that; in fsdp_plugin also by the version of FSDP

@@ -115,7 +115,7 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 def fields(cls: Definition) -> dict[str, dict[str, Any]]:
     """The public fields of a dataclass: type as text and default; ``default_is`` if the default is not a constant.
 
-    ``bare`` is what a flag stands for that has no value behind it, if the field says so itself.
+    ``bare`` is what a flag without a value stands for, if the metadata of the field have that.
     """
     return {
         node.target.id: {"type": ast.unparse(node.annotation), **default(node.value), **_bare(node.value)}

@@ -48,7 +48,7 @@ def _torch(release: str, folder: Path) -> Path:
 
 
 def _thin(package: Path, *, is_transformers: bool) -> None:
-    """Delete what is no Python, and the models of transformers, which import nothing of the other libraries."""
+    """Delete everything but Python, and the models of transformers, which import nothing of the other libraries."""
     if is_transformers and (package / "models").is_dir():
         for model in (package / "models").iterdir():
             if model.is_dir() and model.name != "auto":
