@@ -22,7 +22,9 @@ torch.cuda.set_device = lambda *_: None
 import deepspeed  # noqa: E402 - as a user's script imports it
 import deepspeed.comm.torch  # noqa: E402
 
-deepspeed.comm.torch.build_shm_op = lambda: None  # compiles for minutes, and only makes collectives faster
+sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: (
+    None
+)  # compiles for minutes, and only makes collectives faster
 
 if "trainer" in sys.argv:
     from transformers import Trainer, TrainingArguments
