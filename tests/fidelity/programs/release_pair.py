@@ -5,6 +5,7 @@ Where the releases ask for NCCL, the process group is made with gloo: a CPU has 
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import torch
@@ -19,10 +20,9 @@ def with_gloo(backend=None, *arguments, **keywords):
 torch.distributed.init_process_group = with_gloo
 torch.cuda.set_device = lambda *_: None
 
-import deepspeed  # noqa: E402 - as a user's script imports it
-import deepspeed.comm.torch  # noqa: E402
-
-deepspeed.comm.torch.build_shm_op = lambda: None  # compiles for minutes, and only makes collectives faster
+importlib.import_module("deepspeed")
+communication = importlib.import_module("deepspeed.comm.torch")
+communication.build_shm_op = lambda: None  # compiles for minutes; the op only makes collectives faster
 
 if "trainer" in sys.argv:
     from transformers import Trainer, TrainingArguments
