@@ -1,4 +1,4 @@
-"""From which release of one library does not work with which of another, to a few ranges that say so."""
+"""From which release of one library does not work with which of another, to a few ranges."""
 
 from __future__ import annotations
 

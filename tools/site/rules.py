@@ -20,6 +20,7 @@ _OPTIONS = {  # what an option of an example says, in words
     "transformers": "transformers {}",
     "accelerate": "accelerate {}",
     "from": "upgrading from deepspeed {}",
+    "checkpoint": "resuming from {} ranks",
     "world-size": "{} ranks",
     "nodes": "{} nodes",
     "gpu": "on {}",
