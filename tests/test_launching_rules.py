@@ -252,3 +252,20 @@ def test_the_memory_of_a_job_is_that_of_its_nodes(found, memory, is_found):
     assert codes(findings) == (["DS851"] if is_found else [])
     assert not is_found or findings[0]["related"][-1]["path"] == "./run.sh"
     assert found(launch, "--host-memory", "2TB", files=files, config=OFFLOAD, codes="DS851") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "codes_found"),
+    [
+        ("--gres=gpu:v100:4", ["DS850"]),
+        ("--gpus-per-node=t4:1", ["DS850"]),
+        ("--gres=gpu:a100:4", []),
+        ("--gres=gpu:4", []),
+        ("--gres=gpu:fast:4", []),
+    ],
+)
+def test_the_gpus_of_a_job_may_have_no_bf16(found, asked, codes_found):
+    launch = f"#!/bin/bash\n#SBATCH {asked}\ntorchrun --nproc_per_node 1 train.py {TRAINER}\n"
+    config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}
+    assert codes(found(launch, config=config, codes="DS850")) == codes_found
+    assert found(launch, "--gpu", "h100", config=config, codes="DS850") == []

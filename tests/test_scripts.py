@@ -35,14 +35,14 @@ trainer.train()
 INITIALIZED = "engine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
 
 
-def found(script, config, *, ranks=2, deepspeed=None):
+def found(script, config, *, ranks=2, **releases):
     """The codes of rules about scripts, each with the lines of the script that it points at."""
     launch = launches_in(f"torchrun --nproc_per_node {ranks} train.py", "run.sh", lambda _: None).launches[0]
     shown = read_training_script(script)
     assert shown is not None
     facts = LaunchFacts(launch, Document("run.sh", "", None, []), shown, Document("train.py", script, None, []))
     document = documents.from_bytes(json.dumps(config).encode(), "ds.json")
-    report = linted(Basis(knowledge(Target(deepspeed=deepspeed))), [facts], lambda basis: lint(document, basis))
+    report = linted(Basis(knowledge(Target(**releases))), [facts], lambda basis: lint(document, basis))
     of_scripts = {rule.code for rule in checks_of_scripts()}
     return [
         (one.code, script[: place.span.start].count("\n") + 1, script[place.span.start : place.span.end])
@@ -92,6 +92,13 @@ def test_device_map_after_the_config_is_known(script):
 )
 def test_no_device_map_that_certainly_raises(script):
     assert found(script, STAGE_3) == []
+
+
+def test_low_cpu_mem_usage_is_refused_up_to_a_release():
+    load = "accelerator = Accelerator()\nmodel = AutoModel.from_pretrained('m', low_cpu_mem_usage={})\n"
+    assert found(load.format(True), STAGE_3, transformers="4.50.3") == [("DS820", 2, "True")]
+    assert found(load.format(True), STAGE_3, transformers="4.51.0") == []
+    assert found(load.format(False), STAGE_3, transformers="4.50.3") == []
 
 
 @pytest.mark.parametrize(

@@ -235,16 +235,16 @@ def storage_of_nodes(config: Config) -> Iterator[Problem]:
     each node writes what belongs to all, else the first rank of all.
     """
     launch, nodes = config.facts.launch, config.facts.nodes
-    if launch is None or nodes is None or nodes < 2 or launch.folder is None:
+    if launch is None or nodes is None or nodes < 2 or launch.storage is None:
         return
-    folder, storage, span = launch.folder
+    folder, who, span = launch.storage
     each = config.argument("save_on_each_node") if "trainer" in config.stacks else None
     is_each = is_on(config, "checkpoint", "use_node_local_storage") or (each is not None and each.value is True)
-    if is_each == (storage == "local"):
+    if is_each == (who == "local"):
         return
     asked = "`save_on_each_node`" if launch.stack == "trainer" else "`checkpoint.use_node_local_storage`"
     key, place = _place(config)
-    if storage == "local":
+    if who == "local":
         message = (
             f"{nodes} nodes save to {folder}, {launch.origin}, which each has for itself, without {asked}: the first "
             "node alone gets what belongs to all ranks, and the others cannot load the checkpoint"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.model_requests import quantization
 from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
@@ -146,7 +147,7 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     """A quantized model, which transformers does not load in partitions."""
     model, stage, recipe = config.facts.model, _stage_3(config), config.facts.recipe
     asked = recipe.quantization if recipe is not None else None
-    launched = config.facts.launch.quantization if config.facts.launch is not None else None
+    launched = quantization(config.facts.launch) if config.facts.launch is not None else None
     places: list[Related] = []
     if stage is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
+from ds_lint.facts.model_requests import reference_model, ungathered_generation
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, is_truthy, zero_stage
 from ds_lint.source.spelling import AUTO
@@ -25,7 +26,7 @@ _WITH_TRANSFORMERS: tuple[Stack, ...] = ("trainer", "accelerate")
 
 @rule("DS820", "device-map-at-stage-3", severity="error", effects=("rejected",), keys=(ZERO,))
 def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
-    """``from_pretrained`` with a ``device_map``, while transformers knows of stage 3.
+    """``from_pretrained`` with a ``device_map``, or in older releases ``low_cpu_mem_usage``, at stage 3.
 
     Source: ``check_and_set_device_map`` in ``transformers/integrations/accelerate.py``; before,
     ``PreTrainedModel.from_pretrained`` itself.
@@ -34,16 +35,19 @@ def device_map_at_stage_3(config: Config) -> Iterator[Problem]:
     if calls is None or stage is None or _builds_whole_models(config):
         return
     for load in calls.loads:
-        if load.device_map is not None and load.is_after_setup:
+        argument, given = "device_map", load.device_map
+        if given is None and config.knowledge.stack_does("low-cpu-memory-is-refused-at-stage-3"):
+            argument, given = "low_cpu_mem_usage", load.low_memory
+        if given is not None and load.is_after_setup:
             yield Problem(
                 _STAGE,
                 stage.value.span,
-                f"`{load.function}` with `device_map`, {_at(config, load.place)}, raises a ValueError: stage 3 "
+                f"`{load.function}` with `{argument}`, {_at(config, load.place)}, raises a ValueError: stage 3 "
                 "places the parameters itself",
                 dict.fromkeys(_WITH_TRANSFORMERS, rejected("initialize")),
-                help="Delete `device_map` from the call.",
+                help=f"Delete `{argument}` from the call.",
                 label="stage 3 places the parameters",
-                related=_related(config, load.device_map, "device_map"),
+                related=_related(config, given, argument),
             )
 
 
@@ -256,18 +260,17 @@ def weights_gathered_per_token(config: Config) -> Iterator[Problem]:
     Source: ``unwrap_model_for_generation`` in ``trl/models/utils.py``.
     """
     launch, stage = config.facts.launch, _stage_3(config)
-    given = launch.ungathered_generation if launch is not None else None
+    given = ungathered_generation(launch) if launch is not None else None
     if given is None or stage is None or config.world_size == 1:
         return
-    where, related = given
+    setting, where, related = given
     yield Problem(
         _STAGE,
         stage.value.span,
-        f"`ds3_gather_for_generation` is false, {where}: at stage 3 every generated token gathers all weights from all "
+        f"{setting} is false, {where}: at stage 3 every generated token gathers all weights from all "
         "ranks, layer by layer, so generation takes many times as long",
         {"trainer": RISK},
-        help="Delete `ds3_gather_for_generation` if a GPU has memory for the whole model, or generate with vLLM "
-        "(`use_vllm`).",
+        help=f"Delete {setting} if a GPU has memory for the whole model, or generate with vLLM (`use_vllm`).",
         label="partitions the weights",
         related=related,
     )
@@ -280,7 +283,7 @@ def reference_model_before_schedule(config: Config) -> Iterator[Problem]:
     Source: ``prepare_deepspeed`` in ``trl/models/utils.py``; until 0.12 ``_prepare_deepspeed`` of each trainer.
     """
     launch, stage = config.facts.launch, _stage_3(config)
-    given = launch.reference if launch is not None else None
+    given = reference_model(launch) if launch is not None else None
     if given is None or stage is None or config.written.at(("optimizer", "type")) is None:
         return
     trainer, where, related = given

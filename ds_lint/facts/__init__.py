@@ -138,6 +138,9 @@ class Facts:
         if self.training is None and launch.training is not None:
             joined.training = launch.training
             joined.tell("training arguments", launch.origin)
+        if self.gpu is None and launch.gpu is not None:
+            joined.gpu = launch.gpu
+            joined.tell("GPU", f"{joined.gpu.origin}, by {launch.origin}")
         if self.host_memory is None and launch.memory is not None:
             joined.host_memory = launch.memory
             joined.tell("host memory", f"{launch.memory / 2**30:.4g} GiB, by {launch.origin}")

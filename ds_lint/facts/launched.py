@@ -7,7 +7,9 @@ import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
+from ds_lint.facts.storage import storage_of
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import recipe_of
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.checkpoints import Checkpoint
+    from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.model import Model
     from ds_lint.facts.recipes import TrainingRecipe
+    from ds_lint.facts.storage import Storage
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
@@ -33,7 +37,6 @@ _MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model
 # A script that cannot be read is known to be one of the Trainer by its flags: so many fields of TrainingArguments,
 # among them the path of a config, or one of these, which the scripts with a loop of their own hardly have.
 _TELLING = 3
-_BITS = ("2", "3", "4", "5", "6", "8")  # that LLaMA-Factory quantizes to
 _OF_TRAINER = frozenset({
     "do_eval", "do_train", "eval_strategy", "evaluation_strategy", "logging_steps", "logging_strategy",
     "overwrite_output_dir", "save_steps", "save_strategy", "save_total_limit", "warmup_ratio",
@@ -46,14 +49,6 @@ _SETS_RANKS = re.compile(
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
-
-
-_SAVED = re.compile(r"\.save_checkpoint\(\s*\w*args\.(\w+)")  # the flag that names the folder of a checkpoint
-_FOLDER = re.compile(r"[=\s]\s*([\"']?[\w$/{}.~-]+)")
-# Folders that each node has for itself, and names of file systems that nodes share.
-_IS_LOCAL = re.compile(r"(?:\$\{?(?:SLURM_TMPDIR|TMPDIR|LOCAL_SCRATCH|LSCRATCH)\b|/tmp/|/var/tmp/|/dev/shm/)")
-_IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|shared)(?:[/_-]|$)")
-_FALSE = ("0", "f", "false", "n", "no")  # as HfArgumentParser reads them
 
 
 class LaunchFacts:
@@ -112,6 +107,18 @@ class LaunchFacts:
     def memory(self) -> int | None:
         """The bytes of memory that a job has on each node."""
         return self.launch.memory
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The kind of GPU that a job asks for; None if its name is not one that is sold."""
+        if self.launch.gpu is None:
+            return None
+        from ds_lint.facts import gpu  # few launches name one
+
+        try:
+            return gpu.named(self.launch.gpu)
+        except UnreadableFact:
+            return None
 
     @property
     def place(self) -> Span:
@@ -174,9 +181,9 @@ class LaunchFacts:
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
-        around = (self.launch.launcher, self.launch.surroundings, self.memory, self.sets_ranks)
+        around = (self.launch.launcher, self.launch.surroundings, self.memory, self.launch.gpu, self.sets_ranks)
         recipe = None if self.recipe is None else self.recipe.says
-        saved = (self.checkpoint, None if self.folder is None else self.folder[:2])
+        saved = (self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
         return *facts, training, self.launch.script, calls, *yaml, recipe, around, saved
 
@@ -187,21 +194,9 @@ class LaunchFacts:
         return self.fills_in or (document is not None and _SETS_RANKS.search(document.text) is not None)
 
     @property
-    def folder(self) -> tuple[str, str, Span] | None:
-        """Where a run saves, as it is written, and whether its name tells a ``local`` or a ``shared`` folder."""
-        script = self.script_document.text if self.script_document is not None else ""
-        names = ["output_dir"] if self.stack == "trainer" else _SAVED.findall(script)
-        for name in names:
-            span = self._flag(name) if name in self.launch.arguments else self.place
-            text = self.document.text[span.end : span.end + 500]
-            match = _FOLDER.match(text) if span != self.place else None
-            if match is None:
-                continue
-            folder = match[1].strip("\"'")
-            storage = "local" if _IS_LOCAL.match(folder) else "shared" if _IS_SHARED.search(folder) else None
-            if storage is not None:
-                return folder, storage, Span(span.start, span.end + match.end())
-        return None
+    def storage(self) -> Storage | None:
+        """Where the run saves, if the name of the folder tells whether the nodes share it."""
+        return storage_of(self)
 
     @property
     def origins(self) -> list[str]:
@@ -210,71 +205,11 @@ class LaunchFacts:
         of_recipe = self.recipe.origins if self.recipe is not None else ()
         return sorted({self.origin, *of_recipe, *(one.origin for one in given)} - {""}, key=len, reverse=True)
 
-    @property
-    def quantization(self) -> tuple[str, str, list[Related]] | None:
-        """What asks for a quantized model: the argument, where it stands, and that place; None if nothing does."""
-        loaded = self.script.calls.quantized if self.script is not None else None
-        if loaded is not None:
-            return f"`{loaded.argument}`", self.at(loaded.place), self.related(loaded.place, loaded.argument)
-        asked = self._quantizing_flag() if self.recipe is None else None
-        if asked is None:
-            return None
-        name, value = asked
-        span = self._flag(name)
+    def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
+        """A flag of the launch in words, and as another place that takes part in a finding."""
+        span = self.flag(name)
         line, _ = self.document.position(span.start)
-        return f"`{name}`{value}", f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
-
-    def _quantizing_flag(self) -> tuple[str, str] | None:
-        """The flag with which a framework is told to quantize the model, and its value behind a space."""
-        arguments = self.launch.arguments
-        if self.launch.launcher == "trl":
-            from ds_lint.facts.recipes import quantized_by_trl  # few launches are of TRL
-
-            name = quantized_by_trl(arguments.get)
-            return (name, "") if name is not None else None
-        if self.launch.launcher == "swift":
-            method = arguments.get("quant_method")
-            from ds_lint.facts.recipes import QUANTIZING_METHODS
-
-            return ("quant_method", f" {method}") if method in QUANTIZING_METHODS else None
-        bits = arguments.get("quantization_bit")
-        is_llama_factory = self.script is None and "finetuning_type" in arguments
-        return ("quantization_bit", f" {bits}") if is_llama_factory and bits in _BITS else None
-
-    @property
-    def ungathered_generation(self) -> tuple[str, list[Related]] | None:
-        """Where a trainer of trl is told to generate with partitioned weights; None if vLLM generates, or unknown."""
-        name, vllm = "ds3_gather_for_generation", "use_vllm"
-        if self.script is not None and name in self.script.keywords:
-            given, other = self.script.keywords[name], self.script.keywords.get(vllm)
-            if given.value is not False or (other is not None and other.value is not False):
-                return None
-            from ds_lint.launches.script_code import CodePlace
-
-            place = CodePlace(given.line, given.column, given.end_line, given.end_column)
-            return self.at(place), self.related(place, name)
-        arguments = self.launch.arguments
-        if str(arguments.get(name)).lower() not in _FALSE or str(arguments.get(vllm, "false")).lower() not in _FALSE:
-            return None
-        span = self._flag(name)
-        line, _ = self.document.position(span.start)
-        return f"{self.document.path}:{line}", [Related(span, name, self.document.path)]
-
-    @property
-    def reference(self) -> tuple[str, str, list[Related]] | None:
-        """The trainer that gets a reference model, where, and that place; None if none is known to."""
-        called = self.script.calls.reference if self.script is not None else None
-        if called is not None:
-            return f"`{called.trainer}`", self.at(called.place), self.related(called.place, "has a reference model")
-        arguments = self.launch.arguments  # of LLaMA-Factory
-        if self.script is not None or arguments.get("finetuning_type") not in ("freeze", "full"):
-            return None
-        if arguments.get("stage") not in ("dpo", "kto") or arguments.get("pref_loss", "sigmoid") in ("orpo", "simpo"):
-            return None
-        span = self._flag("stage")
-        line, _ = self.document.position(span.start)
-        place = Related(span, "has a reference model", self.document.path)
-        return f"`--stage {arguments['stage']}`", f"{self.document.path}:{line}", [place]
+        return f"{self.document.path}:{line}", [Related(span, label, self.document.path)]
 
     def at(self, place: CodePlace) -> str:
         """A place in the training script, in words."""
@@ -298,7 +233,7 @@ class LaunchFacts:
         assert launched is not None  # noqa: S101 - the document was found by it
         overrides = {}
         for name, value in launched.overrides.items():
-            span = self._flag(name)
+            span = self.flag(name)
             line, _ = self.document.position(span.start)
             overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
         recipe = TrainingRecipe(document, launched.framework, overrides)
@@ -347,7 +282,7 @@ class LaunchFacts:
 
     def _flags(self) -> Iterator[tuple[str, Argument]]:
         for name, value in flag_values(self.launch.flags).items():
-            span = self._flag(name)
+            span = self.flag(name)
             line, _ = self.document.position(span.start)
             yield name, Argument(value, f"{self.document.path}:{line}", self.document, span, is_flag=True)
 
@@ -355,7 +290,7 @@ class LaunchFacts:
         for name, keyword in script.keywords.items():
             yield name, Argument(keyword.value, f"{self.launch.script}:{keyword.line}")
 
-    def _flag(self, name: str) -> Span:
+    def flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""
         words = re.escape(name).replace("_", "[-_]")
         written = re.compile(rf"(?<![\w-])(?:--?{words}(?![\w-])|{words}(?==))")

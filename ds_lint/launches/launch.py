@@ -16,7 +16,7 @@ class Launch(NamedTuple):
     with underscores for dashes, and ``flags`` the words that they come from. ``unknown`` names what the words depend
     on: variables, parameters, substitutions. ``environment`` are the variables that the script exports. Paths are as
     the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are the bytes
-    of each node that the job asks for.
+    of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
     """
 
     path: str
@@ -36,3 +36,4 @@ class Launch(NamedTuple):
     cwd: str | None
     surroundings: Surroundings
     memory: int | None
+    gpu: str | None

@@ -139,6 +139,7 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         start.cwd,
         around,
         allocation.memory,
+        allocation.gpu,
     )
 
 

@@ -37,8 +37,9 @@ _QUANTIZED = ("load_in_4bit", "load_in_8bit")
 
 
 class ModelLoad(NamedTuple):
-    """A call of ``from_pretrained`` of a model. ``device_map`` is where a map is given that is not None.
+    """A call of ``from_pretrained`` of a model.
 
+    ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true.
     ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
     call if all come later and the model is trained, with its function.
     """
@@ -46,6 +47,7 @@ class ModelLoad(NamedTuple):
     function: str
     place: CodePlace
     device_map: CodePlace | None
+    low_memory: CodePlace | None
     is_after_setup: bool
     setup_after: tuple[str, CodePlace] | None
 
@@ -91,12 +93,13 @@ class LoadReader:
     def loads(self) -> Iterator[ModelLoad]:
         """All loads of models."""
         for call in self.calls:
-            given = keyword(call, "device_map")
+            given, low = keyword(call, "device_map"), keyword(call, "low_cpu_mem_usage")
             has_map = isinstance(given, ast.Dict) or isinstance(literal(given), (str, int))
             yield ModelLoad(
                 dotted_name(call.func),
                 place(call.func),
                 place(given) if given is not None and has_map else None,
+                place(low) if low is not None and literal(low) is True else None,
                 any(self.trained.precedes(setup, call) for setup in self.setups),
                 self._setup_after(call),
             )

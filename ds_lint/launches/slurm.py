@@ -17,7 +17,7 @@ _LINE = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _SHORT = {"-N": "--nodes", "-n": "--ntasks"}
 _COUNTED = ("--nodes", "--ntasks", "--ntasks-per-node")
 _GPUS = ("--gres", "--gpus-per-node")
-_OF_GRES = re.compile(r"(?:gpu:|^)(?:[A-Za-z][\w.-]*:)?(\d+)(?:\(.*\))?$")
+_OF_GRES = re.compile(r"(?:gpu:|^)(?:([A-Za-z][\w.-]*):)?(\d+)(?:\(.*\))?$")
 _SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare number is in megabytes
 
@@ -25,7 +25,8 @@ _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare n
 class Allocation(NamedTuple):
     """What a job asks for; None where it does not say.
 
-    ``gpus`` and ``memory``, in bytes, are of each node; ``gpus_by`` is the option that asks for the GPUs.
+    ``gpus`` and ``memory``, in bytes, are of each node; ``gpus_by`` is the option that asks for the GPUs, and ``gpu``
+    the kind of them, as the cluster calls it.
     """
 
     nodes: int | None = None
@@ -33,6 +34,7 @@ class Allocation(NamedTuple):
     tasks_per_node: int | None = None
     gpus: int | None = None
     gpus_by: str = ""
+    gpu: str | None = None
     memory: int | None = None
 
     @property
@@ -76,12 +78,12 @@ def allocation(text: str) -> Allocation:
 def with_options(before: Allocation, words: Sequence[Word]) -> Allocation:
     """What options ask for, over what was asked for before."""
     found: dict[str, int | None] = {}
-    gpus, gpus_by, memory = before.gpus, before.gpus_by, before.memory
+    gpus, gpus_by, gpu, memory = before.gpus, before.gpus_by, before.gpu, before.memory
     for name, given in _options(words):
         if name in _COUNTED:
             found[name] = int(given) if given is not None and given.isdigit() else None
         elif name in _GPUS:
-            gpus, gpus_by = _gpus(name, given), f"{name}={given}"
+            (gpus, gpu), gpus_by = _gpus(name, given), f"{name}={given}"
         elif name == "--mem":
             memory = _memory(given)
     tasks_per_node = None if "--ntasks" in found else before.tasks_per_node  # which is then only a maximum
@@ -91,6 +93,7 @@ def with_options(before: Allocation, words: Sequence[Word]) -> Allocation:
         found.get("--ntasks-per-node", tasks_per_node),
         gpus,
         gpus_by,
+        gpu,
         memory,
     )
 
@@ -107,16 +110,16 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
         yield _SHORT.get(name, name), value if sign else following
 
 
-def _gpus(name: str, given: Word) -> int | None:
-    """The GPUs that ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` asks for."""
+def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
+    """How many GPUs ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` asks for, and of which kind."""
     if given is None:
-        return None
+        return None, None
     found = [
         match
         for one in given.split(",")
         if (one.startswith("gpu:") or name == "--gpus-per-node") and (match := _OF_GRES.search(one))
     ]
-    return int(found[0][1]) if len(found) == 1 else None
+    return (int(found[0][2]), found[0][1]) if len(found) == 1 else (None, None)
 
 
 def _memory(given: Word) -> int | None:

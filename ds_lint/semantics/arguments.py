@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from ds_lint.semantics.config import Config
 
+_TF32 = (8, 0)  # is_torch_tf32_available in transformers/utils/import_utils.py asks for Ampere
+
 
 def is_asked_for(config: Config, name: str) -> bool:
     """Whether this field was set on purpose; an object has all fields, so a default there does not count."""
@@ -35,6 +37,15 @@ def refusals(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
         if given.is_flag and name in known and given.value is not UNKNOWN and typed(given, known[name]) is None:
             written = f", got {given.value!r}" if given.value is not None else ""
             yield (name,), f"--{name} expects {WANTED[kind_of(known[name])]}{written}"
+    gpu = config.facts.gpu
+    if (
+        gpu is not None
+        and gpu.compute_capability is not None
+        and gpu.compute_capability < _TF32
+        and _is_on(config, "tf32")
+    ):
+        capability = ".".join(map(str, gpu.compute_capability))
+        yield ("tf32",), f"tf32 requires compute capability 8.0 or higher, but {gpu.name} has {capability}"
     for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         if _is_on(config, one) and _is_on(config, other):
             yield (one, other), f"{one} and {other} are both enabled"

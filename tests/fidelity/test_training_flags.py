@@ -14,6 +14,7 @@ pytest.importorskip("transformers")
 
 from installed import INSTALLED, knowledge
 from transformers import HfArgumentParser, TrainingArguments
+from transformers.utils import is_torch_tf32_available
 
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
@@ -94,6 +95,17 @@ def test_a_field_of_another_release_is_refused(name):
         HfArgumentParser(TrainingArguments).parse_args_into_dataclasses([f"--{name}", "1"], look_for_args_file=False)
     with pytest.raises(ValueError, match="not used by the HfArgumentParser"):
         HfArgumentParser(TrainingArguments).parse_dict({name: None})
+
+
+@pytest.mark.skipif(is_torch_tf32_available(), reason="this GPU has TF32")
+@pytest.mark.parametrize(
+    ("gpu", "is_taken"), [("v100", False), ("t4", False), ("a100", True), ("mi250", True), (None, True)]
+)
+def test_tf32_needs_a_gpu_that_has_it(gpu, is_taken):
+    config = config_of_dict({}, target=INSTALLED, facts=gather(Sources(trainer_args="--tf32 true", gpu=gpu)))
+    assert (list(arguments.refusals(config)) == []) == is_taken
+    with pytest.raises(ValueError, match="tf32 requires Ampere or a newer GPU"):
+        TrainingArguments(output_dir="out", tf32=True)
 
 
 REFUSED = [

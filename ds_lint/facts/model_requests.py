@@ -1,0 +1,72 @@
+"""What a launch asks to be done with its model: to quantize it, to generate with it, to compare it with a reference."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ds_lint.diagnostics.finding import Related
+    from ds_lint.facts.launched import LaunchFacts
+
+    # What asks for it and where, in words, and that place.
+    Request: TypeAlias = tuple[str, str, list[Related]]
+
+_BITS = ("2", "3", "4", "5", "6", "8")  # that LLaMA-Factory quantizes to
+_FALSE = ("0", "f", "false", "n", "no")  # as HfArgumentParser reads them
+_GATHERS, _VLLM = "ds3_gather_for_generation", "use_vllm"
+
+
+def quantization(launch: LaunchFacts) -> Request | None:
+    """What asks for a quantized model; None if nothing does."""
+    loaded = launch.script.calls.quantized if launch.script is not None else None
+    if loaded is not None:
+        return f"`{loaded.argument}`", launch.at(loaded.place), launch.related(loaded.place, loaded.argument)
+    asked = _quantizing_flag(launch) if launch.recipe is None else None
+    return (f"`{asked[0]}`{asked[1]}", *launch.at_flag(asked[0], asked[0])) if asked is not None else None
+
+
+def ungathered_generation(launch: LaunchFacts) -> Request | None:
+    """What tells a trainer of trl to generate with partitioned weights; None if vLLM generates, or that is unknown."""
+    if launch.script is not None and _GATHERS in launch.script.keywords:
+        given, other = launch.script.keywords[_GATHERS], launch.script.keywords.get(_VLLM)
+        if given.value is not False or (other is not None and other.value is not False):
+            return None
+        from ds_lint.launches.script_code import CodePlace  # few scripts ask for it
+
+        place = CodePlace(given.line, given.column, given.end_line, given.end_column)
+        return f"`{_GATHERS}`", launch.at(place), launch.related(place, _GATHERS)
+    arguments = launch.launch.arguments
+    if str(arguments.get(_GATHERS)).lower() not in _FALSE or str(arguments.get(_VLLM, "false")).lower() not in _FALSE:
+        return None
+    return f"`{_GATHERS}`", *launch.at_flag(_GATHERS, _GATHERS)
+
+
+def reference_model(launch: LaunchFacts) -> Request | None:
+    """The trainer that gets a reference model; None if none is known to."""
+    label = "has a reference model"
+    called = launch.script.calls.reference if launch.script is not None else None
+    if called is not None:
+        return f"`{called.trainer}`", launch.at(called.place), launch.related(called.place, label)
+    arguments = launch.launch.arguments  # of LLaMA-Factory
+    if launch.script is not None or arguments.get("finetuning_type") not in ("freeze", "full"):
+        return None
+    if arguments.get("stage") not in ("dpo", "kto") or arguments.get("pref_loss", "sigmoid") in ("orpo", "simpo"):
+        return None
+    return f"`--stage {arguments['stage']}`", *launch.at_flag("stage", label)
+
+
+def _quantizing_flag(launch: LaunchFacts) -> tuple[str, str] | None:
+    """The flag with which a framework is told to quantize the model, and its value behind a space."""
+    arguments, launcher = launch.launch.arguments, launch.launch.launcher
+    if launcher in ("trl", "swift"):
+        from ds_lint.facts.recipes import QUANTIZING_METHODS, quantized_by_trl  # few launches are of these
+
+        if launcher == "trl":
+            name = quantized_by_trl(arguments.get)
+            return (name, "") if name is not None else None
+        method = arguments.get("quant_method")
+        return ("quant_method", f" {method}") if method in QUANTIZING_METHODS else None
+    bits = arguments.get("quantization_bit")
+    is_llama_factory = launch.script is None and "finetuning_type" in arguments
+    return ("quantization_bit", f" {bits}") if is_llama_factory and bits in _BITS else None
