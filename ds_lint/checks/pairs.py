@@ -57,7 +57,7 @@ def _what_happens(clash: Clash) -> str:
             "raises a TypeError"
         )
     if kind == "missing":
-        return f"{one} imports {what}, which {other} does not have: the import raises an ImportError"
+        return f"{one} imports {what}, which {other} does not have: the import fails"
     return f"{one} does not work with {other}: {what}"
 
 
