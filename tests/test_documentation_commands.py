@@ -87,7 +87,13 @@ def installing():
 
 
 @pytest.mark.client
-@pytest.mark.parametrize("document", installing())
+@pytest.mark.parametrize(
+    "document",
+    [
+        one if one == "README.md" else pytest.param(one, marks=pytest.mark.long)  # each makes an environment
+        for one in installing()
+    ],
+)
 def test_what_is_installed_can_be_used(document, wheels, tmp_path):
     """In an environment of its own, in a copy of the checkout, with its wheel beside the package index."""
     checkout, environment = tmp_path / "checkout", tmp_path / "environment"

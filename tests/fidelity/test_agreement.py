@@ -23,7 +23,7 @@ pytestmark = pytest.mark.fidelity
 
 
 def test_random_configs_trained_for_real():
-    assert_agreement(measure(20261121, 250))
+    assert_agreement(measure(20261121, 150))
 
 
 def test_files_are_linted_as_hjson_reads_them():

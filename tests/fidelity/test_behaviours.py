@@ -130,6 +130,7 @@ SHOWN_BY = {
 # What trains, or is refused, on both sides, and where else it is shown, or why it is not.
 NOT_SHOWN_BY_REFUSAL = {
     "autocast-around-the-engine-raises": "only 0.17.2 to 0.17.5, which were run by hand",
+    "checkpoints-keep-their-world-size": "test_launches_truth.py",
     "cpu-lion-may-be-passed": "the sources; the extension of DeepSpeedCPULion does not build on every machine",
     "engine-sets-its-own-autocast": "test_scripts_truth.py",
     "deepcompile-refuses-activations-beside": "test_compiling.py",

@@ -17,7 +17,8 @@ import ds_lint
 
 pytestmark = pytest.mark.fidelity
 
-GOOD = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}, "gradient_clipping": "auto"}
+ZERO = {"stage": 2, "offload_optimizer": {"device": "cpu"}}  # which has a purpose on one rank
+GOOD = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": ZERO, "gradient_clipping": "auto"}
 TYPO = {**GOOD, "gradient_cliping": 1.0}
 
 
@@ -50,7 +51,7 @@ def test_a_file_is_linted_as_a_file(arguments, tmp_path, capsys):
     path.write_text(json.dumps(TYPO, indent=2), encoding="utf-8")
     with pytest.raises(ds_lint.ConfigError):
         ds_lint.TrainerCallback(arguments(str(path)))
-    assert f"{path}:7:3" in capsys.readouterr().err
+    assert f"{path}:10:3" in capsys.readouterr().err
 
 
 def test_the_callback_of_a_trainer_lints_when_the_trainer_is_built(arguments):

@@ -160,6 +160,7 @@ def left_behind(place):
     return sorted(name for name in os.listdir(place / "tmp") if name.startswith("ds-lint") and name[-4:] != ".log")
 
 
+@pytest.mark.long
 def test_ranks_of_torchrun_show_what_our_own_show(place, usual):
     command = [sys.executable, "-m", "ds_lint", "check", "config.json", "--smoke", "--output-format", "json"]
     status, output, complaints = finish(start([*command, "--smoke-launch", f"{TORCHRUN} --master-port {free_port()}"]))

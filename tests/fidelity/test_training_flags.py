@@ -25,8 +25,8 @@ pytestmark = pytest.mark.fidelity
 
 # Fields whose values the Trainer's agreement with a config rests on; TrainingArguments leaves them as they are.
 FIELDS = (
-    "activation_checkpointing", "fsdp", "gradient_checkpointing", "include_num_input_tokens_seen",
-    "adam_beta1", "adam_epsilon", "auto_find_batch_size", "average_tokens_across_devices", "bf16",
+    "activation_checkpointing", "fsdp", "gradient_checkpointing", "adam_beta1", "adam_epsilon",
+    "auto_find_batch_size", "average_tokens_across_devices", "bf16",
     "dataloader_pin_memory", "fp16_full_eval", "gradient_accumulation_steps", "learning_rate", "max_grad_norm",
     "max_steps", "per_device_train_batch_size", "save_on_each_node", "warmup_steps", "weight_decay",
 )  # fmt: skip
