@@ -7,7 +7,7 @@ import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
-from ds_lint.facts.storage import storage_of
+from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
@@ -196,7 +196,10 @@ class LaunchFacts:
     @property
     def storage(self) -> Storage | None:
         """Where the run saves, if the name of the folder tells whether the nodes share it."""
-        return storage_of(self)
+        script = self.script_document.text if self.script_document is not None else ""
+        flags = [self.flag(name) for name in saved_by(self.stack, script) if name in self.launch.arguments]
+        found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
+        return next((one for one in found if one is not None), None)
 
     @property
     def origins(self) -> list[str]:

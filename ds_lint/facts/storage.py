@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
-    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.diagnostics.finding import Stack
 
     # The folder as it is written, who has it, and where it stands in the script of the launch.
     Storage: TypeAlias = tuple[str, Literal["local", "shared"], Span]
@@ -24,20 +24,17 @@ _IS_SHARED = re.compile(r"(?:^|[/_-])(?:nfs|lustre|gpfs|beegfs|cephfs|efs|fsx|sh
 _MOST = 500  # characters between a flag and its value
 
 
-def storage_of(launch: LaunchFacts) -> Storage | None:
-    """Where a run saves; None if it is not known, or its name tells nothing."""
-    script = launch.script_document.text if launch.script_document is not None else ""
-    names = ["output_dir"] if launch.stack == "trainer" else _SAVED.findall(script)
-    for name in names:
-        if name not in launch.launch.arguments:
-            continue
-        flag = launch.flag(name)
-        found = _FOLDER.match(launch.document.text[flag.end : flag.end + _MOST]) if flag != launch.place else None
-        if found is None:
-            continue
-        folder, span = found[1].strip("\"'"), Span(flag.start, flag.end + found.end())
-        if _IS_LOCAL.match(folder):
-            return folder, "local", span
-        if _IS_SHARED.search(folder):
-            return folder, "shared", span
-    return None
+def saved_by(stack: Stack | None, script: str) -> list[str]:
+    """The flags that may name the folder which a training script saves to."""
+    return ["output_dir"] if stack == "trainer" else _SAVED.findall(script)
+
+
+def storage_behind(text: str, flag: Span) -> Storage | None:
+    """The folder behind a flag in the text of a launch; None if its name does not tell who has it."""
+    found = _FOLDER.match(text[flag.end : flag.end + _MOST])
+    if found is None:
+        return None
+    folder, span = found[1].strip("\"'"), Span(flag.start, flag.end + found.end())
+    if _IS_LOCAL.match(folder):
+        return folder, "local", span
+    return (folder, "shared", span) if _IS_SHARED.search(folder) else None

@@ -90,7 +90,9 @@ def test_stage_3_without_the_gather_leaves_nothing_to_load(prove, stack, config,
     ("stack", "config", "arguments", "checkpoint"),
     [
         ("deepspeed", BASE, None, "checkpoint"),
-        ("trainer", TRAINER, {"bf16": True}, os.path.join("output", "checkpoint-3")),
+        pytest.param(
+            "trainer", TRAINER, {"bf16": True}, os.path.join("output", "checkpoint-3"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_the_recipe_recovers_the_weights(prove, tmp_path, stack, config, arguments, checkpoint):
@@ -138,7 +140,12 @@ def test_what_is_not_offloaded_is_told(prove, config, key):
     [
         ("deepspeed", BASE, None),
         pytest.param("trainer", TRAINER, {"bf16": True}, marks=pytest.mark.long),
-        ("trainer", {**TRAINER, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}, {"bf16": True}),
+        pytest.param(
+            "trainer",
+            {**TRAINER, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}},
+            {"bf16": True},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_nvme_states_do_not_come_back(prove, stack, config, arguments):

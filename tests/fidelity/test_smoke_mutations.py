@@ -182,6 +182,7 @@ def test_unbroken_they_pass(prove, mutating, config):
         ("nothing", SCHEDULED, set()),
     ],
 )
+@pytest.mark.long
 def test_a_broken_promise_fails_its_check_with_accelerate(prove, mutating, name, config, checks):
     pool = mutating(name)
     verdict = prove(config, stack="accelerate", pool=pool)

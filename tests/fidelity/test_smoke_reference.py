@@ -114,6 +114,7 @@ def test_broken_arithmetic_fails_its_check(prove, break_arithmetic, name, stage,
         ),
     ],
 )
+@pytest.mark.long
 def test_broken_arithmetic_fails_under_the_trainer_and_on_three_ranks(prove, break_arithmetic, name, check):
     auto = {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "bf16": {"enabled": True}}
     arguments = {"bf16": True, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
@@ -233,7 +234,7 @@ def test_right_arithmetic_passes_under_the_trainer(prove, stage, dtype, argument
     assert passes(verdict), [said(verdict, name).message for name in CHECKS]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "t5", "mixtral"])
+@pytest.mark.parametrize("name", [pytest.param("gpt2", marks=pytest.mark.long), "t5", "mixtral"])
 @pytest.mark.parametrize("stage", [pytest.param(2, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=pytest.mark.long)])
 def test_right_arithmetic_of_other_models_passes(prove, name, stage, dtype):
