@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
-_OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
-_LAUNCHERS = ("accelerate", "deepspeed", "torchrun")  # that start one process for each GPU
 
 
 @rule("DS803", "zero-on-one-rank", severity="info", effects=("no-effect",), keys=(_ZERO,))
@@ -52,8 +50,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
     launch = config.facts.launch
     if launch is None or not _is_python_alone(launch):
         return
-    given = launch.launch.surroundings.ranks
-    missing = [name for name in _OF_RANKS if name not in given]
+    given, missing = launch.launch.surroundings.ranks, launch.launch.surroundings.missing_ranks
     if not missing:
         return
     has = f"with {_listed(given)} but without {_listed(missing)}" if given else "without a launcher"
@@ -75,7 +72,7 @@ def no_launcher(config: Config) -> Iterator[Problem]:
 def launcher_in_launcher(config: Config) -> Iterator[Problem]:
     """A launcher that starts another one, or ``srun`` and ``mpirun`` that start several on a node."""
     launch = config.facts.launch
-    if launch is None or launch.launch.launcher not in _LAUNCHERS:
+    if launch is None or not launch.launch.is_per_gpu:
         return
     around, name = launch.launch.surroundings, launch.launch.launcher
     if around.inside is not None and around.is_run_by_python:
@@ -118,7 +115,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     Sources: ``set_device`` in ``deepspeed/accelerator/cuda_accelerator.py`` and in ``accelerate/state.py``.
     """
     launch = config.facts.launch
-    if launch is None or launch.launch.launcher not in _LAUNCHERS:
+    if launch is None or not launch.launch.is_per_gpu:
         return
     gpus, processes = launch.launch.surroundings.gpus, launch.launch.processes_per_node
     if gpus is None or processes is None or processes <= gpus.number:

@@ -24,7 +24,7 @@ _NAMES = {"deepspeed": "DeepSpeed", "accelerate": "accelerate", "numpy": "NumPy"
 _STAGES: dict[str, Stage] = {"import": "load", "arguments": "load", "train": "initialize"}
 
 
-@rule("DS846", "releases-do-not-work-together", severity="error", effects=("rejected",))
+@rule("DS846", "releases-do-not-work-together", severity="error", effects=("rejected",), kind="project")
 def releases_do_not_work_together(config: Config) -> Iterator[Problem]:
     """The pinned releases of two of the libraries, or of DeepSpeed and what it imports, do not work together."""
     for clash in clashes(config.basis.pins):

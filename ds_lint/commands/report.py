@@ -15,8 +15,6 @@ from ds_lint.output.text import visible, wrap
 from ds_lint.targets.text import shown
 from ds_lint.version import __version__
 
-_OF_PROJECT = ("releases-do-not-work-together",)  # rules whose findings are about the pins, whatever the config
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,7 +77,7 @@ def _tell_once(reports: list[FileReport]) -> None:
         kept = []
         for finding in report.findings:
             places = tuple((related.path, related.span) for related in finding.related)
-            if finding.name not in _OF_PROJECT or (finding.message, places) not in told:
+            if finding.kind != "project" or (finding.message, places) not in told:
                 kept.append(finding)
             told.add((finding.message, places))
         report.findings = kept

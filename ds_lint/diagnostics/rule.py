@@ -66,6 +66,11 @@ class Rule:
         self.is_default = is_default
         self.is_on = is_default and preview is None  # runs without any choice of rules
 
+    @property
+    def is_about_config(self) -> bool:
+        """Whether it runs with every config, also for what is about the project and is told with its first config."""
+        return self.kind in ("config", "project")
+
 
 def rule(
     code: str,

@@ -291,7 +291,7 @@ class LaunchFacts:
 
     def _keywords(self, script: TrainingScript) -> Iterator[tuple[str, Argument]]:
         for name, keyword in script.keywords.items():
-            yield name, Argument(keyword.value, f"{self.launch.script}:{keyword.line}")
+            yield name, Argument(keyword.value, f"{self.launch.script}:{keyword.place.line}")
 
     def flag(self, name: str) -> Span:
         """Where a flag stands: behind the start of the command, else in the variable that brings it."""

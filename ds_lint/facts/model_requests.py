@@ -32,10 +32,7 @@ def ungathered_generation(launch: LaunchFacts) -> Request | None:
         given, other = launch.script.keywords[_GATHERS], launch.script.keywords.get(_VLLM)
         if given.value is not False or (other is not None and other.value is not False):
             return None
-        from ds_lint.launches.script_code import CodePlace  # few scripts ask for it
-
-        place = CodePlace(given.line, given.column, given.end_line, given.end_column)
-        return f"`{_GATHERS}`", launch.at(place), launch.related(place, _GATHERS)
+        return f"`{_GATHERS}`", launch.at(given.place), launch.related(given.place, _GATHERS)
     arguments = launch.launch.arguments
     if str(arguments.get(_GATHERS)).lower() not in _FALSE or str(arguments.get(_VLLM, "false")).lower() not in _FALSE:
         return None

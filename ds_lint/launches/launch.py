@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from ds_lint.launches.surroundings import Surroundings
     from ds_lint.launches.word import Argument, Word
 
+PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
+
 
 class Launch(NamedTuple):
     """One command that starts training. What is not known is None.
@@ -37,3 +39,8 @@ class Launch(NamedTuple):
     surroundings: Surroundings
     memory: int | None
     gpu: str | None
+
+    @property
+    def is_per_gpu(self) -> bool:
+        """Whether the launcher starts one process for each GPU."""
+        return self.launcher in PER_GPU

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import hostfile
-from ds_lint.launches.launch import Launch
+from ds_lint.launches.launch import PER_GPU, Launch
 from ds_lint.launches.options import Parsed, arguments, parsed
 from ds_lint.launches.slurm import Allocation, with_options
 from ds_lint.launches.surroundings import (
@@ -291,7 +291,7 @@ def _surroundings(
     """What a launch runs under and on."""
     around = around_of(outer)
     counts = launcher not in _OUTER and (around == "srun" or ranks.nodes == 1)  # else mpirun may know of the nodes
-    inside, is_run_by_python = inner_launcher(launcher, program.script, options)
+    inside, is_run_by_python = inner_launcher(program.script, options) if launcher in PER_GPU else (None, False)
     root = _accelerate_root(options, start, project) if launcher == "accelerate" else None
     ids = root.get("gpu_ids") if root is not None else None
     hosts = _hosts(options, start, project) if launcher == "deepspeed" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_code import CodePlace
+from ds_lint.launches.script_code import CodePlace, place
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ def _of_engine(call: ast.Call, names: ModuleNames, launch: Launch) -> Resumption
     folder, tag = known.text(given["load_dir"]), known.text(given["tag"]) if "tag" in given else None
     if folder is None or ("tag" in given and tag is None) or not all(map(known.holds, _conditions(call, names))):
         return None
-    func = call.func
-    place = CodePlace(func.lineno, func.col_offset, func.end_lineno or func.lineno, func.end_col_offset or 0)
-    return Resumption(folder, False, tag, place)
+    return Resumption(folder, False, tag, place(call.func))
 
 
 def _conditions(node: ast.AST, names: ModuleNames) -> Iterator[ast.expr | None]:

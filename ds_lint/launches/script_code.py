@@ -30,8 +30,8 @@ class CodePlace(NamedTuple):
     end_column: int
 
 
-def place(node: ast.expr) -> CodePlace:
-    """Where an expression stands."""
+def place(node: ast.expr | ast.keyword) -> CodePlace:
+    """Where an expression, or a keyword with its value, stands."""
     return CodePlace(node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 

@@ -48,6 +48,11 @@ class Surroundings(NamedTuple):
     is_complete: bool
     slots: tuple[tuple[str, int], ...] | None
 
+    @property
+    def missing_ranks(self) -> list[str]:
+        """The variables of OF_RANKS that the environment does not have."""
+        return [name for name in OF_RANKS if name not in self.ranks]
+
     def option(self, *names: str) -> Word:
         """The value of one of these options of the launcher; None if none is given, or its value is not known."""
         return next((value for name, value in self.options if name in names), None)
@@ -57,9 +62,9 @@ class Surroundings(NamedTuple):
         return any(name in names for name, _ in self.options)
 
 
-def inner_launcher(launcher: str, script: str | None, options: Parsed) -> tuple[str | None, bool]:
+def inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
     """The launcher that is started as a script, and whether Python gets its name as a file."""
-    if script not in LAUNCHERS or launcher not in ("accelerate", "deepspeed", "torchrun") or options.has("module", "m"):
+    if script not in LAUNCHERS or options.has("module", "m"):
         return None, False
     return script, not options.has("no_python", "no-python")
 

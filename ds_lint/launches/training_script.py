@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
-from ds_lint.launches.script_code import ARGUMENTS
+from ds_lint.launches.script_code import ARGUMENTS, CodePlace, place
 from ds_lint.launches.script_configs import configs, meant
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
@@ -35,13 +35,10 @@ _LOADERS = ("from_pretrained", "from_config")
 
 
 class KeywordArgument(NamedTuple):
-    """A keyword of a call: its value, UNKNOWN if it is computed, and its line and column in bytes, from 1 and 0."""
+    """A keyword of a call: its value, UNKNOWN if it is computed, and where it stands."""
 
     value: Any
-    line: int
-    column: int
-    end_line: int
-    end_column: int
+    place: CodePlace
 
 
 class TrainingScript(NamedTuple):
@@ -183,17 +180,8 @@ def _resumed(names: ModuleNames) -> Iterator[tuple[str, KeywordArgument]]:
 
 def _keywords(call: ast.Call) -> Iterator[tuple[str, KeywordArgument]]:
     for keyword in call.keywords:
-        if keyword.arg is not None and keyword.end_lineno is not None and keyword.end_col_offset is not None:
-            yield (
-                keyword.arg,
-                KeywordArgument(
-                    _literal(keyword.value),
-                    keyword.lineno,
-                    keyword.col_offset,
-                    keyword.end_lineno,
-                    keyword.end_col_offset,
-                ),
-            )
+        if keyword.arg is not None:
+            yield keyword.arg, KeywordArgument(_literal(keyword.value), place(keyword))
 
 
 def _literal(node: ast.expr | None) -> Any:

@@ -82,7 +82,7 @@ def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> lis
 
 def _concerns_accelerates(rule: Rule, config: Config, keys: set[str]) -> bool:
     """Whether a rule is about a YAML of ``accelerate launch``, or about the DeepSpeed config that is made of it."""
-    if rule.kind == "config":
+    if rule.is_about_config:
         if config.document.is_fragment:
             return False
         return config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
@@ -91,7 +91,7 @@ def _concerns_accelerates(rule: Rule, config: Config, keys: set[str]) -> bool:
 
 def _concerns_call(rule: Rule, config: Config, keys: set[str]) -> bool:
     """Whether a rule is about the call that makes a config, or about that config."""
-    if rule.kind == "config":
+    if rule.is_about_config:
         is_enough = rule.code < _ABOUT_SEVERAL_KEYS or not config.document.is_fragment
         return is_enough and config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
     return rule.kind == "call" or (rule.kind == "syntax" and rule.family == "suppressions")
@@ -99,7 +99,7 @@ def _concerns_call(rule: Rule, config: Config, keys: set[str]) -> bool:
 
 def _concerns_recipes(rule: Rule, config: Config, keys: set[str]) -> bool:
     """Whether a rule is about a recipe, or about the DeepSpeed config that it holds."""
-    if rule.kind == "config":
+    if rule.is_about_config:
         if config.document.is_fragment and rule.code >= _ABOUT_SEVERAL_KEYS:
             return False
         return config.root.kind == "object" and (not rule.keys or not rule.keys.isdisjoint(keys))
@@ -116,7 +116,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         return None
     worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
     key = problem.key
-    made_of = config.maker if rule.kind == "config" else None  # which has the keys under other names
+    made_of = config.maker if rule.is_about_config else None  # which has the keys under other names
     if made_of is not None:
         if problem.key is not None and made_of.is_default(problem.key) and worst.effect in _HARMLESS:
             return None  # the library writes it whatever the user does
@@ -124,7 +124,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         problem.help = f"{problem.help} {made_of.advice(problem.key)}"
     if config.document.kind == "recipe":
         problem.fix = None  # fixes are written for JSON and Python
-        key = ("deepspeed", *(key or ())) if rule.kind == "config" else key
+        key = ("deepspeed", *(key or ())) if rule.is_about_config else key
     filled = config.filled.get(problem.span)  # then the problem is about a value that is not written
     message = _shortened(problem.message)
     if problem.fix is not None:

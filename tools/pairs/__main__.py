@@ -92,15 +92,7 @@ def _bounded(measured: dict[str, Any], companions: dict[str, list[str]]) -> dict
 
 def _trainer(releases: dict[str, list[str]], cache: Path) -> Iterator[dict[str, Any]]:
     """The Trainer with Accelerate, and with DeepSpeed."""
-    others = {one: _package("accelerate", one, cache) for one in releases["accelerate"]}
-    reasons = {}
-    for release in releases["transformers"]:
-        package = _package("transformers", release, cache)
-        demands = {*imported(package, TRAINER, "accelerate"), *called(package, TRAINER_CALLS, "accelerate")}
-        for other, code in others.items():
-            failures = set(_failures(demands, code, other, _minimum("transformers", release, "accelerate")))
-            if failures:
-                reasons[release, other] = failures
+    reasons = _compared("transformers", TRAINER, TRAINER_CALLS, "accelerate", releases, cache)
     found = rectangles(reasons, releases["transformers"], releases["accelerate"])
     yield from _conflicts("transformers", "accelerate", ["trainer"], found, releases)
     reasons = _minima("transformers", "deepspeed", releases)
@@ -110,17 +102,30 @@ def _trainer(releases: dict[str, list[str]], cache: Path) -> Iterator[dict[str, 
 
 def _accelerate(releases: dict[str, list[str]], cache: Path) -> Iterator[dict[str, Any]]:
     """Accelerate with DeepSpeed."""
-    others = {one: _package("deepspeed", one, cache) for one in releases["deepspeed"]}
-    reasons = {}
-    for release in releases["accelerate"]:
-        package = _package("accelerate", release, cache)
-        demands = {*imported(package, ACCELERATE, "deepspeed"), *called(package, ACCELERATE_CALLS, "deepspeed")}
-        for other, code in others.items():
-            failures = set(_failures(demands, code, other, _minimum("accelerate", release, "deepspeed")))
-            if failures:
-                reasons[release, other] = failures
+    reasons = _compared("accelerate", ACCELERATE, ACCELERATE_CALLS, "deepspeed", releases, cache)
     found = rectangles(reasons, releases["accelerate"], releases["deepspeed"])
     yield from _conflicts("accelerate", "deepspeed", ["accelerate"], found, releases)
+
+
+def _compared(
+    library: str,
+    modules: Sequence[str],
+    functions: Sequence[tuple[str, str]],
+    other: str,
+    releases: dict[str, list[str]],
+    cache: Path,
+) -> Reasons:
+    """Why releases of a library do not work with those of another: what these modules import and functions call."""
+    others = {one: _package(other, one, cache) for one in releases[other]}
+    reasons: Reasons = {}
+    for release in releases[library]:
+        package = _package(library, release, cache)
+        demands = {*imported(package, modules, other), *called(package, functions, other)}
+        for one, code in others.items():
+            failures = set(_failures(demands, code, one, _minimum(library, release, other)))
+            if failures:
+                reasons[release, one] = failures
+    return reasons
 
 
 def _torch(deepspeed: list[str], torch: list[str], cache: Path) -> Iterator[dict[str, Any]]:
