@@ -81,7 +81,8 @@ def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, 
     done = ran(example, tmp_path, model)
     words = [RAISES[code] for code in codes(example) if code in RAISES]
     assert done.is_complete == (not words), "\n".join(done.errors)
-    assert all(word in error for word in words for error in done.errors)
+    for word in words:  # the rank that raises last may instead report that the others are gone
+        assert any(word in error for error in done.errors), "\n".join(done.errors)
 
 
 @pytest.mark.parametrize("example", [*of("DS825"), *of("DS826")])
