@@ -44,7 +44,7 @@ LAYERS = (
     ("conversion", "json_schema", "scaffold"),
     ("linter", "project", "rule_pages"),
     ("checks",),
-    ("fixes",),
+    ("fixes", "memory"),
     ("semantics",),
     ("facts",),
     ("launches",),
