@@ -1,0 +1,78 @@
+"""What a run takes: each part on each GPU, host and NVMe, and the peaks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ds_lint.memory import states
+from ds_lint.memory.band import NOTHING, total
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.memory.band import Band
+    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.states import Amount, Placed
+
+
+class Peak(NamedTuple):
+    """The most bytes at once in a phase of the run: of one GPU, and of one node's host memory."""
+
+    gpu: Band = NOTHING
+    host: Band = NOTHING
+
+
+class Estimate(NamedTuple):
+    """What a run takes. ``parts`` are those of the rank that holds most."""
+
+    setup: TrainingSetup
+    parts: dict[str, Placed]
+    peaks: dict[str, Peak]  # at initialization, step, saving
+
+    @property
+    def rank(self) -> dict[str, Amount]:
+        """What one GPU holds, by part."""
+        return {name: placed.gpu for name, placed in self.parts.items()}
+
+    @property
+    def host(self) -> dict[str, Amount]:
+        """What the host of one node holds, by part."""
+        return {name: placed.host.times(self.setup.ranks_per_node) for name, placed in self.parts.items()}
+
+    @property
+    def nvme(self) -> dict[str, Amount]:
+        """What lies on the NVMe of one node, by part."""
+        return {name: placed.nvme.times(self.setup.ranks_per_node) for name, placed in self.parts.items()}
+
+    @property
+    def gpu_bytes(self) -> Band:
+        """The most bytes of one GPU over all phases."""
+        return _highest([peak.gpu for peak in self.peaks.values()])
+
+    @property
+    def host_bytes(self) -> Band:
+        """The most bytes of one node's host memory over all phases."""
+        return _highest([peak.host for peak in self.peaks.values()])
+
+
+def estimate(setup: TrainingSetup) -> Estimate:
+    """What a run with this setup takes."""
+    parts = states.of(setup)
+    rank = total([placed.gpu.bytes for placed in parts.values()])
+    host = total([placed.host.bytes for placed in parts.values()]).times(setup.ranks_per_node)
+    return Estimate(setup, parts, {"step": Peak(rank, host)})
+
+
+def fits(needed: Band, capacity: float | None) -> bool | None:
+    """Whether so much memory is enough: True if the most fits, False if the least does not, else None."""
+    if capacity is None:
+        return None
+    if needed.most <= capacity:
+        return True
+    return False if needed.least > capacity else None
+
+
+def _highest(bands: list[Band]) -> Band:
+    found = NOTHING
+    for band in bands:
+        found = found.at_least(band)
+    return found

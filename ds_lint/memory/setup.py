@@ -1,0 +1,208 @@
+"""What an estimate needs of a config and its facts, in numbers.
+
+Everything in ``ds_lint/memory`` reads a ``TrainingSetup`` and not the config, so that a change to the config is one
+``_replace``: ``advice`` and ``sweep`` compare setups, and ``init --fit`` looks for one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ds_lint.facts import tensors
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.features import recomputation_argument
+from ds_lint.semantics.preparation import prepare
+from ds_lint.source.spelling import AUTO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ds_lint.facts.tensors import Tensor
+    from ds_lint.knowledge.records import JsonObject
+    from ds_lint.semantics.config import Config
+
+_ZERO = "zero_optimization"
+_16_BIT = ("fp16", "bf16", "bfloat16")
+_GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
+WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
+_SAVED_AS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+
+
+class Offload(NamedTuple):
+    """Where ``offload_optimizer`` or ``offload_param`` moves states to."""
+
+    device: str  # cpu or nvme
+    is_pinned: bool = False
+    ratio: float = 1.0  # share of the optimizer that is moved, at stage 3
+
+
+class TrainingSetup(NamedTuple):
+    """A training run in numbers. Sizes of buckets and thresholds are elements."""
+
+    tensors: tuple[Tensor, ...]  # in the order of the model
+    ranks: int
+    nodes: int
+    stage: int
+    architecture: JsonObject  # the ``config.json`` of the model
+    dtype: str = "bf16"  # of parameters and gradients: bf16, fp16, fp32
+    optimizer: str = "adamw"  # its type in lower case, or the Trainer's name of it; "" if the script passes one in
+    optimizer_offload: Offload | None = None
+    parameter_offload: Offload | None = None
+    persistence_threshold: int = 100_000
+    persistence_total: int = 2**63 - 1
+    reduce_bucket: int = 500_000_000
+    allgather_bucket: int = 500_000_000
+    prefetch_bucket: int = 50_000_000
+    max_live_parameters: int = 1_000_000_000
+    sub_group: int = 1_000_000_000
+    overlaps_communication: bool = True
+    hpz: int = 1  # ranks that share a second partition (ZeRO++)
+    mics: int = 0  # ranks that share the states (MiCS); 0 is all
+    accumulation_steps: int = 1
+    micro_batch: int | None = None
+    sequence_length: int | None = None
+    is_checkpointed: bool | None = None  # activation (gradient) checkpointing
+    attention: str | None = None  # eager, sdpa or flash_attention_2
+    checkpoint_width: int | None = None  # bytes of an element in the files of the model
+    uses_zero_init: bool | None = None
+    gathers_on_save: bool = False
+
+    @property
+    def parameter_count(self) -> int:
+        """The elements of all parameters."""
+        return sum(tensor.size for tensor in self.tensors)
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element of the parameters."""
+        return WIDTHS[self.dtype]
+
+    @property
+    def ranks_per_node(self) -> int:
+        """The ranks of the node that has most of them."""
+        return -(-self.ranks // self.nodes)
+
+
+def missing(config: Config) -> list[str]:
+    """The facts without which there is no estimate, by name."""
+    model = config.facts.model
+    lacks = [] if model is not None else ["model"]
+    lacks += [] if config.world_size else ["world size"]
+    if model is not None and model.parameter_count is None:
+        lacks.append("size of the model")
+    return lacks
+
+
+def of(config: Config) -> TrainingSetup | None:
+    """The setup of a run with this config; None if a fact is missing or the ZeRO stage is not known."""
+    model, ranks = config.facts.model, config.world_size
+    prepared = _PreparedValues(config)
+    stage = prepared.stage()
+    if model is None or ranks is None or stage is None:
+        return None
+    parameters = tuple(tensors.of(model))
+    if not parameters:
+        return None
+    zero = prepared.of_zero
+    return TrainingSetup(
+        tensors=parameters,
+        ranks=ranks,
+        nodes=min(config.facts.nodes or 1, ranks),
+        stage=stage,
+        dtype=prepared.dtype(),
+        optimizer=prepared.optimizer(),
+        optimizer_offload=prepared.offload("offload_optimizer", stage),
+        parameter_offload=prepared.offload("offload_param", stage),
+        persistence_threshold=int(zero("stage3_param_persistence_threshold", 100_000)),
+        persistence_total=int(zero("stage3_model_persistence_threshold", 2**63 - 1)),
+        reduce_bucket=int(zero("reduce_bucket_size", 500_000_000)),
+        allgather_bucket=int(zero("allgather_bucket_size", 500_000_000)),
+        prefetch_bucket=int(zero("stage3_prefetch_bucket_size", 50_000_000)),
+        max_live_parameters=int(zero("stage3_max_live_parameters", 1_000_000_000)),
+        sub_group=int(zero("sub_group_size", 1_000_000_000)),
+        overlaps_communication=bool(prepared.value(_ZERO, "overlap_comm", otherwise=stage == 3)),
+        hpz=int(zero("zero_hpz_partition_size", 1)),
+        mics=max(int(zero("mics_shard_size", 0)), 0),
+        accumulation_steps=int(prepared.number("gradient_accumulation_steps", otherwise=1)),
+        micro_batch=prepared.micro_batch(),
+        sequence_length=None,
+        is_checkpointed=_is_checkpointed(config),
+        attention=None,
+        architecture=model.config,
+        checkpoint_width=_SAVED_AS.get(model.dtype or ""),
+        uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
+        gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
+    )
+
+
+def _is_checkpointed(config: Config) -> bool | None:
+    """Whether the Trainer switches checkpointing of activations on; None where the script decides."""
+    if config.stack != "trainer" or config.facts.training is None:
+        return None
+    found = recomputation_argument(config)
+    return found is not None and bool(found[1].value)
+
+
+class _PreparedValues:
+    """The values of a config after its stack has prepared it, with the defaults of the target."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.prepared = prepare(config)
+
+    def value(self, *path: str, otherwise: Any) -> Any:
+        """The value at a key path, or DeepSpeed's default; ``otherwise`` where neither is known."""
+        found = self.prepared.value(*path)
+        if found is None or found is UNKNOWN or found == AUTO:
+            known = self.config.knowledge.find(path)
+            found = known.facts.get("default") if known is not None else None
+        return otherwise if found is None else found
+
+    def number(self, *path: str, otherwise: float) -> float:
+        """The number at a key path, or DeepSpeed's default."""
+        found = self.value(*path, otherwise=otherwise)
+        return found if isinstance(found, (int, float)) and found == found else otherwise  # noqa: PLR0124 - NaN
+
+    def of_zero(self, key: str, otherwise: float) -> float:
+        """A number of ``zero_optimization``; what is above all counts is as good as endless."""
+        return min(self.number(_ZERO, key, otherwise=otherwise), 2.0**62)
+
+    def stage(self) -> int | None:
+        """The ZeRO stage; None if it is not one."""
+        if self.prepared.value(_ZERO) is None:
+            return 0
+        found = self.value(_ZERO, "stage", otherwise=0)
+        return int(found) if found in (0, 1, 2, 3) else None
+
+    def dtype(self) -> str:
+        """The dtype that the engine casts the model to."""
+        for section in _16_BIT:
+            if self.value(section, "enabled", otherwise=False) is True:
+                return "fp16" if section == "fp16" else "bf16"
+        return "fp32"
+
+    def optimizer(self) -> str:
+        """The type of the optimizer in lower case, or the Trainer's name of its own; "" if the script passes one in."""
+        named = self.value("optimizer", "type", otherwise="")
+        if named:
+            return str(named).lower()
+        optim = self.config.argument("optim")
+        return str(optim.value).lower() if optim is not None and optim.value is not None else ""
+
+    def offload(self, section: str, stage: int) -> Offload | None:
+        """What a section moves where; at stages 1 and 2 the optimizer alone, and ``nvme`` means the CPU."""
+        device = self.value(_ZERO, section, "device", otherwise="none")
+        if device not in ("cpu", "nvme") or stage == 0 or (stage < 3 and section == "offload_param"):
+            return None
+        ratio = self.number(_ZERO, section, "ratio", otherwise=1.0)
+        return Offload(
+            device if stage == 3 else "cpu",
+            self.value(_ZERO, section, "pin_memory", otherwise=False) is True,
+            ratio if stage == 3 and 0 <= ratio <= 1 else 1.0,
+        )
+
+    def micro_batch(self) -> int | None:
+        """The samples that one rank computes at once; None where nothing tells."""
+        found = self.value("train_micro_batch_size_per_gpu", otherwise=None)
+        return int(found) if isinstance(found, (int, float)) and found >= 1 else None
