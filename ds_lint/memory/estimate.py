@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import states
-from ds_lint.memory.band import NOTHING, total
+from ds_lint.memory import host, states
+from ds_lint.memory.band import NOTHING
+from ds_lint.memory.peaks import peaks
+from ds_lint.memory.states import Amount, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.band import Band
+    from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.states import Amount, Placed
-
-
-class Peak(NamedTuple):
-    """The most bytes at once in a phase of the run: of one GPU, and of one node's host memory."""
-
-    gpu: Band = NOTHING
-    host: Band = NOTHING
 
 
 class Estimate(NamedTuple):
@@ -57,9 +52,10 @@ class Estimate(NamedTuple):
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)
-    rank = total([placed.gpu.bytes for placed in parts.values()])
-    host = total([placed.host.bytes for placed in parts.values()]).times(setup.ranks_per_node)
-    return Estimate(setup, parts, {"step": Peak(rank, host)})
+    parts["buffers"] = Placed(host=host.buffers(setup))
+    parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
+    parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
+    return Estimate(setup, parts, peaks(setup, parts))
 
 
 def fits(needed: Band, capacity: float | None) -> bool | None:

@@ -35,6 +35,9 @@ class Offload(NamedTuple):
     device: str  # cpu or nvme
     is_pinned: bool = False
     ratio: float = 1.0  # share of the optimizer that is moved, at stage 3
+    buffer_count: int = 0  # through which states go from and to NVMe
+    buffer_size: int = 0  # elements of such a buffer of parameters
+    kept: int = 0  # elements of a rank's parameters that stay in host memory, of those on NVMe
 
 
 class TrainingSetup(NamedTuple):
@@ -67,6 +70,9 @@ class TrainingSetup(NamedTuple):
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     uses_zero_init: bool | None = None
     gathers_on_save: bool = False
+    pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
+    keeps_16_bit_copy: bool = True  # of the partition in host memory, at stages 1 and 2 with offload
+    flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
 
     @property
     def parameter_count(self) -> int:
@@ -77,6 +83,21 @@ class TrainingSetup(NamedTuple):
     def width(self) -> int:
         """The bytes of an element of the parameters."""
         return WIDTHS[self.dtype]
+
+    @property
+    def trained_count(self) -> int:
+        """The elements of the parameters that are trained."""
+        return sum(tensor.size for tensor in self.tensors if tensor.is_trained)
+
+    @property
+    def largest(self) -> int:
+        """The elements of the largest parameter."""
+        return max((tensor.size for tensor in self.tensors), default=0)
+
+    @property
+    def shards(self) -> int:
+        """The ranks that share the states."""
+        return min(self.mics, self.ranks) or self.ranks
 
     @property
     def ranks_per_node(self) -> int:
@@ -114,16 +135,16 @@ def of(config: Config) -> TrainingSetup | None:
         optimizer=prepared.optimizer(),
         optimizer_offload=prepared.offload("offload_optimizer", stage),
         parameter_offload=prepared.offload("offload_param", stage),
-        persistence_threshold=int(zero("stage3_param_persistence_threshold", 100_000)),
-        persistence_total=int(zero("stage3_model_persistence_threshold", 2**63 - 1)),
-        reduce_bucket=int(zero("reduce_bucket_size", 500_000_000)),
-        allgather_bucket=int(zero("allgather_bucket_size", 500_000_000)),
-        prefetch_bucket=int(zero("stage3_prefetch_bucket_size", 50_000_000)),
-        max_live_parameters=int(zero("stage3_max_live_parameters", 1_000_000_000)),
-        sub_group=int(zero("sub_group_size", 1_000_000_000)),
+        persistence_threshold=int(zero("stage3_param_persistence_threshold", otherwise=100_000)),
+        persistence_total=int(zero("stage3_model_persistence_threshold", otherwise=2**63 - 1)),
+        reduce_bucket=int(zero("reduce_bucket_size", otherwise=500_000_000)),
+        allgather_bucket=int(zero("allgather_bucket_size", otherwise=500_000_000)),
+        prefetch_bucket=int(zero("stage3_prefetch_bucket_size", otherwise=50_000_000)),
+        max_live_parameters=int(zero("stage3_max_live_parameters", otherwise=1_000_000_000)),
+        sub_group=int(zero("sub_group_size", otherwise=1_000_000_000)),
         overlaps_communication=bool(prepared.value(_ZERO, "overlap_comm", otherwise=stage == 3)),
-        hpz=int(zero("zero_hpz_partition_size", 1)),
-        mics=max(int(zero("mics_shard_size", 0)), 0),
+        hpz=int(zero("zero_hpz_partition_size", otherwise=1)),
+        mics=max(int(zero("mics_shard_size", otherwise=0)), 0),
         accumulation_steps=int(prepared.number("gradient_accumulation_steps", otherwise=1)),
         micro_batch=prepared.micro_batch(),
         sequence_length=None,
@@ -133,6 +154,9 @@ def of(config: Config) -> TrainingSetup | None:
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
+        pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
+        keeps_16_bit_copy=config.knowledge.does("offload-keeps-a-16-bit-copy"),
+        flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
     )
 
 
@@ -164,9 +188,9 @@ class _PreparedValues:
         found = self.value(*path, otherwise=otherwise)
         return found if isinstance(found, (int, float)) and found == found else otherwise  # noqa: PLR0124 - NaN
 
-    def of_zero(self, key: str, otherwise: float) -> float:
+    def of_zero(self, *key: str, otherwise: float) -> float:
         """A number of ``zero_optimization``; what is above all counts is as good as endless."""
-        return min(self.number(_ZERO, key, otherwise=otherwise), 2.0**62)
+        return min(self.number(_ZERO, *key, otherwise=otherwise), 2.0**62)
 
     def stage(self) -> int | None:
         """The ZeRO stage; None if it is not one."""
@@ -200,6 +224,9 @@ class _PreparedValues:
             device if stage == 3 else "cpu",
             self.value(_ZERO, section, "pin_memory", otherwise=False) is True,
             ratio if stage == 3 and 0 <= ratio <= 1 else 1.0,
+            int(self.of_zero(section, "buffer_count", otherwise=0)) if device == "nvme" else 0,
+            int(self.of_zero(section, "buffer_size", otherwise=0)) if device == "nvme" else 0,
+            int(self.of_zero(section, "max_in_cpu", otherwise=0)) if device == "nvme" else 0,
         )
 
     def micro_batch(self) -> int | None:

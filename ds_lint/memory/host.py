@@ -1,0 +1,99 @@
+"""What a rank takes of its node's memory beside the model states: buffers, the rounding of page-locked memory, itself.
+
+Sources: ``deepspeed/runtime/zero/stage_1_and_2.py``, ``stage3.py``, ``partition_parameters.py``,
+``deepspeed/runtime/swap_tensor``; ``ATen/core/CachingHostAllocator.h`` of torch.
+"""
+
+from __future__ import annotations
+
+from ds_lint.memory.band import NOTHING, Band, exactly
+from ds_lint.memory.states import Amount, partition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.memory.setup import TrainingSetup
+
+_GIB = 2**30
+_FULL = 4  # bytes of an element in fp32
+# A process that has imported torch, DeepSpeed and transformers takes 0.4 GiB on a CPU; with a CUDA context and its
+# libraries, about 2 GiB (https://github.com/pytorch/pytorch/issues/113326), and more with NCCL and data workers.
+PROCESS = Band(0.4 * _GIB, 2.0 * _GIB, 4.0 * _GIB)
+
+
+def buffers(setup: TrainingSetup) -> Amount:
+    """The buffers of one rank in host memory that are not model states."""
+    if setup.stage in (1, 2) and setup.optimizer_offload is not None:
+        share = partition(setup)
+        copied = (share if setup.keeps_16_bit_copy else 0) + setup.largest
+        accumulated = share if setup.accumulation_steps > 1 else 0
+        return _amount(copied + accumulated, setup.width)
+    if setup.stage < 3:
+        return Amount()
+    found = Amount()
+    weights, optimizer = setup.parameter_offload, setup.optimizer_offload
+    if weights is not None and weights.device == "nvme":
+        kept = min(weights.kept, partition(setup))
+        found = found.plus(_amount(weights.buffer_count * weights.buffer_size + kept, setup.width))
+    if optimizer is not None and optimizer.device == "nvme":
+        found = found.plus(_amount(optimizer.buffer_count * max(sub_groups(setup), default=0), _FULL))
+    return found
+
+
+def rounding(setup: TrainingSetup) -> Band:
+    """What page-locked buffers take more than they hold.
+
+    torch takes the next power of two, and keeps the blocks that are given back. ``least`` is 0: a setting of torch
+    (``pinned_max_round_threshold_mb``) and other backends do without.
+    """
+    more = sum(_block(size) - size for size in _page_locked(setup)) + sum(_block(size) for size in _given_back(setup))
+    return Band(0, more, more) if more else NOTHING
+
+
+def sub_groups(setup: TrainingSetup) -> list[int]:
+    """The elements that each step of the optimizer updates at once (``_create_fp16_sub_groups`` in stage3.py)."""
+    groups, group = [], 0
+    for tensor in setup.tensors:
+        if not tensor.is_trained:
+            continue
+        group += -(-tensor.size // setup.shards)
+        if group >= setup.sub_group:
+            groups.append(group)
+            group = 0
+    return [*groups, group] if group else groups
+
+
+def _page_locked(setup: TrainingSetup) -> list[int]:
+    """The bytes of each page-locked buffer that one rank holds."""
+    weights, optimizer = setup.parameter_offload, setup.optimizer_offload
+    found: list[int] = []
+    if setup.stage in (1, 2) and optimizer is not None and optimizer.is_pinned:
+        share = partition(setup)
+        found += [share * _FULL, setup.largest * setup.width]  # gradients, and one of them on its way
+        found += [share * _FULL] if setup.pins_master_weights else []
+        found += [share * setup.width] if setup.keeps_16_bit_copy else []
+    if setup.stage == 3 and optimizer is not None and optimizer.is_pinned:
+        if optimizer.device == "cpu":
+            found += [group * _FULL for group in sub_groups(setup)]
+        found.append(partition(setup) * setup.width)  # grad_partitions_flat_buffer
+    if weights is not None and weights.device == "cpu":
+        found.append(partition(setup) * setup.width)  # param_groups_fp16_flat_cpu_memory, whatever pin_memory says
+        if weights.is_pinned:
+            found += [-(-one.size // setup.shards) * setup.width for one in setup.tensors if not one.is_trained]
+    return found
+
+
+def _given_back(setup: TrainingSetup) -> list[int]:
+    """The bytes of page-locked buffers that one rank has given back: the partitions before they lay in one buffer."""
+    weights = setup.parameter_offload
+    if weights is None or weights.device != "cpu" or not weights.is_pinned:
+        return []
+    return [-(-one.size // setup.shards) * setup.width for one in setup.tensors if one.is_trained]
+
+
+def _amount(elements: float, width: int) -> Amount:
+    return Amount(exactly(elements), exactly(elements * width))
+
+
+def _block(size: int) -> int:
+    """The block that torch takes for so many bytes of page-locked memory."""
+    return 1 << max(0, size - 1).bit_length()
