@@ -25,7 +25,7 @@ def buffers(setup: TrainingSetup) -> Amount:
     if setup.stage in (1, 2) and setup.optimizer_offload is not None:
         share = partition(setup)
         copied = (share if setup.keeps_16_bit_copy else 0) + setup.largest
-        accumulated = share if setup.accumulation_steps > 1 else 0
+        accumulated = share if setup.stage == 2 and setup.accumulation_steps > 1 else 0
         return _amount(copied + accumulated, setup.width)
     if setup.stage < 3:
         return Amount()

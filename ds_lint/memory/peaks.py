@@ -121,7 +121,7 @@ def _computes(setup: TrainingSetup, parts: Parts) -> Band:
     reduced = exactly(min(_REDUCED_AT_ONCE, setup.trained_count) * setup.width)
     if setup.stage == 1:
         mine = _partition(setup, setup.width if setup.optimizer_offload is None else 0)
-        reduced = mine.plus(Band(0, 0, bucket.most + filled.most + largest.most))
+        reduced = mine.at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
     if setup.accumulation_steps > 1:
         held = whole.plus(bucket) if setup.stage == 1 else whole
         return held.plus(activations).at_least(whole.plus(reduced))

@@ -1,0 +1,133 @@
+"""The peaks of an estimate against the bytes that the real engine holds at once, on simulated groups of ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("deepspeed")
+
+from installed import INSTALLED
+
+from ds_lint.facts import Facts
+from ds_lint.facts.model import Model
+from ds_lint.facts.tensors import Tensor
+from ds_lint.knowledge import keys
+from ds_lint.memory import setup
+from ds_lint.memory.band import total
+from ds_lint.memory.estimate import estimate
+from ds_lint.semantics import configs
+from ds_lint.semantics.basis import Basis
+from ds_lint.source import documents
+
+if TYPE_CHECKING:
+    from ds_lint.memory.band import Band
+
+pytestmark = pytest.mark.fidelity
+
+PROGRAM = Path(__file__).parent / "programs" / "peaks.py"
+MODEL = {
+    "vocab_size": 500,
+    "hidden_size": 256,
+    "intermediate_size": 700,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": False,
+}
+BUCKETS = {
+    "reduce_bucket_size": 1_000_000,
+    "allgather_bucket_size": 1_000_000,
+    "stage3_prefetch_bucket_size": 100_000,
+    "stage3_param_persistence_threshold": 1_000,
+}
+OFFLOAD = {"device": "cpu", "pin_memory": False}  # what is page-locked is not counted on a CPU
+PASSING = 0.06  # of the parameters' bytes: activations of two tokens, and norms of gradients
+LIKELY = 0.1  # how far the likely figure may be off, as a share of the measured one
+
+
+def job(stage: int, ranks: int = 4, dtype: str = "bf16", steps: int = 1, **zero: Any) -> dict[str, Any]:
+    """A run; ``steps`` are the micro batches of a step."""
+    precision = {dtype: {"enabled": True}} if dtype != "fp32" else {}
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": steps,
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+        "zero_optimization": {"stage": stage, **BUCKETS, **zero},
+        **precision,
+    }
+    return {"config": config, "ranks": ranks, "dtype": dtype, "model": MODEL}
+
+
+QUICK = [job(0), job(1, 3), job(2, 8, steps=2), job(2, offload_optimizer=OFFLOAD)]
+LONG = [
+    *(job(stage, ranks, dtype) for stage in (0, 1, 2) for ranks, dtype in ((2, "fp32"), (5, "bf16"), (64, "bf16"))),
+    *(job(stage, 4, "fp16") for stage in (0,)),
+    *(job(stage, steps=2) for stage in (0, 1)),
+    *(job(stage, overlap_comm=True) for stage in (1, 2)),
+    *(job(stage, offload_optimizer=OFFLOAD) for stage in (1,)),
+    *(job(stage, steps=2, offload_optimizer=OFFLOAD) for stage in (1, 2)),
+]
+
+
+def measured(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    environment = dict(os.environ, DS_ACCELERATOR="cpu")
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), json.dumps(jobs)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=environment,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(found) == len(jobs), done.stderr[-3000:]
+    return found
+
+
+def expected(one: dict[str, Any], tensors: list[Any]) -> dict[str, Band]:
+    """What a GPU and the host hold together, for one rank on each node, without its process."""
+    facts = Facts(world_size=one["ranks"], nodes=one["ranks"])
+    facts.model = Model("", {"model_type": "llama", **MODEL})
+    text = json.dumps(one["config"]).encode()
+    basis = Basis(keys.knowledge(INSTALLED), "deepspeed", facts)
+    found = setup.of(configs.from_document(documents.from_bytes(text, "config.json"), basis))
+    assert found is not None
+    found = found._replace(tensors=tuple(Tensor(*tensor) for tensor in tensors), flattens_on_gpu=True)
+    run = estimate(found)
+    kept = {name: amount.bytes for name, amount in run.host.items() if name != "processes"}
+    states = kept.pop("optimizer_states")  # of stages 1 to 3 there are none before the first step
+    return {
+        "initialization": total([run.peaks["initialization"].gpu, *kept.values()]),
+        "step": total([run.peaks["step"].gpu, states, *kept.values()]),
+    }
+
+
+def check(jobs: list[dict[str, Any]]) -> None:
+    for one, found in zip(jobs, measured(jobs), strict=True):
+        assert "error" not in found, found["error"]
+        phases, bands = found["phases"], expected(one, found["tensors"])
+        step = max(phases["passes"], phases["update"])
+        passing = PASSING * 2 * sum(size for _, size in found["tensors"])
+        said = f"{one['config']}, {one['ranks']} ranks: {step:,} bytes, {bands['step']}"
+        assert bands["step"].least <= step <= bands["step"].most + passing, said
+        assert abs(bands["step"].likely - step) <= LIKELY * step, said
+        begun = f"{one['config']}: {phases['initialization']:,} bytes, {bands['initialization']}"
+        assert bands["initialization"].least <= phases["initialization"] + passing, begun
+        assert phases["initialization"] <= bands["initialization"].most + passing, begun
+
+
+def test_the_engine_takes_what_is_said() -> None:
+    check(QUICK)
+
+
+@pytest.mark.long
+def test_the_engine_takes_what_is_said_of_many_setups() -> None:
+    check(LONG)
