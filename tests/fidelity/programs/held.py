@@ -27,35 +27,66 @@ from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 from ds_lint.smoke.standins import ops  # noqa: E402
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-MASTERS = ("fp32_partitioned_groups_flat", "single_partition_of_fp32_groups", "fp32_groups_flat", "fp32_groups")
-GRADIENTS = ("averaged_gradients", "all_grad_tensors", "grad_partitions_flat_buffer", "accumulated_grads_in_cpu")
+MASTERS = (
+    "fp32_partitioned_groups_flat",  # stage 3
+    "single_partition_of_fp32_groups",  # stages 1 and 2
+    "fp32_groups_flat_partition",  # BF16_Optimizer
+    "fp32_groups_flat",  # FP16_Optimizer
+    "fp32_groups",  # FP16_UnfusedOptimizer
+)
+GRADIENTS = (
+    "grad_partitions_flat_buffer",  # stage 3
+    "averaged_gradients",
+    "all_grad_tensors",
+    "grads_in_partition",
+    "accumulated_grads_in_cpu",
+    "fp32_groups_gradients_flat",
+)
 
 
 def main() -> None:
-    """Make the engine, train, and answer what was held at each moment."""
+    """Make the engine, train, and answer what was held at each moment of the last step."""
     torch.set_num_threads(1)
+    torch._dynamo.config.disable = True
     ops.install(builds=False)
-    _be_one_of_many()
+    reduced = _be_one_of_many()
     engine = _engine(_model())
+    tensors = [[name, getattr(p, "ds_numel", p.numel()), p.requires_grad] for name, p in _parameters(engine.module)]
     moments = {"initialized": _holding(engine)}
-    for step in range(JOB["steps"]):
+    backward = _Backward(engine)
+    for _ in range(JOB["steps"]):
         for micro in range(engine.gradient_accumulation_steps()):
             if micro:
                 moments["window"] = _holding(engine)
                 engine.step()
-            engine.backward(engine(**_batch(engine.module)).loss)
-        if step == JOB["steps"] - 1:
-            moments["boundary"] = _holding(engine)
+            engine.backward(engine(**_batch()).loss)
+        moments["boundary"] = _holding(engine)
         engine.step()
         moments["stepped"] = _holding(engine)
-    answer(
-        tensors=[[name, getattr(p, "ds_numel", p.numel()), p.requires_grad] for name, p in _parameters(engine.module)],
-        moments=moments,
-    )
+    answer(tensors=tensors, moments=moments | {"backward": backward.most}, reduced=max(reduced))
 
 
-def _be_one_of_many() -> None:
-    """Join a group whose other ranks do not exist; what they would send stays as it is."""
+class _Backward:
+    """What is held in the backward passes, after each gradient: by role, the most."""
+
+    def __init__(self, engine: Any) -> None:
+        self.most: dict[str, dict[str, int]] = {}
+        self.engine = engine
+        for _, parameter in _parameters(engine.module):
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._look)
+
+    def _look(self, _parameter: Any) -> None:
+        for role, found in _by_role(self.engine, set()).items():
+            if sum(found.values()) >= sum(self.most.get(role, {}).values()):
+                self.most[role] = found
+
+
+def _be_one_of_many() -> list[int]:
+    """Join a group whose other ranks do not exist; what they would send stays as it is.
+
+    The elements of each tensor that is then reduced.
+    """
     accelerator = deepspeed.get_accelerator()
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: list(DTYPES.values())
@@ -67,14 +98,25 @@ def _be_one_of_many() -> None:
         return gather(output, given, group=group, async_op=True) if async_op else None
 
     torch.distributed.all_gather_into_tensor = unset
+    reduced = [0]
+    reduce = torch.distributed.all_reduce
+
+    def noted(tensor: Any, *arguments: Any, **named: Any) -> Any:
+        reduced.append(tensor.numel())
+        return reduce(tensor, *arguments, **named)
+
+    torch.distributed.all_reduce = noted
+    torch.distributed.reduce_scatter_tensor = lambda output, *_, **__: output.zero_() and None
+    return reduced
 
 
 def _model() -> Any:
-    """The model, within ``zero.Init`` at stage 3."""
+    """The model, within ``zero.Init`` if the job says so."""
     config = getattr(transformers, JOB["model"]["config"])(**JOB["model"]["values"])
+    config._experts_implementation = "eager"  # kernels of grouped matrices want sizes that divide
     make = getattr(transformers, JOB["model"]["class"])
     torch.set_default_dtype(DTYPES[JOB["dtype"]])
-    if JOB["config"]["zero_optimization"]["stage"] == 3:
+    if JOB["zero_init"]:
         with deepspeed.zero.Init(config_dict_or_path=JOB["config"]):
             model = make(config)
     else:
@@ -88,44 +130,61 @@ def _model() -> Any:
 
 
 def _engine(model: Any) -> Any:
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return deepspeed.initialize(model=model, model_parameters=trained, config=JOB["config"])[0]
+    """The engine; with ``by_trainer`` of the Trainer's own optimizer and its groups."""
+    trained = {name: parameter for name, parameter in _parameters(model) if parameter.requires_grad}
+    if not JOB["by_trainer"]:
+        return deepspeed.initialize(model=model, model_parameters=list(trained.values()), config=JOB["config"])[0]
+    decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
+    groups = [
+        {"params": [parameter for name, parameter in trained.items() if (name in decayed) == which]}
+        for which in (True, False)
+    ]
+    return deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(groups), config=JOB["config"])[0]
 
 
-def _batch(model: Any) -> dict[str, Any]:
-    words = torch.ones(1, 8, dtype=torch.long)
-    batch: dict[str, Any] = {"input_ids": words, "labels": words}
-    return batch | {name: torch.zeros(shape) for name, shape in JOB["model"].get("inputs", {}).items()}
+def _batch() -> dict[str, Any]:
+    """A few words; of a model of images, one image before them."""
+    image = JOB["model"].get("image")
+    words = [image["token"]] * image["tokens"] if image else []
+    ids = torch.tensor([[*words, 1, 2, 3, 4]])
+    batch = {"input_ids": ids, "labels": ids}
+    if image:
+        batch["pixel_values"] = torch.zeros(image["shape"], dtype=DTYPES[JOB["dtype"]])
+        batch["token_type_ids"] = torch.zeros_like(ids)
+    return batch
 
 
 # ---------------------------------------------------------------------------------------------------------- counting
 
 
 def _holding(engine: Any) -> dict[str, dict[str, int]]:
+    """Elements by role and dtype, and those of all tensors that have no role."""
+    seen: set[int] = set()
+    found = _by_role(engine, seen)
+    gc.collect()
+    return found | {"other": _count([one for one in gc.get_objects() if isinstance(one, torch.Tensor)], seen)}
+
+
+def _by_role(engine: Any, seen: set[int]) -> dict[str, dict[str, int]]:
     """Elements by role and dtype; a storage with several roles counts for the first."""
     optimizer, parameters = engine.optimizer, [parameter for _, parameter in _parameters(engine.module)]
     masters = list(_tensors(getattr(optimizer, name, None) for name in MASTERS))
     inner = {id(one): one for one in (getattr(optimizer, "optimizer", optimizer), engine.basic_optimizer)}.values()
-    swap = getattr(optimizer, "optimizer_swapper", None)
     roles: dict[str, Iterable[Any]] = {
         "parameters": [getattr(parameter, "ds_tensor", parameter.data) for parameter in parameters],
         "persistent": [parameter.data for parameter in parameters],
         "secondary": [getattr(parameter, "ds_secondary_tensor", None) for parameter in parameters],
-        "swap_buffers": vars(swap) if swap else (),
         "master_weights": masters,
         "optimizer_states": [state for one in inner for state in one.state.values()],
+        "buckets": [bucket.buffer for bucket in getattr(optimizer, "ipg_buckets", {}).values()],
         "gradients": [
             [getattr(optimizer, name, None) for name in GRADIENTS],
             [(parameter.grad, getattr(parameter, "grad_accum", None)) for parameter in parameters],
             [master.grad for master in masters],
         ],
-        "buckets": [bucket.buffer for bucket in getattr(optimizer, "ipg_buckets", {}).values()],
         "buffers": engine.module.buffers(),
     }
-    gc.collect()
-    everything = {"other": [one for one in gc.get_objects() if isinstance(one, torch.Tensor)]}
-    seen: set[int] = set()
-    return {role: _count(tensors, seen) for role, tensors in (roles | everything).items()}
+    return {role: _count(tensors, seen) for role, tensors in roles.items()}
 
 
 def _count(tensors: Iterable[Any], seen: set[int]) -> dict[str, int]:
