@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ds_lint.memory import host, states
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.peaks import peaks
-from ds_lint.memory.states import Amount, Placed
+from ds_lint.memory.placed import Amount, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

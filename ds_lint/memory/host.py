@@ -6,15 +6,16 @@ Sources: ``deepspeed/runtime/zero/stage_1_and_2.py``, ``stage3.py``, ``partition
 
 from __future__ import annotations
 
-from ds_lint.memory.band import NOTHING, Band, exactly
-from ds_lint.memory.states import Amount, partition
+from ds_lint.memory import swapping
+from ds_lint.memory.band import NOTHING, Band
+from ds_lint.memory.partition import largest_trained, share, sub_groups
+from ds_lint.memory.placed import Amount, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
 _GIB = 2**30
-_FULL = 4  # bytes of an element in fp32
 # A process that has imported torch, DeepSpeed and transformers takes 0.4 GiB on a CPU; with a CUDA context and its
 # libraries, about 2 GiB (https://github.com/pytorch/pytorch/issues/113326), and more with NCCL and data workers.
 PROCESS = Band(0.4 * _GIB, 2.0 * _GIB, 4.0 * _GIB)
@@ -22,21 +23,11 @@ PROCESS = Band(0.4 * _GIB, 2.0 * _GIB, 4.0 * _GIB)
 
 def buffers(setup: TrainingSetup) -> Amount:
     """The buffers of one rank in host memory that are not model states."""
-    if setup.stage in (1, 2) and setup.optimizer_offload is not None:
-        share = partition(setup)
-        copied = (share if setup.keeps_16_bit_copy else 0) + setup.largest
-        accumulated = share if setup.stage == 2 and setup.accumulation_steps > 1 else 0
-        return _amount(copied + accumulated, setup.width)
-    if setup.stage < 3:
+    if setup.stage == 3:
+        return swapping.buffers(setup)
+    if setup.stage == 0 or setup.optimizer_offload is None:
         return Amount()
-    found = Amount()
-    weights, optimizer = setup.parameter_offload, setup.optimizer_offload
-    if weights is not None and weights.device == "nvme":
-        kept = min(weights.kept, partition(setup))
-        found = found.plus(_amount(weights.buffer_count * weights.buffer_size + kept, setup.width))
-    if optimizer is not None and optimizer.device == "nvme":
-        found = found.plus(_amount(optimizer.buffer_count * max(sub_groups(setup), default=0), _FULL))
-    return found
+    return amount((share(setup) if setup.keeps_16_bit_copy else 0) + largest_trained(setup), setup.width)
 
 
 def rounding(setup: TrainingSetup) -> Band:
@@ -49,34 +40,21 @@ def rounding(setup: TrainingSetup) -> Band:
     return Band(0, more, more) if more else NOTHING
 
 
-def sub_groups(setup: TrainingSetup) -> list[int]:
-    """The elements that each step of the optimizer updates at once (``_create_fp16_sub_groups`` in stage3.py)."""
-    groups, group = [], 0
-    for tensor in setup.tensors:
-        if not tensor.is_trained:
-            continue
-        group += -(-tensor.size // setup.shards)
-        if group >= setup.sub_group:
-            groups.append(group)
-            group = 0
-    return [*groups, group] if group else groups
-
-
 def _page_locked(setup: TrainingSetup) -> list[int]:
     """The bytes of each page-locked buffer that one rank holds."""
     weights, optimizer = setup.parameter_offload, setup.optimizer_offload
     found: list[int] = []
     if setup.stage in (1, 2) and optimizer is not None and optimizer.is_pinned:
-        share = partition(setup)
-        found += [share * _FULL, setup.largest * setup.width]  # gradients, and one of them on its way
-        found += [share * _FULL] if setup.pins_master_weights else []
-        found += [share * setup.width] if setup.keeps_16_bit_copy else []
+        mine = share(setup)
+        found += [mine * setup.master_width, largest_trained(setup) * setup.width]  # gradients, and one on its way
+        found += [mine * setup.master_width] if setup.pins_master_weights else []
+        found += [mine * setup.width] if setup.keeps_16_bit_copy else []
     if setup.stage == 3 and optimizer is not None and optimizer.is_pinned:
         if optimizer.device == "cpu":
-            found += [group * _FULL for group in sub_groups(setup)]
-        found.append(partition(setup) * setup.width)  # grad_partitions_flat_buffer
+            found += [group.size * setup.master_width for group in sub_groups(setup)]
+        found.append(share(setup) * setup.width)  # grad_partitions_flat_buffer
     if weights is not None and weights.device == "cpu":
-        found.append(partition(setup) * setup.width)  # param_groups_fp16_flat_cpu_memory, whatever pin_memory says
+        found.append(share(setup) * setup.width)  # param_groups_fp16_flat_cpu_memory, whatever pin_memory says
         if weights.is_pinned:
             found += [-(-one.size // setup.shards) * setup.width for one in setup.tensors if not one.is_trained]
     return found
@@ -88,10 +66,6 @@ def _given_back(setup: TrainingSetup) -> list[int]:
     if weights is None or weights.device != "cpu" or not weights.is_pinned:
         return []
     return [-(-one.size // setup.shards) * setup.width for one in setup.tensors if one.is_trained]
-
-
-def _amount(elements: float, width: int) -> Amount:
-    return Amount(exactly(elements), exactly(elements * width))
 
 
 def _block(size: int) -> int:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ds_lint.memory import host
 from ds_lint.memory.band import NOTHING, Band, exactly
-from ds_lint.memory.states import partition
+from ds_lint.memory.partition import share, sub_groups, touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.memory.placed import Placed
     from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.states import Placed
 
     Parts = dict[str, Placed]
 
@@ -57,7 +57,12 @@ def _whole_gradients(setup: TrainingSetup) -> Band:
 
 
 def _partition(setup: TrainingSetup, width: int) -> Band:
-    return exactly(partition(setup) * width)
+    return exactly(share(setup) * width)
+
+
+def _gradients_of(setup: TrainingSetup) -> Band:
+    """At stages 1 and 2: the gradients of a rank's share, those on its borders whole; with offload on the host."""
+    return NOTHING if setup.optimizer_offload is not None else exactly(touched(setup) * setup.width)
 
 
 def _bucket(setup: TrainingSetup) -> Band:
@@ -88,7 +93,9 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> Band:
         # The parameters are copied into one buffer: on the GPU only if that much is free.
         copied = _gpu(parts, "parameters").plus(Band(0, 0, _whole_gradients(setup).most))
         return weights.at_least(copied if setup.flattens_on_gpu else weights)
-    gradients = max(host.sub_groups(setup), default=0) * _FULL if setup.optimizer_offload is None else 0
+    gradients = (
+        max((group.size for group in sub_groups(setup)), default=0) * _FULL if setup.optimizer_offload is None else 0
+    )
     return weights.plus(_gpu(parts, "gradients", "buckets")).plus(exactly(gradients)).plus(_largest(setup))
 
 
@@ -109,7 +116,7 @@ def _computes(setup: TrainingSetup, parts: Parts) -> Band:
         sent = Band(0, filled.likely, 2 * (filled.most + largest.most))  # flattened to be reduced
         return live.plus(activations).plus(sent)
     if setup.stage == 2 or (setup.stage == 1 and setup.overlaps_communication):
-        mine = _partition(setup, setup.width if setup.optimizer_offload is None else 0)
+        mine = _gradients_of(setup)
         kept = mine if setup.accumulation_steps > 1 else NOTHING  # of the micro batches before
         most = mine.plus(bucket).plus(filled).plus(largest)
         if setup.overlaps_communication:
@@ -120,7 +127,7 @@ def _computes(setup: TrainingSetup, parts: Parts) -> Band:
     whole = _whole_gradients(setup)
     reduced = exactly(min(_REDUCED_AT_ONCE, setup.trained_count) * setup.width)
     if setup.stage == 1:
-        mine = _partition(setup, setup.width if setup.optimizer_offload is None else 0)
+        mine = _gradients_of(setup)
         reduced = mine.at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
     if setup.accumulation_steps > 1:
         held = whole.plus(bucket) if setup.stage == 1 else whole
@@ -139,7 +146,7 @@ def _updates(setup: TrainingSetup) -> Band:
     if setup.stage < 3:  # gradients, flat, in fp32
         made = _partition(setup, setup.width).times(2).plus(NOTHING if is_full else _partition(setup, _FULL))
     else:  # one sub-group after the other; the gradients have a buffer of their own
-        largest = max(host.sub_groups(setup), default=0)
+        largest = max((group.size for group in sub_groups(setup)), default=0)
         made = exactly(largest * (_FULL if is_full else setup.width + _FULL))
     if setup.optimizer in _COMPUTES_WITH_LISTS:
         updated = _partition(setup, _FULL)
@@ -188,7 +195,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
     whole = sum(tensor.size for tensor in setup.tensors) * setup.width
-    written = setup.ranks_per_node * partition(setup) * _FULL  # a tensor on the GPU is copied to be written
+    written = setup.ranks_per_node * share(setup) * _FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING
     if setup.stage == 3 and setup.gathers_on_save:

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
-_16_BIT = ("fp16", "bf16", "bfloat16")
+_DTYPE_OF = {"fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
 _SAVED_AS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+_WIDTH_OF = {  # bytes of a dtype as a config names it (DtypeEnum in deepspeed/runtime/config.py)
+    **dict.fromkeys(("fp32", "float32", "torch.float32", "float"), 4),
+    **dict.fromkeys(("fp16", "float16", "torch.float16", "half", "bf16", "bfloat16", "torch.bfloat16"), 2),
+}
 
 
 class Offload(NamedTuple):
@@ -62,6 +66,15 @@ class TrainingSetup(NamedTuple):
     overlaps_communication: bool = True
     hpz: int = 1  # ranks that share a second partition (ZeRO++)
     mics: int = 0  # ranks that share the states (MiCS); 0 is all
+    contiguous_gradients: bool = True
+    is_round_robin: bool = False  # round_robin_gradients
+    aligns_parameters: bool = False  # parameter_alignment
+    decays_apart: bool = False  # the Trainer's optimizer has a group of parameters without weight decay
+    optimizer_parameters: JsonObject | None = None
+    master_width: int = 4  # bytes of an element of the master weights
+    state_width: int = 4  # bytes of an element of Adam's states
+    accumulation_width: int | None = None  # bytes of an element in which gradients are added up; None as parameters
+    communication_width: int | None = None  # bytes of an element that is reduced; None as parameters
     accumulation_steps: int = 1
     micro_batch: int | None = None
     sequence_length: int | None = None
@@ -97,7 +110,13 @@ class TrainingSetup(NamedTuple):
     @property
     def shards(self) -> int:
         """The ranks that share the states."""
-        return min(self.mics, self.ranks) or self.ranks
+        return min(self.mics, self.ranks) if self.mics and self.stage == 3 else self.ranks
+
+    @property
+    def splits_masters_of_bf16(self) -> bool:
+        """Whether BF16_Optimizer is used at stage 1 (``_do_optimizer_sanity_check`` of the engine)."""
+        sums_in_full = self.accumulation_width == WIDTHS["fp32"]
+        return self.stage == 1 and self.dtype == "bf16" and sums_in_full and self.optimizer_offload is None
 
     @property
     def ranks_per_node(self) -> int:
@@ -145,6 +164,15 @@ def of(config: Config) -> TrainingSetup | None:
         overlaps_communication=bool(prepared.value(_ZERO, "overlap_comm", otherwise=stage == 3)),
         hpz=int(zero("zero_hpz_partition_size", otherwise=1)),
         mics=max(int(zero("mics_shard_size", otherwise=0)), 0),
+        contiguous_gradients=bool(prepared.value(_ZERO, "contiguous_gradients", otherwise=True)),
+        is_round_robin=bool(prepared.value(_ZERO, "round_robin_gradients", otherwise=False)),
+        aligns_parameters=bool(prepared.value(_ZERO, "parameter_alignment", otherwise=False)),
+        decays_apart=config.stack == "trainer" and config.node("optimizer") is None,
+        optimizer_parameters=prepared.optimizer_parameters(),
+        master_width=prepared.master_width(),
+        state_width=prepared.state_width(),
+        accumulation_width=_WIDTH_OF.get(str(prepared.value("data_types", "grad_accum_dtype", otherwise=None))),
+        communication_width=_WIDTH_OF.get(str(prepared.value("communication_data_type", otherwise=None))),
         accumulation_steps=int(prepared.number("gradient_accumulation_steps", otherwise=1)),
         micro_batch=prepared.micro_batch(),
         sequence_length=None,
@@ -201,9 +229,9 @@ class _PreparedValues:
 
     def dtype(self) -> str:
         """The dtype that the engine casts the model to."""
-        for section in _16_BIT:
+        for section, dtype in _DTYPE_OF.items():
             if self.value(section, "enabled", otherwise=False) is True:
-                return "fp16" if section == "fp16" else "bf16"
+                return dtype
         return "fp32"
 
     def optimizer(self) -> str:
@@ -228,6 +256,25 @@ class _PreparedValues:
             int(self.of_zero(section, "buffer_size", otherwise=0)) if device == "nvme" else 0,
             int(self.of_zero(section, "max_in_cpu", otherwise=0)) if device == "nvme" else 0,
         )
+
+    def optimizer_parameters(self) -> JsonObject:
+        """The parameters of the optimizer in the config."""
+        found = self.prepared.value("optimizer", "params")
+        return found if isinstance(found, dict) else {}
+
+    def master_width(self) -> int:
+        """The bytes of an element of the weights that the optimizer steps on."""
+        keys = ((section, f"{dtype}_master_weights_and_grads") for section, dtype in _DTYPE_OF.items())
+        return 2 if any(self.value(*key, otherwise=False) is True for key in keys) else 4
+
+    def state_width(self) -> int:
+        """The bytes of an element of the states of DeepSpeed's Adam."""
+        keys = ((section, "bf16_optimizer_states") for section in ("bf16", "bfloat16"))
+        if any(self.value(*key, otherwise=False) is True for key in keys):
+            return 2
+        parameters = self.optimizer_parameters()
+        follows = parameters.get("torch_adam") is True or parameters.get("fp32_optimizer_states") is False
+        return self.master_width() if follows else 4
 
     def micro_batch(self) -> int | None:
         """The samples that one rank computes at once; None where nothing tells."""

@@ -1,0 +1,57 @@
+"""The buffers on the GPU through which a rank communicates gradients, and copies them to the host.
+
+Stage 3 makes its reduce bucket in ``deepspeed.initialize``, however small the model is (``_setup_for_real_optimizer``).
+Stages 1 and 2 make theirs in each backward pass (``setup_buckets``), and gather weights in place, so
+``allgather_bucket_size`` takes nothing.
+"""
+
+from __future__ import annotations
+
+from ds_lint.memory.partition import largest_trained
+from ds_lint.memory.placed import Amount, Placed, amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.memory.setup import TrainingSetup
+
+_AT_ONCE = 500_000_000  # elements that are reduced together without ZeRO (MEMORY_OPT_ALLREDUCE_SIZE in engine.py)
+
+
+def buckets(setup: TrainingSetup) -> Placed:
+    """What one rank holds of them in a backward pass."""
+    if setup.stage == 0 or setup.splits_masters_of_bf16:
+        return Placed(gpu=_reduced_at_once(setup))
+    if setup.stage == 3:
+        return Placed(gpu=_at_stage_3(setup))
+    return Placed(gpu=_of_a_backward_pass(setup).plus(_of_offload(setup)))
+
+
+def _reduced_at_once(setup: TrainingSetup) -> Amount:
+    """Without buckets, gradients are copied one after the other until they are enough (``allreduce_no_retain``)."""
+    if setup.ranks == 1:
+        return Amount()
+    largest = held = 0
+    for tensor in setup.tensors:
+        held += tensor.size if tensor.is_trained else 0
+        largest = max(largest, held)
+        held = 0 if held > _AT_ONCE else held
+    return amount(largest, setup.width)
+
+
+def _at_stage_3(setup: TrainingSetup) -> Amount:
+    if not setup.contiguous_gradients:
+        return Amount()
+    return amount(setup.reduce_bucket, setup.communication_width or setup.width)
+
+
+def _of_a_backward_pass(setup: TrainingSetup) -> Amount:
+    """One, or two if communication overlaps; at stage 1 in the dtype in which gradients are added up."""
+    if not (setup.contiguous_gradients or setup.optimizer_offload is not None):
+        return Amount()
+    width = setup.accumulation_width if setup.stage == 1 and setup.accumulation_width else setup.width
+    return amount((1 + setup.overlaps_communication) * setup.reduce_bucket, width)
+
+
+def _of_offload(setup: TrainingSetup) -> Amount:
+    """At stages 1 and 2: the largest gradient, on its way to the host (``temp_grad_buffer_for_gpu_offload``)."""
+    return amount(largest_trained(setup), setup.width) if setup.optimizer_offload is not None else Amount()

@@ -1,0 +1,97 @@
+"""The gradients that one rank holds, at the boundary of a step and while it accumulates."""
+
+from __future__ import annotations
+
+from ds_lint.memory.band import Band
+from ds_lint.memory.partition import share, sub_groups, touched
+from ds_lint.memory.placed import FULL, Amount, Placed, amount
+from ds_lint.memory.swapping import SWAPPED, below_alignment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.memory.setup import TrainingSetup
+
+
+def gradients(setup: TrainingSetup) -> Placed:
+    """What one rank holds between the last backward pass of a step and the step."""
+    if setup.stage == 0:
+        return Placed(gpu=amount(setup.trained_count, setup.width))
+    if setup.stage == 3:
+        return _partitioned(setup)
+    return _offloaded(setup) if setup.optimizer_offload is not None else _of_whole_parameters(setup)
+
+
+def in_backward(setup: TrainingSetup) -> Placed:
+    """The most that one rank holds at once in the backward passes of a step.
+
+    Without ``overlap_comm`` stage 1 reduces after the backward pass, and while it accumulates in the last one only.
+    Stage 2 adds the gradients of a pass to those of the passes before when it has them all.
+    """
+    held = gradients(setup)
+    accumulates = setup.accumulation_steps > 1
+    if setup.stage == 1 and not setup.splits_masters_of_bf16 and (accumulates or not setup.overlaps_communication):
+        whole = amount(setup.trained_count, setup.accumulation_width or setup.width)
+        mine = Amount() if setup.optimizer_offload is not None or _is_compact(setup) else held.gpu
+        return Placed(gpu=whole.plus(Amount(*(Band(0, band.likely, band.most) for band in mine))), host=held.host)
+    if setup.stage == 2 and accumulates and setup.optimizer_offload is None and not _is_compact(setup):
+        return held.plus(held)
+    return held
+
+
+def _of_whole_parameters(setup: TrainingSetup) -> Placed:
+    """At stages 1 and 2 without offload: those of the parameters that the rank's share touches."""
+    if setup.splits_masters_of_bf16:
+        both = amount(setup.trained_count, setup.width).plus(amount(share(setup) * setup.ranks, FULL))
+        return Placed(gpu=both)
+    if _is_compact(setup):
+        return Placed(gpu=amount(share(setup), FULL))
+    return Placed(gpu=amount(touched(setup), setup.width))
+
+
+def _offloaded(setup: TrainingSetup) -> Placed:
+    """At stages 1 and 2 with offload: those of the master weights on the host, and what is accumulated.
+
+    Masters in 16 bit are accumulated in place (``accumulated_grads_in_cpu``).
+    """
+    held = Placed(host=_of_masters(setup))
+    if setup.stage == 2 and _is_compact(setup):
+        return held.plus(Placed(gpu=amount(share(setup), FULL)))
+    if _is_compact(setup):  # grad_accum of the parameters, of which only some are given back before the step
+        return held.plus(Placed(gpu=amount(Band(0, setup.trained_count, setup.trained_count), FULL)))
+    if setup.stage == 2 and setup.accumulation_steps > 1 and setup.master_width == FULL:
+        return held.plus(Placed(host=amount(touched(setup, pads=False), setup.width)))
+    return held
+
+
+def _partitioned(setup: TrainingSetup) -> Placed:
+    """At stage 3: one buffer for the share of the rank, and with offload those of the master weights beside it."""
+    mine = amount(share(setup), setup.width if setup.accumulation_width is None else setup.accumulation_width)
+    offload = setup.optimizer_offload
+    if offload is None:
+        return Placed(gpu=mine)
+    if offload.device == "nvme":
+        return Placed(host=mine).plus(_swapped(setup))
+    groups = sub_groups(setup)
+    moved = amount(sum(group.size for group in groups if group.is_moved), setup.master_width)
+    stays = amount(sum(group.size for group in groups if not group.is_moved), setup.master_width)
+    return Placed(gpu=stays, host=mine.plus(moved))
+
+
+def _swapped(setup: TrainingSetup) -> Placed:
+    """Gradients in fp32 on NVMe; the small ones, and what does not fill a block, stay on the host.
+
+    All of them are there before they are written, and some still at the boundary.
+    """
+    sizes = [size for group in sub_groups(setup) for size in group.sizes]
+    written = sum(below_alignment(size, FULL) for size in sizes if size * FULL >= SWAPPED)
+    rest = Band(sum(sizes) - written, sum(sizes), sum(sizes))
+    return Placed(host=amount(rest, FULL), nvme=amount(written, FULL))
+
+
+def _of_masters(setup: TrainingSetup) -> Amount:
+    return amount(share(setup), setup.master_width)
+
+
+def _is_compact(setup: TrainingSetup) -> bool:
+    """Whether gradients are added up in fp32 (``_use_compact_grad_partition_buffer``)."""
+    return setup.accumulation_width == FULL and setup.width < FULL

@@ -1,0 +1,90 @@
+"""The parameters that one rank holds: its partition, those that stay whole, and the second partition of hpZ."""
+
+from __future__ import annotations
+
+from ds_lint.memory.partition import part, share, sub_groups
+from ds_lint.memory.placed import Placed, amount
+from ds_lint.memory.swapping import SWAPPED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.facts.tensors import Tensor
+    from ds_lint.memory.setup import TrainingSetup
+
+
+def parameters(setup: TrainingSetup) -> Placed:
+    """What one rank holds of the parameters between two steps."""
+    if setup.stage < 3:
+        padded = share(setup) * (setup.ranks if setup.stage else 1)
+        return Placed(gpu=amount(padded + setup.parameter_count - setup.trained_count, setup.width))
+    persistent = Placed(gpu=amount(_whole(setup), setup.width))
+    return _partitions(setup).plus(persistent).plus(_second_partitions(setup))
+
+
+def _partitions(setup: TrainingSetup) -> Placed:
+    held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
+    if setup.parameter_offload is None:
+        return Placed(gpu=amount(held, setup.width))
+    if setup.parameter_offload.device == "cpu":
+        return Placed(host=amount(held, setup.width))
+    swapped = _swapped(setup)
+    return Placed(host=amount(held - swapped, setup.width), nvme=amount(swapped, setup.width))
+
+
+def _swapped(setup: TrainingSetup) -> int:
+    """The elements that are read from NVMe each time.
+
+    Sub-groups of trained parameters stay on the host until ``max_in_cpu`` is reached
+    (``_create_fp16_partitions_with_defragmentation``), and so do partitions below 1 MiB.
+    """
+    offload, ranks = setup.parameter_offload, setup.shards
+    room = offload.kept if offload is not None else 0
+    sizes = [part(tensor.size, ranks) for tensor in setup.tensors if not tensor.is_trained]
+    for group in sub_groups(setup):
+        if group.size <= room:
+            room -= group.size
+        else:
+            sizes += group.sizes
+    return sum(size for size in sizes if size * setup.width >= SWAPPED)
+
+
+def _whole(setup: TrainingSetup) -> int:
+    """The elements of the parameters that each rank keeps whole after it has gathered them, with what pads them.
+
+    One rank keeps no second copy, unless its partition lies elsewhere.
+    """
+    ranks = setup.shards
+    if ranks == 1 and setup.parameter_offload is None:
+        return 0
+    return sum(ranks * part(tensor.size, ranks) for tensor in persistent(setup))
+
+
+def persistent(setup: TrainingSetup) -> list[Tensor]:
+    """The parameters that stage 3 keeps whole (``mark_persistent_parameters`` in parameter_offload.py)."""
+    found: list[Tensor] = []
+    together = 0
+    for tensor in setup.tensors:
+        if tensor.size <= setup.persistence_threshold and together + tensor.size <= setup.persistence_total:
+            found.append(tensor)
+            together += tensor.size
+    return found
+
+
+def _second_partitions(setup: TrainingSetup) -> Placed:
+    """The partitions that the ranks of an hpZ group share, which last from a forward pass to the step.
+
+    Those of frozen parameters stay; a trained one that is persistent is never partitioned again
+    (``_partition_param_sec``, ``invalidate_secondary_tensor``).
+    """
+    if setup.hpz <= 1:
+        return Placed()
+    kept = set(persistent(setup))
+    held = amount(
+        sum(
+            part(tensor.size, setup.ranks) * setup.ranks // setup.hpz
+            for tensor in setup.tensors
+            if not tensor.is_trained or tensor not in kept
+        ),
+        setup.width,
+    )
+    return Placed(gpu=held) if setup.parameter_offload is None else Placed(host=held)

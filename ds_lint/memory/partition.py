@@ -1,0 +1,155 @@
+"""How ZeRO divides the parameters among the ranks, to the element.
+
+Stage 3 divides each parameter (``_partition_param`` in deepspeed/runtime/zero/partition_parameters.py). Stages 1 and 2
+write those of a group one after the other into one flat tensor and cut that (stage_1_and_2.py), so a parameter that
+crosses a border belongs to several ranks. MiCS divides among the ranks of a shard (mics.py).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ds_lint.facts.tensors import Tensor
+    from ds_lint.memory.setup import TrainingSetup
+
+ALIGNED = 16  # bytes; with parameter_alignment each parameter but the first starts at a multiple of them
+_AT_THE_ENDS = re.compile("embed|lm_head", re.IGNORECASE)
+_WITHOUT_DECAY = re.compile(r"bias|norm|(^|\.)ln_", re.IGNORECASE)  # Trainer.get_decay_parameter_names
+
+
+class SubGroup(NamedTuple):
+    """Partitions that stage 3 steps at once."""
+
+    sizes: tuple[int, ...]  # of the partition of each parameter
+    is_moved: bool  # to the host or NVMe, if the optimizer is offloaded
+
+    @property
+    def size(self) -> int:
+        """The elements of all of them."""
+        return sum(self.sizes)
+
+
+def largest_trained(setup: TrainingSetup) -> int:
+    """The elements of the largest parameter that is trained."""
+    return max((tensor.size for tensor in setup.tensors if tensor.is_trained), default=0)
+
+
+def part(size: int, ranks: int) -> int:
+    """The part of one parameter that each rank has at stage 3."""
+    return -(-size // ranks)
+
+
+def share(setup: TrainingSetup) -> int:
+    """The elements that one rank updates, with what pads them; every rank has as many."""
+    if setup.stage == 0:
+        return setup.trained_count
+    if setup.stage == 3:
+        return sum(part(tensor.size, setup.shards) for tensor in setup.tensors if tensor.is_trained)
+    return sum(flat.share for flat in _flat_tensors(setup))
+
+
+def of_muon(setup: TrainingSetup) -> TrainingSetup:
+    """The same setup with the parameters that Muon steps alone; of them, ``share`` and ``touched`` can be asked."""
+    matrices = tuple(tensor for tensor in setup.tensors if tensor.is_trained and is_for_muon(tensor))
+    return setup._replace(tensors=matrices)
+
+
+def touched(setup: TrainingSetup, *, pads: bool = True) -> int:
+    """At stages 1 and 2, the elements of the parameters that lie in a rank's share, of the rank where they are most.
+
+    A parameter on a border counts whole: gradients are kept that way (``copy_grads_in_partition``), and beside them
+    what pads the share (``get_flat_partition``).
+    """
+    return max(_touched(setup, pads=pads))
+
+
+def holds_most(setup: TrainingSetup) -> int:
+    """The first of the ranks that hold the most gradients; at other stages than 1 and 2 all hold as many."""
+    if setup.stage not in (1, 2):
+        return 0
+    held = _touched(setup, pads=True)
+    return held.index(max(held))
+
+
+def _touched(setup: TrainingSetup, *, pads: bool) -> list[int]:
+    flat = list(_flat_tensors(setup))
+    return [sum(one.touched(rank, pads=pads) for one in flat) for rank in range(setup.ranks)]
+
+
+def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
+    """The groups that stage 3 steps one after the other (``_create_fp16_sub_groups``).
+
+    With a ratio below 1, the first ones stay on the GPU (``subgroup_to_device``).
+    """
+    found: list[tuple[int, ...]] = []
+    for group in _groups(setup):
+        sizes: list[int] = []
+        for tensor in group:
+            sizes.append(part(tensor.size, setup.shards))
+            if sum(sizes) >= setup.sub_group:
+                found.append(tuple(sizes))
+                sizes = []
+        found += [tuple(sizes)] if sizes else []
+    offload = setup.optimizer_offload
+    stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
+    return [SubGroup(sizes, index >= stay) for index, sizes in enumerate(found)]
+
+
+class _Flat:
+    """The flat tensor of one group of parameters: the place of each, and the share of a rank."""
+
+    def __init__(self, sizes: Iterable[int], ranks: int, alignment: int) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.total = [0]  # of the sizes of the parameters before each
+        for size in sizes:
+            start = alignment * -(-self.ends[-1] // alignment) if self.ends else 0
+            self.starts.append(start)
+            self.ends.append(start + size)
+            self.total.append(self.total[-1] + size)
+        # nccl_start_alignment_factor is 2.
+        self.share = 2 * -(-self.ends[-1] // (2 * ranks)) if self.ends else 0
+
+    def touched(self, rank: int, *, pads: bool) -> int:
+        """The elements of the parameters in a rank's share, and of what pads it at the end."""
+        start, end = rank * self.share, (rank + 1) * self.share
+        first, last = bisect.bisect_right(self.ends, start), bisect.bisect_left(self.starts, end)
+        padding = max(0, end - max(self.ends[-1], start)) if pads else 0
+        return self.total[max(first, last)] - self.total[first] + padding
+
+
+def _flat_tensors(setup: TrainingSetup) -> Iterator[_Flat]:
+    alignment = ALIGNED // setup.width if setup.aligns_parameters else 1
+    for group in _groups(setup):
+        sizes = [tensor.size for tensor in group]
+        if setup.is_round_robin:
+            sizes = list(itertools.chain.from_iterable(sizes[rank :: setup.ranks] for rank in range(setup.ranks)))
+        yield _Flat(sizes, setup.ranks, alignment)
+
+
+def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
+    """The trained parameters by the group of the optimizer that they are in."""
+    tensors = [tensor for tensor in setup.tensors if tensor.is_trained]
+    if setup.optimizer == "muon":
+        groups = [[one for one in tensors if is_for_muon(one)], [one for one in tensors if not is_for_muon(one)]]
+    elif setup.decays_apart:
+        groups = [[one for one in tensors if _decays(one)], [one for one in tensors if not _decays(one)]]
+    else:
+        groups = [tensors]
+    return [group for group in groups if group]
+
+
+def is_for_muon(tensor: Tensor) -> bool:
+    """Whether Muon steps a parameter: a matrix between embedding and head (``set_optimizer_flags``)."""
+    return _decays(tensor) and not _AT_THE_ENDS.search(tensor.name)
+
+
+def _decays(tensor: Tensor) -> bool:
+    return not _WITHOUT_DECAY.search(tensor.name)

@@ -1,0 +1,42 @@
+"""How much there is of something, and where it lies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ds_lint.memory.band import NOTHING, Band, exactly
+
+FULL = 4  # bytes of an element in fp32
+
+
+class Amount(NamedTuple):
+    """How many elements there are, and the bytes that they take."""
+
+    elements: Band = NOTHING
+    bytes: Band = NOTHING
+
+    def plus(self, other: Amount) -> Amount:
+        """Two amounts together."""
+        return Amount(self.elements.plus(other.elements), self.bytes.plus(other.bytes))
+
+    def times(self, factor: float) -> Amount:
+        """The amount so many times."""
+        return Amount(self.elements.times(factor), self.bytes.times(factor))
+
+
+class Placed(NamedTuple):
+    """What one rank holds of a kind, by where it lies."""
+
+    gpu: Amount = Amount()
+    host: Amount = Amount()
+    nvme: Amount = Amount()
+
+    def plus(self, other: Placed) -> Placed:
+        """Two of them together, place by place."""
+        return Placed(self.gpu.plus(other.gpu), self.host.plus(other.host), self.nvme.plus(other.nvme))
+
+
+def amount(elements: float | Band, width: int) -> Amount:
+    """So many elements of so many bytes."""
+    band = elements if isinstance(elements, Band) else exactly(elements)
+    return Amount(band, band.times(width))

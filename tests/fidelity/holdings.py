@@ -1,0 +1,197 @@
+"""What a real engine holds and what ds-lint says it does, of one small model with one config."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from installed import INSTALLED
+from linted import config_of
+from ranks import run
+
+from ds_lint.facts import Facts
+from ds_lint.facts.model import Model
+from ds_lint.facts.safetensors import Parameter
+from ds_lint.facts.tensors import Tensor
+from ds_lint.memory import host, partition, setup, states
+from ds_lint.memory.placed import Placed
+from ds_lint.source import documents
+
+if TYPE_CHECKING:
+    from ds_lint.memory.setup import TrainingSetup
+
+Elements = dict[str, int]  # by dtype
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
+KINDS = {  # of states, with the roles that programs/held.py tells apart
+    "parameters": ("parameters", "persistent", "secondary"),
+    "gradients": ("gradients",),
+    "master_weights": ("master_weights",),
+    "optimizer_states": ("optimizer_states",),
+}
+SMALL = 8  # elements of flags and counters that an engine has
+
+
+class Case(NamedTuple):
+    """A model, a config and one rank of many."""
+
+    model: str
+    stage: int
+    ranks: int
+    dtype: str = "bf16"
+    rank: int = 0
+    zero: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    optimizer: str = "AdamW"
+    parameters: dict[str, Any] = {"lr": 1e-3}
+    steps: int = 2
+    accumulation_steps: int = 1
+    lora: dict[str, Any] | None = None
+    by_trainer: bool = False
+    zero_init: bool = True  # at stage 3, whether the model is built in parts
+
+    @property
+    def deepspeed_config(self) -> dict[str, Any]:
+        """The whole config."""
+        config = {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": self.accumulation_steps,
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+            "zero_optimization": {"stage": self.stage, "reduce_bucket_size": 1000, **self.zero},
+            **self.config,
+        }
+        if not self.by_trainer:
+            config["optimizer"] = {"type": self.optimizer, "params": self.parameters}
+        if self.dtype != "fp32":
+            # What other ranks send is left unset: an overflow would leave the states unmade.
+            scale = {"loss_scale": 1} if self.dtype == "fp16" else {"check_grad_overflow": False}
+            config[self.dtype] = {"enabled": True, **scale, **self.config.get(self.dtype, {})}
+        return config
+
+
+class Held(NamedTuple):
+    """What the engine of a rank held."""
+
+    tensors: tuple[Tensor, ...]
+    moments: dict[str, dict[str, Elements]]
+    reduced: int  # elements of the largest tensor that was reduced
+
+    def elements(self, kind: str, moment: str = "boundary") -> Elements:
+        """The elements of a kind of states by dtype."""
+        found: Elements = {}
+        for role in KINDS.get(kind, (kind,)):
+            for dtype, count in self.moments[moment][role].items():
+                found[dtype] = found.get(dtype, 0) + count
+        return found
+
+
+def measure(case: Case) -> Held:
+    """Make the engine and train."""
+    job = {
+        "model": MODELS[case.model], "config": case.deepspeed_config, "ranks": case.ranks, "rank": case.rank,
+        "zero_init": case.zero_init and case.stage == 3, "dtype": case.dtype, "steps": case.steps, "lora": case.lora, "by_trainer": case.by_trainer,
+    }  # fmt: skip
+    done = run("held", json.dumps(job), ranks=1, timeout=120)
+    assert done.is_complete, done.errors[0]
+    (answer,) = done.answers
+    assert answer is not None
+    return Held(tuple(Tensor(*tensor) for tensor in answer["tensors"]), answer["moments"], answer["reduced"])
+
+
+def measure_most(case: Case) -> tuple[Case, Held]:
+    """The same of the rank that is said to hold most."""
+    held = measure(case)
+    rank = partition.holds_most(setup_of(case, held.tensors))
+    case = case._replace(rank=rank)
+    return (case, measure(case)) if rank else (case, held)
+
+
+def setup_of(case: Case, tensors: tuple[Tensor, ...]) -> TrainingSetup:
+    """The setup that ds-lint reads from the config, with the parameters of the model."""
+    facts = Facts(world_size=case.ranks)
+    facts.model = Model("", {}, parameters=[Parameter(one.name, (one.size,), "BF16") for one in tensors])
+    document = documents.from_bytes(json.dumps(case.deepspeed_config).encode(), "config.json")
+    found = setup.of(config_of(document, target=INSTALLED, stack="deepspeed", facts=facts))
+    assert found is not None
+    found = found._replace(tensors=tensors, uses_zero_init=case.zero_init)
+    return found._replace(decays_apart=True, optimizer="adamw_torch") if case.by_trainer else found
+
+
+def differences(case: Case, held: Held) -> list[str]:
+    """What ds-lint says otherwise than the engine, of each kind of states, in words."""
+    said = states.of(setup_of(case, held.tensors))
+    found = [_difference(kind, said[kind], held.elements(kind)) for kind in KINDS]
+    buckets, other = held.elements("buckets", "backward"), held.elements("other")
+    both = {dtype: buckets.get(dtype, 0) + other.get(dtype, 0) for dtype in WIDTHS}
+    if case.stage == 0 and case.ranks > 1:
+        both = {DTYPES[case.dtype]: held.reduced}
+    buffers = said["buckets"].plus(Placed(host=host.buffers(setup_of(case, held.tensors))))
+    return [words for words in (*found, _difference("buckets", buffers, both, margin=SMALL)) if words]
+
+
+def _difference(kind: str, said: Placed, held: Elements, margin: int = 0) -> str:
+    """Whether the elements and the bytes that are said are those that are held, GPU and host together."""
+    elements = sum(held.get(dtype, 0) for dtype in WIDTHS)
+    size = sum(count * WIDTHS.get(dtype, 0) for dtype, count in held.items())
+    counts, sizes = said.gpu.elements.plus(said.host.elements), said.gpu.bytes.plus(said.host.bytes)
+    if counts.least <= elements <= counts.most + margin and sizes.least <= size <= sizes.most + 4 * margin:
+        return ""
+    return f"{kind}: {elements:,} elements, {size:,} bytes; said {counts}, {sizes}"
+
+
+def is_exact(case: Case, held: Held) -> bool:
+    """Whether ds-lint gives one number for each kind of states, and not a band."""
+    said = states.of(setup_of(case, held.tensors))
+    return all(place.elements.is_exact and place.bytes.is_exact for placed in said.values() for place in placed)
+
+
+# ------------------------------------------------------------------------------------ models, of sizes that do not divide
+
+
+def _model(name: str, config: str, **values: Any) -> dict[str, Any]:
+    return {"class": name, "config": config, "values": values}
+
+
+_SIZES: dict[str, Any] = {
+    "vocab_size": 97, "hidden_size": 40, "intermediate_size": 70, "num_hidden_layers": 2, "num_attention_heads": 4,
+}  # fmt: skip
+MODELS = {
+    "llama": _model("LlamaForCausalLM", "LlamaConfig", **_SIZES, num_key_value_heads=2),
+    "gpt2": _model("GPT2LMHeadModel", "GPT2Config", vocab_size=97, n_embd=36, n_layer=2, n_head=3, n_positions=33),
+    "t5": _model(
+        "T5ForConditionalGeneration", "T5Config",
+        vocab_size=101, d_model=36, d_kv=7, d_ff=59, num_layers=2, num_heads=3, decoder_start_token_id=0,
+    ),
+    "bert": _model("BertForMaskedLM", "BertConfig", **_SIZES, max_position_embeddings=31),
+    "gemma": _model("GemmaForCausalLM", "GemmaConfig", **_SIZES, num_key_value_heads=1, head_dim=12),
+    "opt": _model(
+        "OPTForCausalLM", "OPTConfig",
+        vocab_size=97, hidden_size=36, ffn_dim=61, num_hidden_layers=2, num_attention_heads=3, word_embed_proj_dim=36,
+        max_position_embeddings=31,
+    ),
+    "bloom": _model("BloomForCausalLM", "BloomConfig", vocab_size=103, hidden_size=36, n_layer=2, n_head=3),
+    "phi": _model("PhiForCausalLM", "PhiConfig", **_SIZES, partial_rotary_factor=0.4),
+    "mixtral": _model(
+        "MixtralForCausalLM", "MixtralConfig", **_SIZES, num_key_value_heads=2, num_local_experts=3
+    ),
+    "qwen3_moe": _model(
+        "Qwen3MoeForCausalLM", "Qwen3MoeConfig",
+        **_SIZES, num_key_value_heads=2, head_dim=10, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=23,
+    ),
+    "deepseek_v3": _model(
+        "DeepseekV3ForCausalLM", "DeepseekV3Config",
+        **_SIZES, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=21, first_k_dense_replace=1, q_lora_rank=13, kv_lora_rank=11, qk_rope_head_dim=6,
+        qk_nope_head_dim=7, v_head_dim=9,
+    ),
+    "paligemma": _model(
+        "PaliGemmaForConditionalGeneration", "PaliGemmaConfig",
+        text_config={"model_type": "gemma", **_SIZES, "num_key_value_heads": 1, "head_dim": 12},
+        vision_config={
+            "model_type": "siglip_vision_model", "hidden_size": 20, "intermediate_size": 31, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "image_size": 12, "patch_size": 3, "vision_use_head": False,
+        },
+        projection_dim=40, hidden_size=40, image_token_index=96,
+    ) | {"image": {"token": 96, "tokens": 16, "shape": [1, 3, 12, 12]}},
+}  # fmt: skip
