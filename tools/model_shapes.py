@@ -73,6 +73,7 @@ class Family:
         name = next((table[model_type] for table in tables if model_type in table), None)
         if name is None or model_type not in CONFIG_MAPPING_NAMES:
             raise NotDescribed("no class of it generates text")
+        self.model_type = model_type
         self.name = name if isinstance(name, str) else name[0]
         self.config_class = getattr(transformers, CONFIG_MAPPING_NAMES[model_type])
         self.model_class = getattr(transformers, self.name)

@@ -338,6 +338,38 @@ class Shapes(TypedDict):
     remote_code: dict[str, ModelShapes]
 
 
+ActivationForm = dict[str, float]  # bytes of each quantity of ds_lint/memory/quantities.py
+
+
+class ActivationVariant(TypedDict):
+    """What each layer of each stack adds, and the moments at which a step can hold the most, without its layers."""
+
+    layers: list[ActivationForm]
+    peaks: list[ActivationForm]
+
+
+_MeasuredActivations = TypedDict("_MeasuredActivations", {"class": str})
+
+
+class MeasuredActivations(_MeasuredActivations):
+    """What a training step of a model type holds beside the model states, by the way to train."""
+
+    attention: str
+    defaults: dict[str, int]  # of the keys of config.json about sizes
+    dropouts: dict[str, bool]  # the keys of config.json about dropout, and whether they were on
+    variants: dict[str, ActivationVariant]
+
+
+class Activations(TypedDict):
+    """``activations.json``."""
+
+    transformers: str
+    torch: str
+    peft: str
+    measured: str
+    models: dict[str, MeasuredActivations]
+
+
 class Family(TypedDict):
     """A model type whose training in fp16 overflows."""
 

@@ -1,0 +1,186 @@
+"""Write ``schemas/activations.json``: what a training step of a model type holds beside the model states.
+
+    python -m tools.activations llama mixtral t5      # these model types, beside those that the file has
+    python -m tools.activations                       # all that the file has, again
+
+Run it in an environment that has torch, transformers and peft, on the CPU. For each model type and each way to train,
+small models with sizes by chance take one step each, and every storage is noted as it comes and goes. What is live at
+each moment of the step is a sum of bytes for each of the quantities of ``ds_lint/memory/quantities.py``; the moments
+that are the highest for some realistic size are written, and what a further layer adds. What is found has to give the
+peak of further models, with other sizes and numbers of layers; a variant for which it does not is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import logging
+import random
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import peft
+import torch
+import transformers
+
+from ds_lint.memory.quantities import quantities
+from tools.activations import fit, models
+from tools.activations.timeline import Timeline, record
+from tools.model_shapes import Family, NotDescribed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+STORE = Path(__file__).parents[2] / "schemas" / "activations.json"
+PROBES, TRIALS = 5, 2
+OFF = 0.03  # of the peak of a further model
+
+
+def describe(model_type: str) -> dict[str, Any]:
+    """What the store says of a model type."""
+    family = Family(model_type)
+    usual = family.config_class().to_dict()
+    probes = models.probes(family, PROBES + TRIALS)
+    found, said = {}, []
+    for variant in models.variants(family):
+        try:
+            found[variant.name] = _variant(family, variant, probes)
+        except Exception as reason:  # noqa: BLE001 - whatever a class raises over a way to train that it does not know
+            said.append(f"{variant.name}: {type(reason).__name__} {reason}"[:200])
+    if not found:
+        raise NotDescribed("; ".join(said))
+    for line in said:
+        sys.stderr.write(f"{model_type}, {line}\n")
+    dropouts = {key: bool(value) for key, value in usual.items() if _is_dropout(key) and isinstance(value, float)}
+    return {
+        "class": family.name,
+        "attention": "sdpa" if family.model_class._supports_sdpa else "eager",
+        "defaults": models.defaults(family),
+        "dropouts": dropouts,
+        "variants": found,
+    }
+
+
+def _is_dropout(key: str) -> bool:
+    return ("dropout" in key or key.endswith("_pdrop")) and not re.search("attention|attn|classi|qa_|summary", key)
+
+
+def _variant(family: Family, variant: models.Variant, probes: Sequence[models.Probe]) -> dict[str, Any]:
+    known = models.defaults(family)
+    timelines = [_measured(family, probe, variant) for probe in probes[:-TRIALS]]
+    sizes = [probe.quantities(known) for probe in probes[:-TRIALS]]
+    forms = fit.Forms(timelines, sizes)
+    layers = [forms.between(*entries[-2:]) for entries in timelines[0].entries]
+    peaks = forms.highest(timelines[0].left, [*sizes, *_realistic(has_experts="token*chosen" in forms.names)])
+    for layer in layers:
+        peaks = [fit.difference(peak, {name: models.LAYERS * held for name, held in layer.items()}) for peak in peaks]
+    for probe in probes[-TRIALS:]:
+        count = 5 if probe is not probes[-1] else 2
+        peak = _measured(family, probe, variant, count).peak
+        now = probe.quantities(known)
+        foretold = max(fit.value(one, now) for one in peaks) + count * sum(fit.value(one, now) for one in layers)
+        if abs(foretold - peak) > OFF * peak:
+            raise NotDescribed(f"{foretold / peak - 1:+.1%} of the peak of a further model")
+    return {"layers": layers, "peaks": peaks}
+
+
+def _measured(
+    family: Family, probe: models.Probe, variant: models.Variant, layers: int = models.LAYERS
+) -> Timeline:
+    counts = {key: layers for size in ("layers", "decoder_layers") for key in models.KEYS[size] if key in probe.config}
+    model = models.build(family, probe, variant, counts)
+    with _as_on_a_gpu():
+        return record(model, models.batch(family, probe, variant))
+
+
+@contextlib.contextmanager
+def _as_on_a_gpu() -> Iterator[None]:
+    """Dropout with the kernel of a GPU, which keeps a mask of one byte."""
+
+    def dropout(values: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+        return torch.ops.aten.native_dropout(values, p, True)[0] if training and p else values
+
+    usual = torch.nn.functional.dropout
+    torch.nn.functional.dropout = dropout
+    try:
+        yield
+    finally:
+        torch.nn.functional.dropout = usual
+
+
+def _realistic(*, has_experts: bool) -> list[dict[str, int]]:
+    """Sizes as models have them, for the choice of the moments that can be the highest."""
+    dice = random.Random(0)  # noqa: S311 - sizes to try
+    found = []
+    for _ in range(600):
+        hidden = dice.choice([512, 768, 1024, 2048, 3072, 4096, 5120, 8192])
+        heads = hidden // dice.choice([64, 128]) if dice.random() < 0.8 else 16
+        given = {
+            "hidden": hidden,
+            "intermediate": int(hidden * dice.uniform(1.3, 6)),
+            "vocabulary": dice.choice([30000, 50000, 100000, 152000, 260000]),
+            "heads": heads,
+            "key_value_heads": max(1, heads // dice.choice([1, 2, 4, 8])),
+            "head_dim": dice.choice([64, 96, 128, 256]),
+            "key_value_rank": 512,
+            "query_rank": 1536,
+            "plain_head": 128,
+            "rotary_head": 64,
+            "value_head": 128,
+        }
+        if has_experts:
+            given |= {
+                "experts": dice.choice([8, 16, 64, 128, 256]),
+                "chosen": dice.choice([1, 2, 4, 6, 8]),
+                "expert_intermediate": int(hidden * dice.uniform(0.25, 3.5)),
+                "shared_intermediate": int(hidden * dice.uniform(0.0, 2)),
+            }
+        found.append(
+            quantities(given, dice.choice([1, 2, 4, 16]), dice.choice([256, 1024, 4096, 16384]), dice.choice([8, 64]))
+        )
+    return found
+
+
+def main(names: Sequence[str]) -> int:
+    """Measure these model types, or those of the store; 1 if one of them cannot be described."""
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}}
+    left_out = 0
+    for name in names or list(store["models"]):
+        try:
+            store["models"][name] = describe(name)
+        except NotDescribed as reason:
+            left_out += 1
+            store["models"].pop(name, None)
+            sys.stderr.write(f"{name}: left out, {reason}\n")
+        else:
+            sys.stderr.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
+        _write(
+            {
+                "transformers": transformers.__version__,
+                "torch": torch.__version__.partition("+")[0],
+                "peft": peft.__version__,
+                "measured": datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(),
+                "models": dict(sorted(store["models"].items())),
+            }
+        )
+    return 1 if left_out else 0
+
+
+def _write(store: dict[str, Any]) -> None:
+    """The store with one line for each sum."""
+    text = json.dumps(store, indent=1)
+    text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", text)
+    STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

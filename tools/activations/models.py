@@ -1,0 +1,164 @@
+"""Small models of a model type, with sizes by chance, and the variants of training that are measured."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import torch
+
+from ds_lint.memory.quantities import KEYS, quantities, sizes
+from tools.model_shapes import Family
+
+LAYERS = 3  # that what a layer adds can be told from what the first one leaves behind
+RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
+ATTENTIONS = ("sdpa", "sdpa-mask", "eager")
+_NO_DROPOUT = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob")  # fused kernels hold nothing for it
+
+
+class Variant(NamedTuple):
+    """One way to train: the kind of attention, of checkpointing, of adapters and the dtype."""
+
+    attention: str
+    is_checkpointed: bool
+    adapters: str  # "", "adapters" or "adapters-everywhere"
+    dtype: str = "bf16"
+
+    @property
+    def name(self) -> str:
+        """The name in the store."""
+        words = (self.attention, "checkpointed" if self.is_checkpointed else "", self.adapters)
+        return " ".join(word for word in (*words, "fp32" if self.dtype == "fp32" else "") if word)
+
+
+class Probe(NamedTuple):
+    """A model of some size, and the batch that it is trained on."""
+
+    config: dict[str, Any]
+    micro_batch: int
+    sequence_length: int
+    rank: int
+
+    def quantities(self, defaults: dict[str, Any]) -> dict[str, int]:
+        """What its bytes are counted in."""
+        known = sizes(self.config, defaults)
+        assert known is not None
+        return quantities(known, self.micro_batch, self.sequence_length, self.rank)
+
+
+def variants(family: Family) -> list[Variant]:
+    """The variants that a model type can be trained in."""
+    kinds = [kind for kind in ATTENTIONS if kind == "eager" or family.model_class._supports_sdpa]
+    found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
+    found += [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
+    adapters = [name for name, targets in RANK_TARGETS.items() if targets or default_targets(family.model_type)]
+    return found + [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
+
+
+def default_targets(model_type: str) -> Any:
+    """The modules that peft gives adapters to, if a run does not say which."""
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as targets
+
+    return targets.get(model_type)
+
+
+def defaults(family: Family) -> dict[str, Any]:
+    """The values of the keys about sizes that a config.json may leave out."""
+    values = family.config_class().to_dict()
+    return {key: values[key] for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)}
+
+
+def probes(family: Family, count: int) -> list[Probe]:
+    """So many models whose sizes have nothing to do with each other."""
+    dice = random.Random(family.model_type)  # noqa: S311 - sizes to try
+    found: list[Probe] = []
+    while len(found) < count:
+        probe = Probe(_config(family, dice), dice.choice([2, 3, 4]), dice.randrange(9, 40), dice.choice([2, 3, 5, 8]))
+        found.append(probe)
+    return found
+
+
+def _config(family: Family, dice: random.Random) -> dict[str, Any]:
+    usual = family.config_class().to_dict()
+    groups, key_value_heads = dice.choice([2, 3, 4]), dice.choice([2, 3, 4])
+    if not any(key in usual for key in KEYS["key_value_heads"]):
+        groups = 1
+        key_value_heads = dice.choice([2, 4, 6, 8])
+    heads, head_dim = groups * key_value_heads, dice.choice([16, 32, 48])
+    has_head_dim = any(key in usual for key in KEYS["head_dim"])
+    other = {
+        "hidden": heads * (8 * dice.randrange(1, 7) if has_head_dim else head_dim),
+        "intermediate": 8 * dice.randrange(10, 50),
+        "heads": heads,
+        "key_value_heads": key_value_heads,
+        "head_dim": head_dim,
+        "layers": LAYERS,
+        "decoder_layers": LAYERS,
+        "vocabulary": dice.randrange(60, 900),
+        "experts": dice.randrange(6, 14),
+        "chosen": dice.choice([1, 2, 3, 4]),
+        "expert_intermediate": 8 * dice.randrange(4, 20),
+        "shared_intermediate": 8 * dice.randrange(4, 20),
+        "shared_experts": dice.choice([1, 2, 3]),
+        "key_value_rank": 8 * dice.randrange(3, 9),
+        "query_rank": 8 * dice.randrange(3, 9),
+        "plain_head": 8 * dice.randrange(2, 6),
+        "rotary_head": 16 * dice.randrange(1, 3),
+        "value_head": 8 * dice.randrange(2, 6),
+    }
+    given: dict[str, Any] = {}
+    for size, keys in KEYS.items():
+        names = [key for key in keys if key in usual] or [
+            written for written in family.config_class.attribute_map.values() if written in keys
+        ]
+        for name in names:
+            given[name] = other[size]
+    for key in usual:
+        if key.endswith("_token_id") and usual[key] is not None and not isinstance(usual[key], list):
+            given[key] = 1
+        if key in ("encoder_attention_heads", "decoder_attention_heads"):
+            given[key] = heads
+        if key in ("encoder_ffn_dim", "decoder_ffn_dim"):
+            given[key] = other["intermediate"]
+    given.update(_SPECIAL.get(family.model_type, {}))
+    return given
+
+
+_SPECIAL: dict[str, dict[str, Any]] = {  # layers that are all of one kind, and what a class does not set itself
+    "deepseek_v3": {"first_k_dense_replace": 0, "n_group": 1, "topk_group": 1},
+    "deepseek_v2": {"first_k_dense_replace": 0},
+    "glm4_moe": {"first_k_dense_replace": 0},
+}
+
+
+def build(family: Family, probe: Probe, variant: Variant, layers: dict[str, int] | None = None) -> torch.nn.Module:
+    """A model to train in this way."""
+    usual = family.config_class().to_dict()
+    without = {key: 0.0 for key in _NO_DROPOUT if key in usual}
+    config = family.config_class(**{**probe.config, **without, **(layers or {})})
+    config.use_cache = False
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    config._attn_implementation = variant.attention.partition("-")[0]
+    model = family.model_class(config)
+    if variant.adapters:
+        import peft
+
+        wanted = RANK_TARGETS[variant.adapters]
+        lora = peft.LoraConfig(r=probe.rank, target_modules=wanted, lora_dropout=0.0)
+        model.enable_input_require_grads()
+        model = peft.get_peft_model(model, lora)
+    if variant.is_checkpointed:
+        model.gradient_checkpointing_enable()
+    return model.to(torch.bfloat16 if variant.dtype == "bf16" else torch.float32).train()
+
+
+def batch(family: Family, probe: Probe, variant: Variant) -> dict[str, torch.Tensor]:
+    """A batch for it; with a mask, one sequence is shorter than the others."""
+    vocabulary = next(probe.config[key] for key in KEYS["vocabulary"] if key in probe.config)
+    ids = torch.randint(2, vocabulary, (probe.micro_batch, probe.sequence_length))
+    inputs = {"input_ids": ids, "labels": ids.clone()}
+    if variant.attention == "sdpa-mask":
+        inputs["attention_mask"] = torch.ones_like(ids)
+        inputs["attention_mask"][0, -2:] = 0
+    return inputs
