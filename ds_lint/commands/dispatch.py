@@ -96,6 +96,13 @@ def run_convert(options: Namespace) -> int:
     return convert(_about_one(options), Wish(**{name: getattr(options, name) for name in Wish._fields}))
 
 
+def run_memory(options: Namespace) -> int:
+    """Print what a run takes of GPUs, hosts and NVMe."""
+    from ds_lint.commands.memory import MemoryWish, memory
+
+    return memory(_about_one(options), MemoryWish(options.sweep, options.plot))
+
+
 def run_explain(options: Namespace) -> int:
     """Explain a rule or a key."""
     from ds_lint.commands.explain import explain
@@ -121,7 +128,8 @@ def run_init(options: Namespace) -> int:
     """Write a config to start from."""
     from ds_lint.commands.init import InitOptions, init
 
-    return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
+    own = {name: getattr(options, name) for name in InitOptions._fields if name != "sources"}
+    return init(InitOptions(**own, sources=_sources(options)))
 
 
 def run_lsp(_options: Namespace) -> int:
@@ -179,9 +187,10 @@ def _options(options: Namespace, versions: dict[str, str]) -> Options:
 
 
 def _sources(options: Namespace) -> Sources:
-    sources = Sources(**{name: getattr(options, name) for name in Sources.NAMES})
-    for name, option in ((name, name.replace("_", "-")) for name in Sources.NAMES):
-        sources.said_by[name] = options.said_by.get(option, sources.said_by[name])
+    """The facts that the options of a command give; few commands have them all."""
+    sources = Sources(**{name: getattr(options, name, None) for name in Sources.ALL})
+    for name, option in ((name, name.replace("_", "-")) for name in Sources.ALL):
+        sources.said_by[name] = getattr(options, "said_by", {}).get(option, sources.said_by[name])
     return sources
 
 

@@ -1,0 +1,46 @@
+"""What ``ds-lint memory`` answers about one run: what it takes, whether that fits, and what makes it fit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ds_lint.memory.advice import Advice
+    from ds_lint.memory.capacity import Capacity, Fit
+    from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.sweep import SweepRow
+
+
+class Answer(NamedTuple):
+    """The answer about one run; ``left_out`` says what the figures do not include, and why."""
+
+    name: str  # of the config
+    launch: str | None  # that starts it, in words
+    model: str  # in words
+    gpu_name: str  # in words
+    estimate: Estimate
+    capacity: Capacity
+    advice: tuple[Advice, ...] = ()
+    rows: tuple[SweepRow, ...] = ()  # of ``--sweep``
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def fit(self) -> Fit:
+        """Whether the run fits."""
+        return self.fit_of(self.estimate)
+
+    def fit_of(self, needed: Estimate) -> Fit:
+        """Whether a run fits that is estimated with the same facts; what is left out lies on the GPU."""
+        found = self.capacity.fit(needed)
+        return found._replace(gpu=None) if found.gpu and self.left_out else found
+
+    def verdict_of(self, needed: Estimate) -> bool | None:
+        """Whether a run fits on both the GPU and the host, as far as their memory is known."""
+        known = [one for one, room in zip(self.fit_of(needed), self.capacity, strict=True) if room is not None]
+        return False if False in known else all(known) or None
+
+    @property
+    def surely_fails(self) -> bool:
+        """Whether the least that the run takes is too much."""
+        return False in self.fit
