@@ -96,6 +96,13 @@ def run_convert(options: Namespace) -> int:
     return convert(_about_one(options), Wish(**{name: getattr(options, name) for name in Wish._fields}))
 
 
+def run_memory(options: Namespace) -> int:
+    """Print what a run takes of GPUs, hosts and NVMe."""
+    from ds_lint.commands.memory import memory
+
+    return memory(_about_one(options))
+
+
 def run_explain(options: Namespace) -> int:
     """Explain a rule or a key."""
     from ds_lint.commands.explain import explain
@@ -179,8 +186,8 @@ def _options(options: Namespace, versions: dict[str, str]) -> Options:
 
 
 def _sources(options: Namespace) -> Sources:
-    sources = Sources(**{name: getattr(options, name) for name in Sources.NAMES})
-    for name, option in ((name, name.replace("_", "-")) for name in Sources.NAMES):
+    sources = Sources(**{name: getattr(options, name, None) for name in (*Sources.NAMES, *Sources.OF_MEMORY)})
+    for name, option in ((name, name.replace("_", "-")) for name in sources.names):
         sources.said_by[name] = options.said_by.get(option, sources.said_by[name])
     return sources
 

@@ -33,12 +33,16 @@ def one_config(path: str, session: Session) -> Config:
     Of the YAML of a launch it is the config that the plugin makes, which is absent if the run is of another type or the
     settings name a file. Of a recipe it is the config that it holds or names, with its training arguments.
     """
-    document = _document(path)
+    document = document_at(path)
+    return config_in(document, session.context(document.path).basis.but(policies=()))
+
+
+def config_in(document: Document, basis: Basis) -> Config:
+    """The config in a document, or that a recipe in it names; raises UnreadableConfigError if none can be read."""
     if json_refuses(document) and hjson_refusal(document) is not None:
         raise UnreadableConfigError(f"{document.path} cannot be read by any library; run ds-lint check to see why")
-    basis = session.context(document.path).basis.but(policies=())
     if document.kind == "recipe":
-        return _config_of_recipe(TrainingRecipe(document), basis)
+        return _config_of_recipe(basis.facts.recipe or TrainingRecipe(document), basis)
     return configs.from_document(document, basis)
 
 
@@ -71,16 +75,15 @@ def config_of_launch(config: Config, file: AccelerateFile, session: Session) -> 
     found = located(named, path)
     if found is None:
         raise UnreadableConfigError(f"{path}: {named}, the value of `deepspeed_config_file`, is not found")
-    context = session.context(found)
-    return configs.from_document(
-        documents.from_bytes(bytes_of(found), found), context.basis.but(policies=(), stack=config.stack)
-    )
+    basis = session.context(found).basis.but(policies=(), stack=config.stack, facts=config.facts)
+    return configs.from_document(documents.from_bytes(bytes_of(found), found), basis)
 
 
-def _document(path: str) -> Document:
+def document_at(path: str) -> Document:
+    """The document of one config, by the path of its file or by its place in the file."""
     if path == STANDARD_INPUT:
         return documents.from_bytes(sys.stdin.buffer.read(), "<stdin>")
-    name, place = _with_place(path)
+    name, place = with_place(path)
     found = documents.configs_in(bytes_of(name), name)
     if place:
         found = [one for one in found if _stands_at(one, place)]
@@ -94,7 +97,7 @@ def _document(path: str) -> Document:
     return found[0]
 
 
-def _with_place(path: str) -> tuple[str, tuple[int, ...]]:
+def with_place(path: str) -> tuple[str, tuple[int, ...]]:
     """The file and the place that a path names; a file whose name ends like that is meant as it is."""
     place: tuple[int, ...] = ()
     while not os.path.exists(path):

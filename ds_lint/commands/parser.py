@@ -105,6 +105,7 @@ def command_line() -> Parser:
     _add_check(commands)
     _add_upgrade(commands)
     _add_effective(commands)
+    _add_memory(commands)
     _add_convert(commands)
     _add_explain(commands)
     _add_rules(commands)
@@ -291,6 +292,44 @@ def _add_effective(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_versions(_add_target(effective))
     _add_settings(effective)
     effective.set_defaults(run=dispatch.run_effective)
+
+
+def _add_memory(commands: argparse._SubParsersAction[Parser]) -> None:
+    memory = commands.add_parser(
+        "memory",
+        help="estimate what a run takes of GPUs, hosts and NVMe",
+        usage="%(prog)s CONFIG|LAUNCH [OPTION ...]",
+        description="Estimate what a training run takes of each GPU, each host and NVMe, by kind, and\n"
+        "whether it fits. Nothing is started, and torch is not needed. Ranks, model and\n"
+        "training arguments come from the launches of the project if they are found.",
+        epilog="exit status:\n"
+        "  0  it fits, or may fit, or it is not known how much memory there is\n"
+        "  1  it does not fit: the least that it takes is more than there is\n"
+        "  2  wrong usage, a fact that is missing, or a file that cannot be read",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    memory.add_argument(
+        "path",
+        metavar="CONFIG|LAUNCH",
+        help="config, or - for standard input, or file that launches training; of several configs or launches in a "
+        "file, the one at a line, as run.sh:12",
+    )
+    memory.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
+    _add_color(memory)
+    target = _add_target(memory)
+    _add_samples(target)
+    _add_versions(target)
+    _add_settings(memory)
+    memory.set_defaults(run=dispatch.run_memory)
+
+
+def _add_samples(target: argparse._ArgumentGroup) -> None:
+    """The options about what decides on memory alone."""
+    target.add_argument(
+        "--gpu-memory", metavar="SIZE", help="memory of each GPU, such as 80GB, if it has no known name"
+    )
+    target.add_argument("--micro-batch", type=_positive, metavar="B", help="samples that one GPU computes at once")
+    target.add_argument("--sequence-length", type=_positive, metavar="S", help="tokens of a sample")
 
 
 def _add_convert(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -24,16 +24,20 @@ class Sources:
         "adapters",
         "async_io",
         "gpu",
+        "gpu_memory",
         "here",
         "host_memory",
+        "micro_batch",
         "model",
         "nodes",
         "said_by",
+        "sequence_length",
         "trainer_args",
         "world_size",
     )
 
     NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
+    OF_MEMORY = ("gpu_memory", "micro_batch", "sequence_length")  # options of ``ds-lint memory`` alone
 
     def __init__(
         self,
@@ -45,6 +49,9 @@ class Sources:
         gpu: str | None = None,
         host_memory: str | None = None,
         here: bool | None = None,
+        gpu_memory: str | None = None,
+        micro_batch: int | None = None,
+        sequence_length: int | None = None,
         async_io: bool | None = None,
         adapters: str | None = None,
         said_by: str | None = None,
@@ -56,17 +63,25 @@ class Sources:
         self.gpu = gpu  # its name
         self.host_memory = host_memory  # such as 512GB
         self.here = here  # whether the run is meant for this machine
+        self.gpu_memory = gpu_memory  # such as 80GB
+        self.micro_batch = micro_batch  # samples that one rank computes at once
+        self.sequence_length = sequence_length  # tokens of a sample
         self.async_io = async_io  # whether libaio is installed; only the machine shows it
         self.adapters = adapters  # the option that says that the script trains adapters
-        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.NAMES}
+        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.names}
 
     def __bool__(self) -> bool:
-        return self.adapters is not None or any(getattr(self, name) is not None for name in self.NAMES)
+        return self.adapters is not None or any(getattr(self, name) is not None for name in self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What may be said, by whichever command."""
+        return (*self.NAMES, *self.OF_MEMORY)
 
     def over(self, others: Sources) -> Sources:
         """These sources, and for what they leave out, the others."""
         joined = Sources(adapters=self.adapters or others.adapters)
-        for name in self.NAMES:
+        for name in self.names:
             first = self if getattr(self, name) is not None else others
             setattr(joined, name, getattr(first, name))
             joined.said_by[name] = first.said_by[name]
@@ -88,10 +103,12 @@ class Facts:
         "gpu",
         "host_memory",
         "launch",
+        "micro_batch",
         "model",
         "nodes",
         "origins",
         "recipe",
+        "sequence_length",
         "smoke",
         "training",
         "world_size",
@@ -107,6 +124,8 @@ class Facts:
         self.family: Model | None = None  # of a model that is not at hand: nothing but its type is known
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node
+        self.micro_batch: int | None = None  # samples that one rank computes at once
+        self.sequence_length: int | None = None  # tokens of a sample
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.recipe: TrainingRecipe | None = None  # the one that names or holds the config

@@ -70,6 +70,19 @@ def named(name: str) -> Gpu:
     )
 
 
+def of_size(memory: int, kind: Gpu | None = None) -> Gpu:
+    """A GPU with so many bytes of memory, of this kind if it is known."""
+    if kind is None:
+        return Gpu("GPU", memory, None, supports_bf16=True, origin=f"a GPU with {memory / GIB:.4g} GiB")
+    return Gpu(
+        kind.name,
+        memory,
+        kind.compute_capability,
+        supports_bf16=kind.supports_bf16,
+        origin=f"{kind.name} with {memory / GIB:.4g} GiB",
+    )
+
+
 def here() -> Gpu | None:
     """The weakest GPU of this machine; None where it has none, or no ``nvidia-smi``."""
     return min(all_here(), key=lambda gpu: (gpu.compute_capability or (0, 0), gpu.memory), default=None)

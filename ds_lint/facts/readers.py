@@ -32,6 +32,9 @@ def gather(sources: Sources) -> Facts:
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
     if sources.here:
         _look_around(facts)
+    if sources.gpu_memory is not None:
+        _read_gpu_memory(facts, sources.gpu_memory, sources.said_by["gpu_memory"])
+    facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
     return facts
 
 
@@ -58,6 +61,14 @@ def _read_gpu(facts: Facts, name: str, said_by: str) -> None:
     from ds_lint.facts import gpu
 
     facts.gpu = gpu.named(name)
+    facts.origins["GPU"] = f"{facts.gpu.origin}, by {said_by}"
+
+
+def _read_gpu_memory(facts: Facts, text: str, said_by: str) -> None:
+    """The memory of each GPU, whatever its name says."""
+    from ds_lint.facts import gpu, host
+
+    facts.gpu = gpu.of_size(host.size(text), facts.gpu)
     facts.origins["GPU"] = f"{facts.gpu.origin}, by {said_by}"
 
 

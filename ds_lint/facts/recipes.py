@@ -124,10 +124,15 @@ class TrainingRecipe:
         return found.span if found is not None and found.document is self.document else None
 
     @property
+    def model_name(self) -> str | None:
+        """The name or folder of the model; None if it is unknown."""
+        names = [self.value(field) for field in _MODEL if self.value(field) is not None]
+        return names[0] if names and isinstance(names[0], str) else None
+
+    @property
     def family(self) -> Model | None:
         """What the name of the model tells of it; None if that is nothing."""
-        names = [self.value(field) for field in _MODEL if self.value(field) is not None]
-        return family_of_name(names[0]) if names and isinstance(names[0], str) else None
+        return family_of_name(self.model_name)
 
     noun, label = "recipe", "named here"
     is_told = False  # its arguments have their places

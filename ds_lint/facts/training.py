@@ -69,7 +69,7 @@ class TrainingArguments:
     ) -> None:
         fields = tables.load("transformers")["training_arguments"]
         self.given = {name: argument for name, argument in given.items() if field_of(name) in fields}
-        self.others = [name for name in given if name not in self.given]
+        self.others = {name: argument for name, argument in given.items() if name not in self.given}
         self.origin = origin
         self.are_taken = are_taken
         self.defaults = defaults or {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts import tensors
+from ds_lint.facts import own_arguments, tensors
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.features import recomputation_argument
 from ds_lint.semantics.preparation import prepare
@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.semantics.config import Config
@@ -86,6 +87,7 @@ class TrainingSetup(NamedTuple):
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
     keeps_16_bit_copy: bool = True  # of the partition in host memory, at stages 1 and 2 with offload
     flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
+    stack: Stack | None = None
 
     @property
     def parameter_count(self) -> int:
@@ -174,10 +176,10 @@ def of(config: Config) -> TrainingSetup | None:
         accumulation_width=_WIDTH_OF.get(str(prepared.value("data_types", "grad_accum_dtype", otherwise=None))),
         communication_width=_WIDTH_OF.get(str(prepared.value("communication_data_type", otherwise=None))),
         accumulation_steps=int(prepared.number("gradient_accumulation_steps", otherwise=1)),
-        micro_batch=prepared.micro_batch(),
-        sequence_length=None,
+        micro_batch=config.facts.micro_batch or prepared.micro_batch(),
+        sequence_length=own_arguments.sequence_length(config.facts),
         is_checkpointed=_is_checkpointed(config),
-        attention=None,
+        attention=own_arguments.attention(config.facts),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
@@ -185,6 +187,7 @@ def of(config: Config) -> TrainingSetup | None:
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
         keeps_16_bit_copy=config.knowledge.does("offload-keeps-a-16-bit-copy"),
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
+        stack=config.stack,
     )
 
 
@@ -194,6 +197,15 @@ def _is_checkpointed(config: Config) -> bool | None:
         return None
     found = recomputation_argument(config)
     return found is not None and bool(found[1].value)
+
+
+def is_dtype_assumed(config: Config) -> bool:
+    """Whether the setup has 16 bit because nothing tells what the run trains in."""
+    return _PreparedValues(config).is_dtype_open()
+
+
+def _may_be_on(value: Any) -> bool:
+    return value is UNKNOWN or value == AUTO
 
 
 class _PreparedValues:
@@ -228,11 +240,16 @@ class _PreparedValues:
         return int(found) if found in (0, 1, 2, 3) else None
 
     def dtype(self) -> str:
-        """The dtype that the engine casts the model to."""
-        for section, dtype in _DTYPE_OF.items():
-            if self.value(section, "enabled", otherwise=False) is True:
-                return dtype
-        return "fp32"
+        """The dtype that the engine casts the model to; of what the run may switch on, 16 bit, which is less."""
+        switches = {section: self.prepared.value(section, "enabled") for section in _DTYPE_OF}
+        on = [section for section, value in switches.items() if value is True]
+        found = on or [section for section, value in switches.items() if _may_be_on(value)]
+        return "fp32" if not found else "fp16" if found == ["fp16"] else "bf16"
+
+    def is_dtype_open(self) -> bool:
+        """Whether training arguments that are not known decide between 16 bit and fp32."""
+        switches = [self.prepared.value(section, "enabled") for section in _DTYPE_OF]
+        return True not in switches and any(map(_may_be_on, switches))
 
     def optimizer(self) -> str:
         """The type of the optimizer in lower case, or the Trainer's name of its own; "" if the script passes one in."""

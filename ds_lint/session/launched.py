@@ -131,6 +131,11 @@ class LaunchingProject:
 
     def links(self, file: LaunchFile) -> Iterator[Link]:
         """The launches of a file, linked to the files that they name."""
+        for facts in self.launches(file):
+            yield Link(facts, frozenset(self._whole_paths(facts, file)))
+
+    def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
+        """The launches of a file, with what they tell."""
         for launch in file.launches:
             recipe = self.recipe_of(launch, file.path)
             facts = LaunchFacts(launch, self.document_of(launch, file), *self.script_of(launch, file.path), recipe)
@@ -140,12 +145,17 @@ class LaunchingProject:
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
             facts.model = _model(folder) if folder is not None else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
-            paths = {os.path.realpath(path) for path in self.named_by(facts, file.path)}
             written = _written(launch, file)
             if written is not None:
                 facts.written = written.line, written.end_line
-                paths.add(os.path.realpath(os.path.join(self.directory, file.path)))
-            yield Link(facts, frozenset(paths))
+            yield facts
+
+    def _whole_paths(self, facts: LaunchFacts, file: LaunchFile) -> Iterator[str]:
+        """The files that a launch names, and the one that writes its config."""
+        for path in self.named_by(facts, file.path):
+            yield os.path.realpath(path)
+        if facts.written is not None:
+            yield os.path.realpath(os.path.join(self.directory, file.path))
 
     def document_of(self, launch: Launch, file: LaunchFile) -> Document:
         """The script that has the command: the file, or one that it sources."""

@@ -22,22 +22,9 @@ if TYPE_CHECKING:
 
 
 def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], FileReport]) -> FileReport:
-    """The report on a config by each recipe or launch, those that say the same taken together.
-
-    A recipe that a launch starts with counts as the launch has it.
-    """
-    started = {
-        os.path.abspath(one.recipe.document.path)
-        for one in material
-        if isinstance(one, LaunchFacts) and one.recipe is not None
-    }
-    alike: dict[object, list[Material]] = {}
-    for one in material:
-        if not isinstance(one, LaunchFacts) and os.path.abspath(one.document.path) in started:
-            continue
-        alike.setdefault(one.says, []).append(one)
-    groups = list(alike.values())
-    reports = [lint(_with(group[0], basis)) for group in groups]
+    """The report on a config by each recipe or launch, those that say the same taken together."""
+    groups = grouped(material)
+    reports = [lint(with_material(group[0], basis)) for group in groups]
     alone = {_problem(finding, []) for finding in lint(basis).findings}
     whole = reports[0]
     by_problem: dict[object, list[int]] = {}
@@ -65,8 +52,26 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     return whole
 
 
-def _with(one: Material, basis: Basis) -> Basis:
-    """What a config is checked against when a recipe or a launch is known."""
+def grouped(material: Sequence[Material]) -> list[list[Material]]:
+    """The recipes and launches, those that say the same together.
+
+    A recipe that a launch starts with counts as the launch has it.
+    """
+    started = {
+        os.path.abspath(one.recipe.document.path)
+        for one in material
+        if isinstance(one, LaunchFacts) and one.recipe is not None
+    }
+    alike: dict[object, list[Material]] = {}
+    for one in material:
+        if not isinstance(one, LaunchFacts) and os.path.abspath(one.document.path) in started:
+            continue
+        alike.setdefault(one.says, []).append(one)
+    return list(alike.values())
+
+
+def with_material(one: Material, basis: Basis) -> Basis:
+    """What a config is checked against if a recipe or a launch of it is known."""
     facts = basis.facts.with_launch(one) if isinstance(one, LaunchFacts) else basis.facts.with_recipe(one)
     return basis.but(facts=facts, stack=basis.stack or one.stack)
 

@@ -1,0 +1,160 @@
+"""The configs that a path stands for, each with what a launch or a recipe tells of its run.
+
+A path is that of a config, or of a file that launches training: then each launch has the config that it names.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.commands.documents import STANDARD_INPUT
+from ds_lint.commands.one_config import UnreadableConfigError, config_in, config_of_launch, document_at, with_place
+from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.source.languages import language_of
+from ds_lint.source.spelling import AUTO
+from ds_lint.targets.directories import repository_of
+
+if TYPE_CHECKING:
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.semantics.basis import Basis
+    from ds_lint.semantics.config import Config
+    from ds_lint.session.launched import LaunchingProject
+    from ds_lint.session.material import Material
+    from ds_lint.session.session import Session
+    from ds_lint.source.document import Document
+
+_NO_LAUNCHES = (".json", ".hjson", ".md")  # endings of files that start nothing
+
+
+class LaunchedConfig(NamedTuple):
+    """A config, and what tells of its run; several launches that tell the same are one, named by the first."""
+
+    config: Config
+    told_by: Material | None = None
+
+    @property
+    def origin(self) -> str | None:
+        """The launch or the recipe, in words."""
+        return self.told_by.origin if self.told_by is not None else None
+
+
+def launched_configs(path: str, session: Session) -> list[LaunchedConfig]:
+    """What a path stands for; raises OSError if there is no such file, UnreadableConfigError if it has no config."""
+    if path != STANDARD_INPUT:
+        name, place = with_place(path)
+        if not name.endswith(_NO_LAUNCHES) and len(place) < 2 and (found := _of_launches(name, place, session)):
+            return found
+    return _of_config(document_at(path), session)
+
+
+def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[LaunchedConfig]:
+    """The configs of the launches in a file, or of the one at a line; none if no launch there names one."""
+    from ds_lint.project.launches import read_launches  # which takes a parser of the shell
+    from ds_lint.session.launched import LaunchingProject
+
+    directory = _project_of(path)
+    file = read_launches(path, directory)
+    if file is None:
+        return []
+    project = LaunchingProject(directory)
+    launches = [one for one in project.launches(file) if place in ((), (one.launch.line,))]
+    found = []
+    for launch in launches:
+        config = _named_config(launch, file.path, project, session)
+        if config is not None:
+            found.append(LaunchedConfig(config, launch))
+    if launches and not found and language_of(path) not in ("python", "notebook"):
+        line = launches[0].launch.line
+        raise UnreadableConfigError(f"{path}:{line} launches training with no DeepSpeed config that is in the project")
+    return found
+
+
+def _of_config(document: Document, session: Session) -> list[LaunchedConfig]:
+    """A config by each launch and recipe of its project that names it; alone if there is none."""
+    if repository_of(document.path) is not None or document.language == "shell":
+        from ds_lint.session.launched import add_launches
+
+        add_launches([(document.path, document)], session)
+    context = session.context(document.path)
+    basis = context.basis.but(policies=())
+    material = [one for one in context.material if one.may_name(document)]
+    if not material:
+        return [LaunchedConfig(_read(document, basis, session))]
+    from ds_lint.session.material import grouped, with_material
+
+    groups = grouped(material)
+    return [LaunchedConfig(_read(document, with_material(one, basis), session), one) for one, *_ in groups]
+
+
+def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, session: Session) -> Config | None:
+    """The config that a launch names; None if it is not found."""
+    from ds_lint.session.material import with_material
+    from ds_lint.source import documents
+    from ds_lint.source.files import bytes_of
+
+    paths = list(project.named_by(launch, by))
+    if launch.written is not None:
+        paths.insert(0, launch.document.path)
+    for path in paths:
+        found = [one for one in documents.configs_in(bytes_of(path), path) if launch.may_name(one)]
+        if len(found) != 1 or (language_of(path) == "json" and found[0].root is None):
+            continue
+        basis = with_material(launch, session.context(path).basis.but(policies=()))
+        return _read(found[0], basis, session)
+    return None
+
+
+def _read(document: Document, basis: Basis, session: Session) -> Config:
+    """The config of a document with a stack: of several that may load it, the one that its values are written for."""
+    config = config_in(document, _with_model(basis))
+    if config.accelerate is not None:
+        _add_ranks(config)
+        config = config_of_launch(config, config.accelerate, session)
+    if config.stack is None:
+        config = config_in(document, config.basis.but(stack="trainer" if AUTO in document.text else "deepspeed"))
+    return config
+
+
+def _with_model(basis: Basis) -> Basis:
+    """What a config is checked against with the model that a launch or recipe names, if it was downloaded before."""
+    facts = basis.facts
+    name = named_model(facts.launch or facts.recipe)
+    if facts.model is not None or name is None:
+        return basis
+    from ds_lint.facts import model
+
+    facts = facts.copy()
+    try:
+        facts.model = model.load(name)
+    except UnreadableFact:
+        return basis
+    facts.tell("model", facts.model.origin)
+    return basis.but(facts=facts)
+
+
+def named_model(told_by: Material | None) -> str | None:
+    """The name of the model in a launch or a recipe."""
+    return told_by.model_name if told_by is not None else None
+
+
+def _add_ranks(config: Config) -> None:
+    """The ranks and nodes that a YAML of Accelerate sets, if nothing else tells."""
+    launch = config.accelerate.launch if config.accelerate is not None else None
+    if launch is None or config.facts.world_size is not None:
+        return
+    ranks, nodes = launch.value("num_processes"), launch.value("num_machines")
+    if isinstance(ranks, int) and ranks > 0:
+        config.facts = config.facts.copy()
+        config.facts.world_size = ranks
+        config.facts.nodes = nodes if isinstance(nodes, int) and nodes > 0 else config.facts.nodes
+        config.facts.tell("world size", f"{ranks}, by {config.document.path}")
+
+
+def _project_of(path: str) -> str:
+    """The root of the project that a file with launches is in."""
+    repository = repository_of(path)
+    if repository is not None:
+        return os.path.relpath(repository)
+    is_below = not os.path.relpath(path).startswith(os.pardir)
+    return os.curdir if is_below else os.path.dirname(path)

@@ -1,0 +1,129 @@
+"""``ds-lint memory``: what a run takes on each GPU, host and NVMe, and whether it fits."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.launched_configs import launched_configs, named_model
+from ds_lint.commands.one_config import UnreadableConfigError
+from ds_lint.commands.report import print_text, write_notes
+from ds_lint.memory import setup
+from ds_lint.memory.answer import Answer
+from ds_lint.memory.capacity import capacity
+from ds_lint.memory.estimate import estimate
+from ds_lint.output import memory as for_people
+from ds_lint.output.harmless import JSON, complaint, harmless
+from ds_lint.output.terminal import terminal_of
+from ds_lint.session.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.commands.launched_configs import LaunchedConfig
+    from ds_lint.memory.estimate import Estimate
+    from ds_lint.semantics.config import Config
+    from ds_lint.session.options import Options
+
+_OPTIONS = {  # that give what is missing
+    "model": "--model",
+    "world size": "--world-size",
+    "size of the model": "--parameters",
+}
+
+
+def memory(options: Options) -> int:
+    """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
+    (path,) = options.paths
+    try:
+        session = Session(options)
+        found = launched_configs(path, session)
+        answers = [answer for one in found if (answer := _answer(one)) is not None]
+    except (*WRONG_USAGE, UnreadableConfigError) as error:
+        return complain(error)
+    if not answers:
+        for one in found:
+            sys.stderr.write(complaint(_what_is_missing(one)))
+        return 2
+    documents = [one.config.document for one in found]
+    notes = [*session.notes, *_notes(found)]
+    if options.output_format == "json":
+        from ds_lint.output import memory_json
+
+        sys.stdout.write(harmless(memory_json.text(answers, notes), JSON, documents))
+        write_notes(notes, documents)
+    else:
+        terminal = terminal_of(sys.stdout)
+        text = for_people.joined(for_people.lines(answer, terminal) for answer in answers)
+        print_text(harmless(text, documents=documents), sys.stdout)
+        write_notes(notes, documents)
+    return 1 if any(answer.surely_fails for answer in answers) else 0
+
+
+def _answer(one: LaunchedConfig) -> Answer | None:
+    """What a run takes; None if a fact is missing."""
+    config = one.config
+    wanted = setup.of(config)
+    if wanted is None or setup.missing(config):
+        return None
+    found = estimate(wanted)
+    return Answer(
+        name=config.document.path,
+        launch=one.origin,
+        model=_model(config, wanted.parameter_count),
+        gpu_name=config.facts.gpu.name if config.facts.gpu is not None else "",
+        estimate=found,
+        capacity=capacity(config.facts),
+        left_out=tuple(_left_out(found)),
+    )
+
+
+def _model(config: Config, parameters: int) -> str:
+    model = config.facts.model
+    assert model is not None  # noqa: S101 - there is no setup without
+    count = f"{parameters / 1e9:.3g} billion" if parameters >= 1e8 else f"{parameters:,}"
+    return f"{model.origin}: {count} parameters"
+
+
+def _left_out(found: Estimate) -> Iterator[str]:
+    """What is not counted, and the options that let it be counted."""
+    wanted = found.setup
+    if "activations" in found.parts:
+        return
+    options = [
+        option
+        for option, value in (("--micro-batch", wanted.micro_batch), ("--sequence-length", wanted.sequence_length))
+        if value is None
+    ]
+    yield "activations" + (f" (set {' and '.join(options)})" if options else " (they are not known for this model)")
+
+
+def _what_is_missing(one: LaunchedConfig) -> str:
+    """Which options to set, and why."""
+    config = one.config
+    place = one.origin or config.document.path
+    lacks = setup.missing(config)
+    name = named_model(config.facts.launch or config.facts.recipe)
+    if lacks == []:
+        return f"{config.document.path}: the ZeRO stage is not known; run ds-lint check to see why"
+    reasons = {
+        "model": f"the model {name} is not in the Hugging Face cache" if name else "the model is not known",
+        "world size": "the number of ranks is not known",
+        "size of the model": "the number of parameters is not known",
+    }
+    told = " and ".join(reasons[one] for one in lacks)
+    return f"{place}: {told}; set {' and '.join(_OPTIONS[one] for one in lacks)}"
+
+
+def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
+    """What is assumed, and the launches of a file that cannot be counted."""
+    for one in found:
+        config = one.config
+        if setup.of(config) is None or setup.missing(config):
+            yield _what_is_missing(one)
+        elif setup.is_dtype_assumed(config):
+            yield (
+                f"{config.document.path}: the run is taken to train in 16 bit, because the training arguments are not "
+                'known (set --trainer-args, such as "--bf16")'
+            )

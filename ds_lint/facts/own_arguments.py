@@ -1,0 +1,63 @@
+"""Arguments of scripts and frameworks that TrainingArguments does not have, by the names that they have for them."""
+
+from __future__ import annotations
+
+from ds_lint.knowledge.unknown import UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.facts import Facts
+
+# The longest sequence: axolotl, LLaMA-Factory, TRL before 0.20, TRL and ms-swift, FastChat, run_clm.py.
+_LENGTHS = (
+    *("sequence_len", "cutoff_len", "max_seq_length", "max_seq_len", "max_length", "model_max_length", "block_size"),
+    *("seq_length", "sequence_length"),
+)
+_ATTENTIONS = ("attn_implementation", "attn_impl", "flash_attn")  # the last is LLaMA-Factory's
+_AS_TRANSFORMERS = {
+    **{name: name for name in ("eager", "sdpa", "flash_attention_2")},
+    "fa2": "flash_attention_2",
+    "flash_attn": "flash_attention_2",
+    "disabled": "eager",
+    "flash_attention_3": "flash_attention_2",
+    "fa3": "flash_attention_2",  # which keep the same
+}
+_OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
+_TRUE = (True, "true", "True")
+
+
+def sequence_length(facts: Facts) -> int | None:
+    """The tokens of a sample: as the user says, else the longest that the script or the framework lets through."""
+    if facts.sequence_length is not None:
+        return facts.sequence_length
+    return next((length for name in _LENGTHS for value in _values(facts, name) if (length := _count(value))), None)
+
+
+def attention(facts: Facts) -> str | None:
+    """How attention is computed, as transformers names it: eager, sdpa or flash_attention_2; None if it is unknown."""
+    for name in _ATTENTIONS:
+        for value in _values(facts, name):
+            if isinstance(value, str) and value in _AS_TRANSFORMERS:
+                return _AS_TRANSFORMERS[value]
+    named = (kind for name, kind in _OF_AXOLOTL.items() if any(value in _TRUE for value in _values(facts, name)))
+    return next(named, None)
+
+
+def _values(facts: Facts, name: str) -> Iterator[Any]:
+    """The values of an argument: what the user gives, the recipe, the launch."""
+    if facts.training is not None and name in facts.training.others:
+        yield facts.training.others[name].value
+    if facts.recipe is not None and facts.recipe.value(name) not in (None, UNKNOWN):
+        yield facts.recipe.value(name)
+    if facts.launch is not None:
+        yield facts.launch.launch.arguments.get(name)
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens; a word on a command line is text."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,234 @@
+"""``ds-lint memory`` for people: a table of what a run takes by kind, whether it fits, and what makes it fit.
+
+Where a figure is known between bounds, the likely one stands first, and the least and the most behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
+from ds_lint.output.text import counted, visible, width_of, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ds_lint.memory.answer import Answer
+    from ds_lint.memory.band import Band
+    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.states import Amount
+    from ds_lint.output.terminal import Terminal
+
+GIB, MIB = 2**30, 2**20
+GAP = "  "
+NONE = "-"
+_LABELS = {"live": "live parameters"}
+
+
+class _Cell(NamedTuple):
+    """A figure as it is shown: the likely one, and its bounds unless it is known exactly."""
+
+    figure: str = NONE
+    bounds: str = ""
+
+
+class _Column(NamedTuple):
+    """A place where bytes lie, and what lies there by the label of the row."""
+
+    title: str
+    cells: dict[str, _Cell]
+
+
+def lines(answer: Answer, terminal: Terminal) -> list[str]:
+    """The text about one run."""
+    return [
+        *_heading(answer, terminal),
+        "",
+        *_table(answer, terminal),
+        "",
+        *_verdict(answer, terminal),
+    ]
+
+
+def in_units(size: float) -> str:
+    """A number of bytes as people read it, in units of 1024."""
+    if size < GIB / 10:
+        return f"{size / MIB:.0f} MiB" if size >= MIB else f"{size / 1024:.0f} KiB"
+    return f"{_digits(size / GIB)} GiB"
+
+
+def label_of(part: str) -> str:
+    """The name of a kind for people."""
+    return _LABELS.get(part, part.replace("_", " "))
+
+
+def shown(band: Band) -> str:
+    """A quantity in one piece of text."""
+    cell = _cell(band)
+    return f"{cell.figure} ({cell.bounds})" if cell.bounds else cell.figure
+
+
+def setup_in_words(setup: TrainingSetup) -> str:
+    """What decides about the figures, apart from the model."""
+    offloads = [
+        f"{what} offload to {'CPU' if where.device == 'cpu' else 'NVMe'}"
+        for what, where in (("optimizer", setup.optimizer_offload), ("parameter", setup.parameter_offload))
+        if where is not None
+    ]
+    nodes = f" on {setup.nodes} nodes" if setup.nodes > 1 else ""
+    stage = " with ".join([f"ZeRO stage {setup.stage}", *([" and ".join(offloads)] if offloads else [])])
+    return ", ".join([stage, setup.dtype, *_optimizer(setup), f"{counted(setup.ranks, 'rank')}{nodes}"])
+
+
+def _digits(value: float) -> str:
+    """Three digits or more, none of which is a false one."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _optimizer(setup: TrainingSetup) -> Iterator[str]:
+    if setup.optimizer:
+        yield f"optimizer {setup.optimizer}"
+
+
+def _heading(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    told = f"{answer.name}: {setup_in_words(answer.estimate.setup)}"
+    first, *rest = wrap(visible(told), terminal.width, taken=0, indent=2)
+    yield terminal.paint(first, STRONG)
+    yield from (terminal.paint(line, STRONG) for line in rest)
+    about = [answer.model, *_samples(answer.estimate.setup)]
+    if answer.launch is not None:
+        about.append(f"launched at {answer.launch}")
+    for line in wrap(visible("; ".join(about)), terminal.width, taken=2, indent=2):
+        yield f"  {line.lstrip()}"
+
+
+def _samples(setup: TrainingSetup) -> Iterator[str]:
+    if setup.micro_batch is not None:
+        yield f"micro batch {setup.micro_batch}"
+    if setup.sequence_length is not None:
+        yield f"sequence length {setup.sequence_length}"
+    if setup.is_checkpointed is not None:
+        yield "activation checkpointing" if setup.is_checkpointed else "no activation checkpointing"
+
+
+def _table(answer: Answer, terminal: Terminal) -> list[str]:
+    """All columns beside each other, or if the terminal is too narrow, below each other."""
+    columns = list(_columns(answer))
+    labels = list(dict.fromkeys(label for column in columns for label in column.cells))
+    whole = _drawn(columns, labels, terminal)
+    if terminal.width is None or max(width_of(line) for line in _plain(columns, labels)) <= terminal.width:
+        return whole
+    drawn = [_drawn([column], list(column.cells), terminal) for column in columns]
+    return [line for index, one in enumerate(drawn) for line in ([""] if index else []) + one]
+
+
+def _columns(answer: Answer) -> Iterator[_Column]:
+    """The columns with anything in them; a GPU always has one."""
+    estimate = answer.estimate
+    places: tuple[tuple[str, dict[str, Amount], dict[str, Band], int | None], ...] = (
+        ("per GPU", estimate.rank, {name: peak.gpu for name, peak in estimate.peaks.items()}, answer.capacity.gpu),
+        ("per host", estimate.host, {name: peak.host for name, peak in estimate.peaks.items()}, answer.capacity.host),
+        ("on NVMe", estimate.nvme, {}, None),
+    )
+    for title, parts, peaks, room in places:
+        if (
+            title != "per GPU"
+            and not any(amount.bytes.most for amount in parts.values())
+            and not any(peak.most for peak in peaks.values())
+        ):
+            continue
+        cells = {label_of(name): _cell(amount.bytes) for name, amount in parts.items()}
+        cells |= {_phase(name): _cell(peak) for name, peak in peaks.items()}
+        if room is not None:
+            cells["capacity"] = _Cell(in_units(room))
+        yield _Column(title, cells)
+
+
+def _phase(name: str) -> str:
+    return f"peak in a {name}" if name == "step" else f"peak at {name}"
+
+
+def _cell(band: Band) -> _Cell:
+    if not band.most:
+        return _Cell()
+    return _Cell(in_units(band.likely), "" if band.is_exact else f"{_bound(band.least)} to {_bound(band.most)}")
+
+
+def _bound(size: float) -> str:
+    return _digits(size / GIB) if size >= GIB / 100 else "0"
+
+
+def _drawn(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal) -> list[str]:
+    """The rows, with a line above the peaks."""
+    rows = _plain(columns, labels, terminal)
+    at = next((index for index, label in enumerate(labels, 1) if label.startswith("peak")), None)
+    width = max(width_of(row) for row in _plain(columns, labels))
+    rule = terminal.paint("-" * width, QUIET)
+    return rows if at is None else [*rows[:at], rule, *rows[at:]]
+
+
+def _plain(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal | None = None) -> list[str]:
+    """The rows, painted if the terminal is given."""
+
+    def paint(text: str, style: str) -> str:
+        return terminal.paint(text, style) if terminal is not None else text
+
+    first = max(map(width_of, labels))
+    widths = [
+        (
+            max(width_of(cell.figure) for cell in (*column.cells.values(), _Cell(column.title))),
+            max(width_of(cell.bounds) for cell in column.cells.values()),
+        )
+        for column in columns
+    ]
+    rows = [(" " * first, STRONG, [_Cell(column.title) for column in columns])]
+    rows += [(label.ljust(first), "", [column.cells.get(label, _Cell("")) for column in columns]) for label in labels]
+    text = []
+    for label, style, cells in rows:
+        pieces = [label]
+        for cell, (figure, bounds) in zip(cells, widths, strict=True):
+            pieces.append(GAP + paint(cell.figure.rjust(figure), style or (QUIET if cell.figure == NONE else "")))
+            if bounds:
+                pieces.append(GAP + paint(cell.bounds.ljust(bounds), QUIET))
+        text.append("".join(pieces).rstrip() if terminal is None or not terminal.colour else "".join(pieces))
+    return text
+
+
+def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """What is known of whether it fits, and what is not counted."""
+    fit = answer.fit
+    for is_enough, sentence in (
+        (fit.gpu, _sentence(answer, answer.gpu_name, answer.estimate.gpu_bytes, answer.capacity.gpu, fit.gpu)),
+        (fit.host, _sentence(answer, "the host", answer.estimate.host_bytes, answer.capacity.host, fit.host)),
+    ):
+        if sentence is None:
+            continue
+        word, rest = sentence
+        style = SEVERITY["error"] if is_enough is False else SEVERITY["info" if is_enough else "warning"]
+        first, *more = wrap(f"{word}: {rest}", terminal.width, taken=0, indent=2)
+        yield terminal.paint(word, style) + first[len(word) :]
+        yield from more
+    for note in answer.left_out:
+        yield from wrap(f"not included: {note}", terminal.width, taken=0, indent=2)
+
+
+def _sentence(
+    answer: Answer, where: str, needed: Band, room: int | None, is_enough: bool | None
+) -> tuple[str, str] | None:
+    """A verdict in a word and the reason for it; None if the memory there is not known."""
+    if room is None:
+        return None
+    there = f"{where} has {in_units(room)}"
+    if is_enough is False:
+        return "does not fit", f"{there}, but the run takes at least {in_units(needed.least)}"
+    if is_enough:
+        return "fits", f"{there}, and the run takes at most {in_units(needed.most)}"
+    if needed.most <= room:
+        return "may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}"
+    bounds = f"{in_units(needed.least)} to {in_units(needed.most)}, likely {in_units(needed.likely)}"
+    return "may not fit", f"{there}, and the run takes {bounds}"
+
+
+def joined(texts: Iterable[list[str]]) -> str:
+    """Several runs, with an empty line between them."""
+    return "\n\n".join("\n".join(one) for one in texts) + "\n"
