@@ -100,7 +100,7 @@ def run_memory(options: Namespace) -> int:
     """Print what a run takes of GPUs, hosts and NVMe."""
     from ds_lint.commands.memory import memory
 
-    return memory(_about_one(options))
+    return memory(_about_one(options), sweeps=options.sweep)
 
 
 def run_explain(options: Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,17 @@ from ds_lint.output import memory as for_people
 from ds_lint.output.harmless import JSON, complaint, harmless
 from ds_lint.output.terminal import terminal_of
 from ds_lint.session.session import Session
+from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
+    from ds_lint.memory.advice import Advice
+    from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.setup import TrainingSetup
+    from ds_lint.memory.sweep import Row
     from ds_lint.semantics.config import Config
     from ds_lint.session.options import Options
 
@@ -33,13 +39,13 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-def memory(options: Options) -> int:
+def memory(options: Options, *, sweeps: bool = False) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
     try:
         session = Session(options)
         found = launched_configs(path, session)
-        answers = [answer for one in found if (answer := _answer(one)) is not None]
+        answers = [answer for one in found if (answer := _answer(one, sweeps=sweeps)) is not None]
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
@@ -61,29 +67,46 @@ def memory(options: Options) -> int:
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _answer(one: LaunchedConfig) -> Answer | None:
+def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
     """What a run takes; None if a fact is missing."""
     config = one.config
     wanted = setup.of(config)
     if wanted is None or setup.missing(config):
         return None
-    found = estimate(wanted)
+    found, there = estimate(wanted), capacity(config.facts)
     return Answer(
-        name=config.document.path,
-        launch=one.origin,
+        name=shown(config.document.path),
+        launch=os.path.normpath(one.origin) if one.origin is not None else None,
         model=_model(config, wanted.parameter_count),
         gpu_name=config.facts.gpu.name if config.facts.gpu is not None else "",
         estimate=found,
-        capacity=capacity(config.facts),
+        capacity=there,
+        advice=tuple(_advice(wanted, there)),
+        rows=tuple(_rows(wanted)) if sweeps else (),
         left_out=tuple(_left_out(found)),
     )
+
+
+def _advice(wanted: TrainingSetup, there: Capacity) -> list[Advice]:
+    """What makes the run fit."""
+    if there == (None, None):
+        return []
+    from ds_lint.memory.advice import advice
+
+    return advice(wanted, there)
+
+
+def _rows(wanted: TrainingSetup) -> list[Row]:
+    from ds_lint.memory.sweep import sweep
+
+    return sweep(wanted)
 
 
 def _model(config: Config, parameters: int) -> str:
     model = config.facts.model
     assert model is not None  # noqa: S101 - there is no setup without
     count = f"{parameters / 1e9:.3g} billion" if parameters >= 1e8 else f"{parameters:,}"
-    return f"{model.origin}: {count} parameters"
+    return f"{os.path.normpath(model.origin)}: {count} parameters"
 
 
 def _left_out(found: Estimate) -> Iterator[str]:
@@ -102,7 +125,7 @@ def _left_out(found: Estimate) -> Iterator[str]:
 def _what_is_missing(one: LaunchedConfig) -> str:
     """Which options to set, and why."""
     config = one.config
-    place = one.origin or config.document.path
+    place = os.path.normpath(one.origin or config.document.path)
     lacks = setup.missing(config)
     name = named_model(config.facts.launch or config.facts.recipe)
     if lacks == []:

@@ -314,6 +314,9 @@ def _add_memory(commands: argparse._SubParsersAction[Parser]) -> None:
         help="config, or - for standard input, or file that launches training; of several configs or launches in a "
         "file, the one at a line, as run.sh:12",
     )
+    memory.add_argument(
+        "--sweep", action="store_true", help="also print what each stage of ZeRO takes, without and with offload"
+    )
     memory.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
     _add_color(memory)
     target = _add_target(memory)

@@ -8,8 +8,10 @@ from ds_lint.memory.capacity import Fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.sweep import Row
 
 
 class Answer(NamedTuple):
@@ -21,13 +23,24 @@ class Answer(NamedTuple):
     gpu_name: str  # in words
     estimate: Estimate
     capacity: Capacity
+    advice: tuple[Advice, ...] = ()
+    rows: tuple[Row, ...] = ()  # of ``--sweep``
     left_out: tuple[str, ...] = ()
 
     @property
     def fit(self) -> Fit:
-        """Whether the run fits; that is open as long as something is left out."""
-        found = self.capacity.fit(self.estimate)
+        """Whether the run fits."""
+        return self.fit_of(self.estimate)
+
+    def fit_of(self, needed: Estimate) -> Fit:
+        """Whether a run fits that is estimated with the same facts; that is open as long as something is left out."""
+        found = self.capacity.fit(needed)
         return Fit(*(None if one and self.left_out else one for one in found))
+
+    def verdict_of(self, needed: Estimate) -> bool | None:
+        """Whether a run fits on both the GPU and the host, as far as their memory is known."""
+        known = [one for one, room in zip(self.fit_of(needed), self.capacity, strict=True) if room is not None]
+        return False if False in known else all(known) or None
 
     @property
     def surely_fails(self) -> bool:

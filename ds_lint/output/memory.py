@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
 from ds_lint.output.text import counted, visible, width_of, wrap
+from ds_lint.source.spelling import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ds_lint.memory.advice import Write
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
     from ds_lint.memory.setup import TrainingSetup
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 GIB, MIB = 2**30, 2**20
 GAP = "  "
 NONE = "-"
+_WORDS = {  # by whether a run fits
+    True: ("fits", SEVERITY["info"]),
+    False: ("does not fit", SEVERITY["error"]),
+    None: ("may fit", SEVERITY["warning"]),
+}
 _LABELS = {"live": "live parameters"}
 
 
@@ -47,6 +54,8 @@ def lines(answer: Answer, terminal: Terminal) -> list[str]:
         *_table(answer, terminal),
         "",
         *_verdict(answer, terminal),
+        *_advice(answer, terminal),
+        *_sweep(answer, terminal),
     ]
 
 
@@ -171,7 +180,7 @@ def _plain(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal
     """The rows, painted if the terminal is given."""
 
     def paint(text: str, style: str) -> str:
-        return terminal.paint(text, style) if terminal is not None else text
+        return terminal.paint(text, style) if terminal is not None and style else text
 
     first = max(map(width_of, labels))
     widths = [
@@ -216,7 +225,7 @@ def _sentence(
     answer: Answer, where: str, needed: Band, room: int | None, is_enough: bool | None
 ) -> tuple[str, str] | None:
     """A verdict in a word and the reason for it; None if the memory there is not known."""
-    if room is None:
+    if room is None or not needed.most:
         return None
     there = f"{where} has {in_units(room)}"
     if is_enough is False:
@@ -227,6 +236,69 @@ def _sentence(
         return "may fit", f"{there}, and what is counted takes at most {in_units(needed.most)}"
     bounds = f"{in_units(needed.least)} to {in_units(needed.most)}, likely {in_units(needed.likely)}"
     return "may not fit", f"{there}, and the run takes {bounds}"
+
+
+def _advice(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """Each change with what the run then takes, and below it what to write."""
+    if not answer.advice:
+        if answer.surely_fails:
+            yield from ("", "No change of stage, offload, micro batch or ranks makes it fit.")
+        return
+    yield ""
+    what = "what is counted" if answer.left_out else "it"
+    yield f"Each of these changes makes {what} fit:" if len(answer.advice) > 1 else f"This makes {what} fit:"
+    for advice in answer.advice:
+        takes = f"{shown(advice.estimate.gpu_bytes)} per GPU"
+        if advice.estimate.host_bytes.most:
+            takes += f", {shown(advice.estimate.host_bytes)} per host"
+        told = f"{advice.words}: {takes}" + ("" if advice.is_sure else "; likely, not surely")
+        first, *rest = wrap(f"  {told}", terminal.width, taken=0, indent=4)
+        yield terminal.paint(first[: 2 + len(advice.words)], STRONG) + first[2 + len(advice.words) :]
+        yield from rest
+        for write in advice.writes:
+            yield terminal.paint(f"      {_to_write(write)}", QUIET)
+
+
+def _to_write(write: Write) -> str:
+    """A key and its value, as they are written where they belong."""
+    if write.place == "script":
+        return f"{write.key} in the script"
+    if write.place == "arguments":
+        return f"--{write.key} {write.value}"
+    if write.place == "launch":
+        return f"{write.key.replace('_', ' ')}: {write.value}"
+    return f"{write.key} = {as_json(write.value)}"
+
+
+def _sweep(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    """A row for each stage and offload; the one of the config has a mark."""
+    if not answer.rows:
+        return
+    yield ""
+    needed = [row.estimate for row in answer.rows]
+    columns = [
+        _column("per GPU", [one.gpu_bytes for one in needed]),
+        _column("per host", [one.host_bytes for one in needed]),
+    ]
+    offloads = [" and ".join(row.offload) or "none" for row in answer.rows]
+    width = max(map(len, (*offloads, "offload")))
+    heading = "".join(GAP + text for text in (columns[0][0], columns[1][0]))
+    yield terminal.paint(f"  stage  {'offload'.ljust(width)}{heading}".rstrip(), STRONG)
+    for index, (row, offload) in enumerate(zip(answer.rows, offloads, strict=True), 1):
+        mark = ">" if row.is_chosen else " "
+        cells = "".join(GAP + column[index] for column in columns)
+        text = f"{mark} {row.stage:>5}  {offload.ljust(width)}{cells}"
+        word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity != (None, None) else ("", "")
+        text = terminal.paint(text, STRONG) if row.is_chosen else text
+        yield f"{text}{GAP}{terminal.paint(word, style)}".rstrip() if word else text.rstrip()
+
+
+def _column(title: str, bands: list[Band]) -> list[str]:
+    """A heading and figures with their bounds, all of the same width."""
+    cells = [_Cell(title), *map(_cell, bands)]
+    figure = max(width_of(cell.figure) for cell in cells)
+    bounds = max(width_of(cell.bounds) for cell in cells)
+    return [cell.figure.rjust(figure) + (GAP + cell.bounds.ljust(bounds) if bounds else "") for cell in cells]
 
 
 def joined(texts: Iterable[list[str]]) -> str:

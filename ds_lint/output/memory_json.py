@@ -9,10 +9,12 @@ from ds_lint.memory.band import total
 from ds_lint.version import __version__
 
 if TYPE_CHECKING:
+    from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
     from ds_lint.memory.setup import Offload, TrainingSetup
     from ds_lint.memory.states import Amount
+    from ds_lint.memory.sweep import Row
 
 VERSION = 1  # raised when a reader of it would have to change
 
@@ -51,6 +53,30 @@ def _run(answer: Answer) -> Json:
         "capacity": capacity._asdict(),
         "fits": answer.fit._asdict(),
         "left_out": list(answer.left_out),
+        "advice": [_advice(advice, is_whole=not answer.left_out) for advice in answer.advice],
+        **({"sweep": [_row(row, answer) for row in answer.rows]} if answer.rows else {}),
+    }
+
+
+def _advice(advice: Advice, *, is_whole: bool) -> Json:
+    return {
+        "change": advice.words,
+        "key": advice.writes[0].key,
+        "writes": [write._asdict() for write in advice.writes],
+        "rank_bytes": _band(advice.estimate.gpu_bytes),
+        "host_bytes": _band(advice.estimate.host_bytes),
+        "is_sure": advice.is_sure and is_whole,
+    }
+
+
+def _row(row: Row, answer: Answer) -> Json:
+    return {
+        "stage": row.stage,
+        "offload": list(row.offload),
+        "is_chosen": row.is_chosen,
+        "rank_bytes": _band(row.estimate.gpu_bytes),
+        "host_bytes": _band(row.estimate.host_bytes),
+        "fits": answer.fit_of(row.estimate)._asdict(),
     }
 
 

@@ -1,0 +1,249 @@
+"""What makes a run fit: changes in the order of the guides, from what costs the least time to what costs the most.
+
+Each change is one ``_replace`` of the setup, so that what it brings is the estimate of another setup. All that suffice
+alone are told; if none does, the shortest combination, of several the first in that order.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+from ds_lint.memory.estimate import estimate
+from ds_lint.memory.setup import Offload
+from ds_lint.memory.sweep import at_stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Literal, TypeAlias
+
+    from ds_lint.memory.capacity import Capacity
+    from ds_lint.memory.estimate import Estimate
+    from ds_lint.memory.setup import TrainingSetup
+
+    Place: TypeAlias = Literal["config", "arguments", "launch", "script"]
+    # The changes that a step can make of a setup, from the mildest to the farthest.
+    Step: TypeAlias = Callable[[TrainingSetup], Iterator["Change"]]
+    Tried: TypeAlias = tuple[tuple["Change", ...], Estimate]
+
+_ZERO = "zero_optimization"
+_MOST_RANKS = 1024
+_USUAL_ON_NODE = 8  # GPUs
+_NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
+_CPU, _NVME = Offload("cpu", is_pinned=True), Offload("nvme", is_pinned=True)
+
+
+class Write(NamedTuple):
+    """A key to write, with its value: in the config, the training arguments, the launch, or a call in the script."""
+
+    place: Place
+    key: str
+    value: object
+
+
+class Change(NamedTuple):
+    """A change of a setup, in words and as what to write."""
+
+    words: str
+    setup: TrainingSetup
+    writes: tuple[Write, ...]
+
+
+class Advice(NamedTuple):
+    """Changes that together make a run fit: surely, or else likely."""
+
+    changes: tuple[Change, ...]
+    estimate: Estimate
+    is_sure: bool
+
+    @property
+    def words(self) -> str:
+        """The changes in words."""
+        return ", ".join(change.words for change in self.changes)
+
+    @property
+    def writes(self) -> list[Write]:
+        """What to write; of a key that several changes write, the last value."""
+        last = {(write.place, write.key): write for change in self.changes for write in change.writes}
+        return list(last.values())
+
+
+def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
+    """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps."""
+    now = estimate(setup)
+    if capacity == (None, None) or capacity.surely_holds(now):
+        return []
+    for holds in (capacity.surely_holds, capacity.likely_holds):
+        if holds(now):  # likely, as it is
+            break
+        found = [tried for step in STEPS if (tried := _tried((step,), setup, holds)) is not None]
+        if found := found or _shortest(setup, holds):
+            return [Advice(changes, needed, capacity.surely_holds(needed)) for changes, needed in found]
+    return []
+
+
+def _shortest(setup: TrainingSetup, holds: Callable[[Estimate], bool]) -> list[Tried]:
+    """The first of the combinations with the fewest steps that suffice."""
+    for length in range(2, len(STEPS) + 1):
+        for steps in combinations(STEPS, length):
+            if (found := _tried(steps, setup, holds)) is not None:
+                return [found]
+    return []
+
+
+def _tried(steps: Sequence[Step], setup: TrainingSetup, holds: Callable[[Estimate], bool]) -> Tried | None:
+    """The steps one after the other, if each changes something and the last setup fits.
+
+    The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another is
+    tried after the stage.
+    """
+    changes: list[Change] = []
+    *before, last = sorted(steps, key=lambda step: step not in _STAGES)
+    for step in before:
+        possible = list(step(setup))
+        if not possible:
+            return None
+        changes.append(possible[-1])
+        setup = possible[-1].setup
+    possible = list(last(setup))
+    if not possible or not holds(farthest := estimate(possible[-1].setup)):
+        return None
+    for change in possible[:-1]:
+        if holds(needed := estimate(change.setup)):
+            return (*changes, change), needed
+    return (*changes, possible[-1]), farthest
+
+
+def _without_offload(setup: TrainingSetup) -> Iterator[Change]:
+    """What is not offloaded takes no host memory."""
+    if setup.parameter_offload is not None:
+        yield Change(
+            "no parameter offload",
+            setup._replace(parameter_offload=None),
+            (Write("config", f"{_ZERO}.offload_param.device", "none"),),
+        )
+    if setup.optimizer_offload is not None:
+        writes = [Write("config", f"{_ZERO}.offload_optimizer.device", "none")]
+        if setup.parameter_offload is not None:
+            writes.append(Write("config", f"{_ZERO}.offload_param.device", "none"))
+        yield Change("no offload", setup._replace(optimizer_offload=None, parameter_offload=None), tuple(writes))
+
+
+def _checkpointing(setup: TrainingSetup) -> Iterator[Change]:
+    """Activations are computed again in backward instead of being kept."""
+    if setup.is_checkpointed:
+        return
+    where = (
+        Write("arguments", "gradient_checkpointing", True)
+        if setup.stack == "trainer"
+        else Write("script", "model.gradient_checkpointing_enable()", None)
+    )
+    yield Change("activation checkpointing", setup._replace(is_checkpointed=True), (where,))
+
+
+def _stage_2(setup: TrainingSetup) -> Iterator[Change]:
+    if setup.stage < 2:
+        yield _stage(setup, 2)
+
+
+def _stage_3(setup: TrainingSetup) -> Iterator[Change]:
+    if setup.stage < 3:
+        yield _stage(setup, 3)
+
+
+def _stage(setup: TrainingSetup, stage: int) -> Change:
+    return Change(f"ZeRO stage {stage}", at_stage(setup, stage), (Write("config", f"{_ZERO}.stage", stage),))
+
+
+def _optimizer_offload(setup: TrainingSetup) -> Iterator[Change]:
+    if setup.stage > 0 and setup.optimizer_offload is None:
+        yield Change(
+            "optimizer offload to the CPU",
+            setup._replace(optimizer_offload=_CPU),
+            (Write("config", f"{_ZERO}.offload_optimizer.device", "cpu"),),
+        )
+
+
+def _parameter_offload(setup: TrainingSetup) -> Iterator[Change]:
+    if setup.stage == 3 and setup.parameter_offload is None:
+        yield Change(
+            "parameter offload to the CPU",
+            setup._replace(parameter_offload=_CPU),
+            (Write("config", f"{_ZERO}.offload_param.device", "cpu"),),
+        )
+
+
+def _nvme(setup: TrainingSetup) -> Iterator[Change]:
+    """The optimizer, then the parameters too: they are read more often."""
+    if setup.stage < 3:
+        return
+    if not _is_on_nvme(setup.optimizer_offload):
+        setup = setup._replace(optimizer_offload=_NVME)
+        yield Change("optimizer offload to NVMe", setup, _to_nvme("offload_optimizer"))
+        both = _to_nvme("offload_optimizer") + _to_nvme("offload_param")
+    else:
+        both = _to_nvme("offload_param")
+    if not _is_on_nvme(setup.parameter_offload):
+        words = "optimizer and parameter offload to NVMe" if len(both) > 2 else "parameter offload to NVMe"
+        yield Change(words, setup._replace(parameter_offload=_NVME), both)
+
+
+def _to_nvme(section: str) -> tuple[Write, ...]:
+    return (
+        Write("config", f"{_ZERO}.{section}.device", "nvme"),
+        Write("config", f"{_ZERO}.{section}.nvme_path", _NVME_PATH),
+    )
+
+
+def _is_on_nvme(offload: Offload | None) -> bool:
+    return offload is not None and offload.device == "nvme"
+
+
+def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[Change]:
+    """Half, a quarter and so on, with more accumulation steps, so that the batch size stays."""
+    if setup.micro_batch is None:
+        return
+    size = setup.micro_batch // 2
+    on_trainer = setup.stack == "trainer"
+    while size >= 1:
+        steps = setup.accumulation_steps * -(-setup.micro_batch // size)
+        place: Place = "arguments" if on_trainer else "config"
+        name = "per_device_train_batch_size" if on_trainer else "train_micro_batch_size_per_gpu"
+        yield Change(
+            f"micro batch {size} instead of {setup.micro_batch}",
+            setup._replace(micro_batch=size, accumulation_steps=steps),
+            (Write(place, name, size), Write(place, "gradient_accumulation_steps", steps)),
+        )
+        size //= 2
+
+
+def _more_ranks(setup: TrainingSetup) -> Iterator[Change]:
+    """Twice as many, four times as many and so on, eight on a node or as many as there are now."""
+    ranks, on_node = setup.ranks * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
+    while ranks <= _MOST_RANKS:
+        nodes = max(setup.nodes, -(-ranks // on_node))
+        on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
+        writes = [Write("launch", "world_size", ranks)]
+        if nodes != setup.nodes:
+            writes.append(Write("launch", "nodes", nodes))
+        yield Change(
+            f"{ranks} ranks{on_nodes} instead of {setup.ranks}",
+            setup._replace(ranks=ranks, nodes=nodes),
+            tuple(writes),
+        )
+        ranks *= 2
+
+
+_STAGES = (_stage_2, _stage_3)
+STEPS: tuple[Step, ...] = (
+    _without_offload,
+    _checkpointing,
+    _stage_2,
+    _optimizer_offload,
+    _stage_3,
+    _parameter_offload,
+    _nvme,
+    _smaller_micro_batch,
+    _more_ranks,
+)
