@@ -128,7 +128,8 @@ def run_init(options: Namespace) -> int:
     """Write a config to start from."""
     from ds_lint.commands.init import InitOptions, init
 
-    return init(InitOptions(**{name: getattr(options, name) for name in InitOptions._fields}))
+    own = {name: getattr(options, name) for name in InitOptions._fields if name != "sources"}
+    return init(InitOptions(**own, sources=_sources(options)))
 
 
 def run_lsp(_options: Namespace) -> int:
@@ -186,9 +187,10 @@ def _options(options: Namespace, versions: dict[str, str]) -> Options:
 
 
 def _sources(options: Namespace) -> Sources:
-    sources = Sources(**{name: getattr(options, name, None) for name in (*Sources.NAMES, *Sources.OF_MEMORY)})
-    for name, option in ((name, name.replace("_", "-")) for name in sources.names):
-        sources.said_by[name] = options.said_by.get(option, sources.said_by[name])
+    """The facts that the options of a command give; few commands have them all."""
+    sources = Sources(**{name: getattr(options, name, None) for name in Sources.ALL})
+    for name, option in ((name, name.replace("_", "-")) for name in Sources.ALL):
+        sources.said_by[name] = getattr(options, "said_by", {}).get(option, sources.said_by[name])
     return sources
 
 

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.facts import Facts, Sources
+from ds_lint.facts.readers import gather
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import keys
 from ds_lint.linter.choice import choose
-from ds_lint.output.harmless import complaint
+from ds_lint.output.harmless import complaint as line
 from ds_lint.scaffold import composition, model_needs
 from ds_lint.scaffold.composition import NVME_PATH, Purpose
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.model import Model
+    from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.scaffold.fitting import Fitting
 
 DEFAULT_OUTPUT = "ds_config.json"
 STANDARD_OUTPUT = "-"
@@ -33,14 +37,16 @@ class InitOptions(NamedTuple):
     """The options of ``init``."""
 
     stack: Stack
-    stage: int
-    offload: str
+    stage: int | None
+    offload: str | None
     precision: str | None
     model: str | None
     world_size: int | None
     nvme_path: str | None
     output: str
     force: bool
+    fit: bool = False
+    sources: Sources | None = None  # of the facts with which it has to fit
 
 
 class File(NamedTuple):
@@ -53,15 +59,24 @@ class File(NamedTuple):
 def init(options: InitOptions) -> int:
     """Write the files, print what was written and what to run next, and return the exit status."""
     try:
-        model = _model(options)
+        facts = gather(options.sources) if options.sources is not None else Facts()
     except UnreadableFact as error:
         return _refuse(str(error))
+    model, fitting = facts.model, None
     wish = _wish(options, model)
     complaint = composition.refusal(wish) or _misplaced(options)
+    if options.fit and not complaint:
+        complaint = _unfit(options, facts)
+        fitting = _fastest(options, wish, facts) if not complaint else None
+        if fitting is None and not complaint:
+            return _tell_that_nothing_fits()
     if complaint:
         return _refuse(complaint)
+    if fitting is not None:
+        wish = fitting.purpose
     files = list(_files(options, wish))
-    notes = [f"note: {note}\n" for note in _notes(options, wish, model)]
+    estimated = _notes_on_memory(fitting, facts) if fitting is not None else ()
+    notes = [f"note: {note}\n" for note in (*estimated, *_notes(options, wish, model))]
     if options.output == STANDARD_OUTPUT:
         sys.stdout.write(files[0].text)
         sys.stderr.writelines(notes)
@@ -72,36 +87,93 @@ def init(options: InitOptions) -> int:
     for file in files:
         with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
             stream.write(file.text)
-    following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}\n"
+    following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}{_flags(fitting)}\n"
     print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
     return 0
 
 
 def _refuse(why: str) -> int:
-    sys.stderr.write(complaint(why))
+    sys.stderr.write(line(why))
     return 2
 
 
-def _model(options: InitOptions) -> Model | None:
-    if options.model is None:
-        return None
-    from ds_lint.facts import model
+def _unfit(options: InitOptions, facts: Facts) -> str | None:
+    """What --fit lacks, or what it decides itself; None if nothing is wrong."""
+    if options.stage is not None or options.offload is not None:
+        return "--fit chooses the stage and the offload; leave out --stage and --offload"
+    lacks = [
+        option
+        for option, known in (
+            ("--model", facts.model),
+            ("--gpu or --gpu-memory", facts.gpu),
+            ("--world-size", facts.world_size),
+        )
+        if known is None
+    ]
+    if lacks:
+        return f"--fit needs {', '.join(lacks)}"
+    if facts.model is not None and facts.model.parameter_count is None:
+        return f"--fit: the number of parameters of {facts.model.path} is not known"
+    return None
 
-    return model.load(options.model)
+
+def _fastest(options: InitOptions, wish: Purpose, facts: Facts) -> Fitting | None:
+    from ds_lint.scaffold.fitting import fastest
+
+    return fastest(wish, facts, _knowledge(options))
+
+
+def _tell_that_nothing_fits() -> int:
+    sys.stderr.write(line("no config fits, not even ZeRO stage 3 with everything offloaded to NVMe; use more ranks"))
+    return 1
+
+
+def _notes_on_memory(fitting: Fitting, facts: Facts) -> Iterator[str]:
+    """What the run takes, and what that does not include."""
+    from ds_lint.output.memory import in_units, shown
+    from ds_lint.scaffold.fitting import counts_activations
+
+    assert facts.gpu is not None  # noqa: S101 - what has to fit needs one
+    counted = counts_activations(fitting)
+    samples = f" with micro batch {fitting.micro_batch} and activation checkpointing" if counted else ""
+    surely = "" if fitting.is_sure else "likely "
+    yield (
+        f"this is the fastest config that {surely}fits: a GPU takes {shown(fitting.estimate.gpu_bytes)} of its "
+        f"{in_units(facts.gpu.memory)}{samples}"
+    )
+    if not counted:
+        yield "activations are not included (set --sequence-length)"
+    if fitting.estimate.host_bytes.most:
+        there = f" of its {in_units(facts.host_memory)}" if facts.host_memory is not None else " (set --host-memory)"
+        yield f"each host takes {shown(fitting.estimate.host_bytes)}{there}"
+
+
+def _flags(fitting: Fitting | None) -> str:
+    """The training arguments with which the run takes what is estimated."""
+    from ds_lint.scaffold.fitting import counts_activations
+
+    if fitting is None or fitting.purpose.stack != "trainer" or not counts_activations(fitting):
+        return ""
+    return f" --per_device_train_batch_size {fitting.micro_batch} --gradient_checkpointing True"
+
+
+def _knowledge(options: InitOptions) -> Knowledge:
+    """What the releases of the libraries read that the folder of the config is for."""
+    return keys.knowledge(choose(os.path.dirname(options.output), {}).newest)
 
 
 def _wish(options: InitOptions, model: Model | None) -> Purpose:
     """The purpose of the config from the options, and from the model."""
     asked = Purpose(
         options.stack,
-        options.stage,
-        options.offload,
+        options.stage if options.stage is not None else Purpose().stage,
+        options.offload or Purpose().offload,
         options.precision or Purpose().precision,
         options.nvme_path or NVME_PATH,
     )
     if model is None:
         return asked
-    used = keys.knowledge(choose(os.path.dirname(options.output), {}).newest)
+    used = _knowledge(options)
     return asked._replace(
         precision=options.precision or model_needs.trained_in(model) or asked.precision,
         hidden_size=model_needs.size_to_write(model, options.stack, used),
@@ -111,7 +183,7 @@ def _wish(options: InitOptions, model: Model | None) -> Purpose:
 
 def _misplaced(options: InitOptions) -> str | None:
     """What is wrong with options that cannot be combined; None if nothing is."""
-    if options.nvme_path is not None and options.offload != "nvme":
+    if options.nvme_path is not None and options.offload != "nvme" and not options.fit:
         return "--nvme-path needs --offload nvme"
     if options.stack == "accelerate" and options.output == STANDARD_OUTPUT:
         return "--stack accelerate writes two files and cannot write to standard output; use --output FILE"
@@ -136,7 +208,8 @@ def _launch_path(options: InitOptions) -> str:
 
 def _written(wish: Purpose, files: list[File]) -> str:
     paths = " and ".join(file.path for file in files)
-    offload = f", offload to {wish.offload}" if wish.offload != "none" else ""
+    what = "offload of the optimizer" if wish.stage == 3 and wish.keeps_parameters else "offload"
+    offload = f", {what} to {wish.offload}" if wish.offload != "none" else ""
     return f"Wrote {paths}: ZeRO stage {wish.stage}{offload}, {wish.precision}, for {LOADERS[wish.stack]}.\n"
 
 

@@ -549,11 +549,11 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     init.add_argument("--stack", choices=STACKS, default="trainer", help="what loads the config (default: trainer)")
     init.add_argument(
-        "--stage", type=int, choices=STAGES, default=2,
+        "--stage", type=int, choices=STAGES,
         help="what ZeRO shards: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters (default: 2)",
     )  # fmt: skip
     init.add_argument(
-        "--offload", choices=OFFLOADS, default="none",
+        "--offload", choices=OFFLOADS,
         help="offload the optimizer, and at stage 3 the parameters, to CPU memory or NVMe (default: none)",
     )  # fmt: skip
     init.add_argument(
@@ -572,6 +572,20 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
         help=f"file to write, or - for standard output (default: {DEFAULT_OUTPUT})",
     )  # fmt: skip
     init.add_argument("--force", action="store_true", help="overwrite existing files")
+    fit = init.add_argument_group(
+        "what fits", "Choose the stage, the offload and the micro batch by the memory that there is."
+    )
+    fit.add_argument(
+        "--fit",
+        action="store_true",
+        help="write the fastest config that fits; needs --model, --gpu or --gpu-memory, and --world-size",
+    )
+    fit.add_argument("--gpu", metavar="NAME", help="the GPU that the run uses, such as A100-80GB or T4")
+    fit.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
+    fit.add_argument(
+        "--nodes", type=_positive, metavar="N", help="number of machines that the ranks are spread over (default: 1)"
+    )
+    _add_samples(fit)
     init.set_defaults(run=dispatch.run_init)
 
 

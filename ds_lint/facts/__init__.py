@@ -37,7 +37,8 @@ class Sources:
     )
 
     NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
-    OF_MEMORY = ("gpu_memory", "micro_batch", "sequence_length")  # options of ``ds-lint memory`` alone
+    OF_MEMORY = ("gpu_memory", "micro_batch", "sequence_length")  # which only `ds-lint memory` takes
+    ALL = (*NAMES, *OF_MEMORY)
 
     def __init__(
         self,
@@ -68,20 +69,15 @@ class Sources:
         self.sequence_length = sequence_length  # tokens of a sample
         self.async_io = async_io  # whether libaio is installed; only the machine shows it
         self.adapters = adapters  # the option that says that the script trains adapters
-        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.names}
+        self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.ALL}
 
     def __bool__(self) -> bool:
-        return self.adapters is not None or any(getattr(self, name) is not None for name in self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What may be said, by whichever command."""
-        return (*self.NAMES, *self.OF_MEMORY)
+        return self.adapters is not None or any(getattr(self, name) is not None for name in self.ALL)
 
     def over(self, others: Sources) -> Sources:
         """These sources, and for what they leave out, the others."""
         joined = Sources(adapters=self.adapters or others.adapters)
-        for name in self.names:
+        for name in self.ALL:
             first = self if getattr(self, name) is not None else others
             setattr(joined, name, getattr(first, name))
             joined.said_by[name] = first.said_by[name]

@@ -26,7 +26,8 @@ class Purpose(NamedTuple):
     """What a config is to do.
 
     ``hidden_size`` is given if only the file can set the sizes of the buckets of stage 3.
-    ``leaf_modules`` are classes that stage 3 gathers as a whole.
+    ``leaf_modules`` are classes that stage 3 gathers as a whole. ``keeps_parameters`` leaves the parameters of stage 3
+    on the GPU if the optimizer is offloaded. ``micro_batch`` is written if only the file can set it.
     """
 
     stack: Stack = "trainer"
@@ -36,6 +37,8 @@ class Purpose(NamedTuple):
     nvme_path: str = NVME_PATH
     hidden_size: int | None = None
     leaf_modules: tuple[str, ...] = ()
+    keeps_parameters: bool = False
+    micro_batch: int = 1
 
 
 def refusal(wish: Purpose) -> str | None:
@@ -96,14 +99,15 @@ def _zero(wish: Purpose) -> Section:
 
 
 def _offload(wish: Purpose) -> Section:
-    """At stage 3 the parameters go with the optimizer, as in the guides' files."""
+    """At stage 3 the parameters go with the optimizer, as in the guides' files, unless they are kept."""
     if wish.offload == "none":
         return {}
     place: Section = {"device": wish.offload}
     if wish.offload == "nvme":
         place["nvme_path"] = wish.nvme_path
     place["pin_memory"] = True  # the default since 0.19.5 only
-    return {name: dict(place) for name in ("offload_optimizer", "offload_param")[: 2 if wish.stage == 3 else 1]}
+    moves_parameters = wish.stage == 3 and not wish.keeps_parameters
+    return {name: dict(place) for name in ("offload_optimizer", "offload_param")[: 2 if moves_parameters else 1]}
 
 
 def _communication(wish: Purpose) -> Section:
@@ -141,5 +145,5 @@ def _drive(wish: Purpose) -> Section:
 def _batch(wish: Purpose) -> Section:
     """DeepSpeed works ``train_batch_size`` out from these and the number of ranks."""
     if wish.stack == "deepspeed":
-        return {"train_micro_batch_size_per_gpu": 1}
+        return {"train_micro_batch_size_per_gpu": wish.micro_batch}
     return {"gradient_accumulation_steps": "auto", "train_micro_batch_size_per_gpu": "auto"}

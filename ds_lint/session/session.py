@@ -209,7 +209,7 @@ class Session:
             joined = joined.over(others)
         if not joined:
             return Facts()
-        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.names)
+        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.ALL)
         if key not in self._gathered:
             from ds_lint.facts.readers import gather
 

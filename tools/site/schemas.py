@@ -19,6 +19,7 @@ def published() -> list[str]:
         "report.schema.json",
         "effective.schema.json",
         "convert.schema.json",
+        "memory.schema.json",
         "rules.schema.json",
         "shown_files.schema.json",
         "shown_launches.schema.json",

@@ -1,0 +1,102 @@
+"""The fastest config that fits: the first in the order of speed that the GPUs and the hosts surely hold.
+
+What is estimated is the config that is written, as its stack prepares it, with activation checkpointing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.facts import training
+from ds_lint.memory import setup
+from ds_lint.memory.capacity import capacity
+from ds_lint.memory.estimate import estimate
+from ds_lint.scaffold import composition
+from ds_lint.semantics import configs
+from ds_lint.semantics.basis import Basis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.facts import Facts
+    from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.memory.estimate import Estimate
+    from ds_lint.scaffold.composition import Purpose
+
+_LARGEST_MICRO_BATCH = 64  # beyond which a GPU computes hardly faster
+
+# Stage, offload, and whether the parameters stay: each is slower than the one before.
+_BY_SPEED = (
+    *((stage, "none", True) for stage in (0, 1, 2, 3)),
+    (2, "cpu", True),
+    (3, "cpu", True),
+    (3, "cpu", False),
+    (3, "nvme", False),
+)
+
+
+class Fitting(NamedTuple):
+    """A config to write, with what its run takes; ``is_sure`` if the most fits, else what is likely does."""
+
+    purpose: Purpose
+    micro_batch: int
+    estimate: Estimate
+    is_sure: bool
+
+
+def fastest(wish: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | None:
+    """The fastest config that fits, with the largest micro batch unless the facts have one; None if none fits.
+
+    A config that only likely fits is taken if none surely does.
+    """
+    there = capacity(facts)
+    candidates = list(_candidates(wish))
+    for holds in (there.surely_holds, there.likely_holds):
+        for purpose in candidates:
+            found = None
+            for size in _micro_batches(facts):
+                needed = _estimate(purpose, size, facts, knowledge)
+                if needed is None or not holds(needed):
+                    break
+                found = Fitting(purpose._replace(micro_batch=size), size, needed, holds == there.surely_holds)
+            if found is not None:
+                return found
+    return None
+
+
+def counts_activations(found: Fitting) -> bool:
+    """Whether the estimate includes activations."""
+    return "activations" in found.estimate.parts
+
+
+def _candidates(wish: Purpose) -> Iterator[Purpose]:
+    for stage, offload, keeps_parameters in _BY_SPEED:
+        purpose = wish._replace(stage=stage, offload=offload, keeps_parameters=keeps_parameters)
+        if composition.refusal(purpose) is None:
+            yield purpose
+
+
+def _micro_batches(facts: Facts) -> list[int]:
+    """The sizes to try; without the length of the sequences it makes no difference."""
+    if facts.micro_batch is not None:
+        return [facts.micro_batch]
+    if facts.sequence_length is None:
+        return [1]
+    return [1 << power for power in range(_LARGEST_MICRO_BATCH.bit_length())]
+
+
+def _estimate(purpose: Purpose, micro_batch: int, facts: Facts, knowledge: Knowledge) -> Estimate | None:
+    """What a run with the config takes; None if the model is not known well enough."""
+    facts = facts.copy()
+    facts.micro_batch = micro_batch
+    if purpose.stack == "trainer":
+        facts.training = training.arguments_of(" ".join(_trainer_flags(purpose, micro_batch)))
+    config = configs.from_dict(composition.config(purpose), Basis(knowledge, purpose.stack, facts))
+    wanted = setup.of(config)
+    return estimate(wanted._replace(is_checkpointed=True)) if wanted is not None else None
+
+
+def _trainer_flags(purpose: Purpose, micro_batch: int) -> list[str]:
+    """The training arguments that go with a config."""
+    flags = [f"--per_device_train_batch_size {micro_batch}", "--gradient_checkpointing True"]
+    return [f"--{purpose.precision} True", *flags] if purpose.precision != "fp32" else flags
