@@ -98,9 +98,9 @@ def run_convert(options: Namespace) -> int:
 
 def run_memory(options: Namespace) -> int:
     """Print what a run takes of GPUs, hosts and NVMe."""
-    from ds_lint.commands.memory import memory
+    from ds_lint.commands.memory import MemoryWish, memory
 
-    return memory(_about_one(options), sweeps=options.sweep)
+    return memory(_about_one(options), MemoryWish(options.sweep, options.plot))
 
 
 def run_explain(options: Namespace) -> int:

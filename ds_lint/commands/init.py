@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
-from ds_lint.facts import Facts, Sources
+from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import keys
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.facts import Facts
     from ds_lint.facts.model import Model
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.scaffold.fitting import Fitting
@@ -59,7 +60,7 @@ class File(NamedTuple):
 def init(options: InitOptions) -> int:
     """Write the files, print what was written and what to run next, and return the exit status."""
     try:
-        facts = gather(options.sources) if options.sources is not None else Facts()
+        facts = gather(options.sources or Sources(model=options.model, world_size=options.world_size))
     except UnreadableFact as error:
         return _refuse(str(error))
     model, fitting = facts.model, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.sweep import Row
+    from ds_lint.memory.sweep import SweepRow
     from ds_lint.semantics.config import Config
     from ds_lint.session.options import Options
 
@@ -39,19 +39,33 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-def memory(options: Options, *, sweeps: bool = False) -> int:
+class MemoryWish(NamedTuple):
+    """What is asked for beside the figures: every stage and offload, and a drawing in a file."""
+
+    sweep: bool = False
+    plot: str | None = None
+
+
+def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B008 - it cannot be changed
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
+    if (why := _cannot_plot(wish)) is not None:
+        return _refuse(why)
     try:
         session = Session(options)
         found = launched_configs(path, session)
-        answers = [answer for one in found if (answer := _answer(one, sweeps=sweeps)) is not None]
+        answers = [answer for one in found if (answer := _answer(one, sweeps=wish.sweep)) is not None]
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
         for one in found:
             sys.stderr.write(complaint(_what_is_missing(one)))
         return 2
+    if wish.plot is not None:
+        if len(answers) > 1:
+            last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
+            return _refuse(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
+        _plot(answers[0], wish.plot)
     documents = [one.config.document for one in found]
     notes = [*session.notes, *_notes(found)]
     if options.output_format == "json":
@@ -65,6 +79,38 @@ def memory(options: Options, *, sweeps: bool = False) -> int:
         print_text(harmless(text, documents=documents), sys.stdout)
         write_notes(notes, documents)
     return 1 if any(answer.surely_fails for answer in answers) else 0
+
+
+def _cannot_plot(wish: MemoryWish) -> str | None:
+    """Why a file cannot be drawn, before anything is done; None if it can."""
+    if wish.plot is None:
+        return None
+    ending = os.path.splitext(wish.plot)[1].lower()
+    if ending not in (".svg", ".html", ".png"):
+        return f"--plot writes .svg, .html or .png, not {wish.plot}"
+    if ending == ".png":
+        from importlib.util import find_spec
+
+        if find_spec("matplotlib") is None:
+            return "--plot needs matplotlib for .png (pip install matplotlib); .svg and .html need nothing"
+    return None
+
+
+def _plot(answer: Answer, path: str) -> None:
+    """Write a drawing."""
+    from ds_lint.output import memory_plot
+
+    if path.lower().endswith(".png"):
+        memory_plot.write_png(answer, path)
+        return
+    text = memory_plot.svg(answer) if path.lower().endswith(".svg") else memory_plot.page(answer)
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+def _refuse(why: str) -> int:
+    sys.stderr.write(complaint(why))
+    return 2
 
 
 def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
@@ -96,7 +142,7 @@ def _advice(wanted: TrainingSetup, there: Capacity) -> list[Advice]:
     return advice(wanted, there)
 
 
-def _rows(wanted: TrainingSetup) -> list[Row]:
+def _rows(wanted: TrainingSetup) -> list[SweepRow]:
     from ds_lint.memory.sweep import sweep
 
     return sweep(wanted)

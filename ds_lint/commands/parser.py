@@ -317,6 +317,12 @@ def _add_memory(commands: argparse._SubParsersAction[Parser]) -> None:
     memory.add_argument(
         "--sweep", action="store_true", help="also print what each stage of ZeRO takes, without and with offload"
     )
+    memory.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw bars by kind against the memory that there is, with --sweep for every stage; FILE ends with .svg, "
+        ".html or .png (which needs matplotlib)",
+    )
     memory.add_argument("--output-format", choices=("text", "json"), default="text", help="(default: text)")
     _add_color(memory)
     target = _add_target(memory)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Place: TypeAlias = Literal["config", "arguments", "launch", "script"]
     # The changes that a step can make of a setup, from the mildest to the farthest.
-    Step: TypeAlias = Callable[[TrainingSetup], Iterator["Change"]]
-    Tried: TypeAlias = tuple[tuple["Change", ...], Estimate]
+    Step: TypeAlias = Callable[[TrainingSetup], Iterator["SetupChange"]]
+    Tried: TypeAlias = tuple[tuple["SetupChange", ...], Estimate]
 
 _ZERO = "zero_optimization"
 _MOST_RANKS = 1024
@@ -42,7 +42,7 @@ class Write(NamedTuple):
     value: object
 
 
-class Change(NamedTuple):
+class SetupChange(NamedTuple):
     """A change of a setup, in words and as what to write."""
 
     words: str
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 class Advice(NamedTuple):
     """Changes that together make a run fit: surely, or else likely."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SetupChange, ...]
     estimate: Estimate
     is_sure: bool
 
@@ -98,7 +98,7 @@ def _tried(steps: Sequence[Step], setup: TrainingSetup, holds: Callable[[Estimat
     The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another is
     tried after the stage.
     """
-    changes: list[Change] = []
+    changes: list[SetupChange] = []
     *before, last = sorted(steps, key=lambda step: step not in _STAGES)
     for step in before:
         possible = list(step(setup))
@@ -115,10 +115,10 @@ def _tried(steps: Sequence[Step], setup: TrainingSetup, holds: Callable[[Estimat
     return (*changes, possible[-1]), farthest
 
 
-def _without_offload(setup: TrainingSetup) -> Iterator[Change]:
+def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
     """What is not offloaded takes no host memory."""
     if setup.parameter_offload is not None:
-        yield Change(
+        yield SetupChange(
             "no parameter offload",
             setup._replace(parameter_offload=None),
             (Write("config", f"{_ZERO}.offload_param.device", "none"),),
@@ -127,10 +127,10 @@ def _without_offload(setup: TrainingSetup) -> Iterator[Change]:
         writes = [Write("config", f"{_ZERO}.offload_optimizer.device", "none")]
         if setup.parameter_offload is not None:
             writes.append(Write("config", f"{_ZERO}.offload_param.device", "none"))
-        yield Change("no offload", setup._replace(optimizer_offload=None, parameter_offload=None), tuple(writes))
+        yield SetupChange("no offload", setup._replace(optimizer_offload=None, parameter_offload=None), tuple(writes))
 
 
-def _checkpointing(setup: TrainingSetup) -> Iterator[Change]:
+def _checkpointing(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Activations are computed again in backward instead of being kept."""
     if setup.is_checkpointed:
         return
@@ -139,54 +139,54 @@ def _checkpointing(setup: TrainingSetup) -> Iterator[Change]:
         if setup.stack == "trainer"
         else Write("script", "model.gradient_checkpointing_enable()", None)
     )
-    yield Change("activation checkpointing", setup._replace(is_checkpointed=True), (where,))
+    yield SetupChange("activation checkpointing", setup._replace(is_checkpointed=True), (where,))
 
 
-def _stage_2(setup: TrainingSetup) -> Iterator[Change]:
+def _stage_2(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.stage < 2:
         yield _stage(setup, 2)
 
 
-def _stage_3(setup: TrainingSetup) -> Iterator[Change]:
+def _stage_3(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.stage < 3:
         yield _stage(setup, 3)
 
 
-def _stage(setup: TrainingSetup, stage: int) -> Change:
-    return Change(f"ZeRO stage {stage}", at_stage(setup, stage), (Write("config", f"{_ZERO}.stage", stage),))
+def _stage(setup: TrainingSetup, stage: int) -> SetupChange:
+    return SetupChange(f"ZeRO stage {stage}", at_stage(setup, stage), (Write("config", f"{_ZERO}.stage", stage),))
 
 
-def _optimizer_offload(setup: TrainingSetup) -> Iterator[Change]:
+def _optimizer_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.stage > 0 and setup.optimizer_offload is None:
-        yield Change(
+        yield SetupChange(
             "optimizer offload to the CPU",
             setup._replace(optimizer_offload=_CPU),
             (Write("config", f"{_ZERO}.offload_optimizer.device", "cpu"),),
         )
 
 
-def _parameter_offload(setup: TrainingSetup) -> Iterator[Change]:
+def _parameter_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.stage == 3 and setup.parameter_offload is None:
-        yield Change(
+        yield SetupChange(
             "parameter offload to the CPU",
             setup._replace(parameter_offload=_CPU),
             (Write("config", f"{_ZERO}.offload_param.device", "cpu"),),
         )
 
 
-def _nvme(setup: TrainingSetup) -> Iterator[Change]:
+def _nvme(setup: TrainingSetup) -> Iterator[SetupChange]:
     """The optimizer, then the parameters too: they are read more often."""
     if setup.stage < 3:
         return
     if not _is_on_nvme(setup.optimizer_offload):
         setup = setup._replace(optimizer_offload=_NVME)
-        yield Change("optimizer offload to NVMe", setup, _to_nvme("offload_optimizer"))
+        yield SetupChange("optimizer offload to NVMe", setup, _to_nvme("offload_optimizer"))
         both = _to_nvme("offload_optimizer") + _to_nvme("offload_param")
     else:
         both = _to_nvme("offload_param")
     if not _is_on_nvme(setup.parameter_offload):
         words = "optimizer and parameter offload to NVMe" if len(both) > 2 else "parameter offload to NVMe"
-        yield Change(words, setup._replace(parameter_offload=_NVME), both)
+        yield SetupChange(words, setup._replace(parameter_offload=_NVME), both)
 
 
 def _to_nvme(section: str) -> tuple[Write, ...]:
@@ -200,7 +200,7 @@ def _is_on_nvme(offload: Offload | None) -> bool:
     return offload is not None and offload.device == "nvme"
 
 
-def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[Change]:
+def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Half, a quarter and so on, with more accumulation steps, so that the batch size stays."""
     if setup.micro_batch is None:
         return
@@ -210,7 +210,7 @@ def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[Change]:
         steps = setup.accumulation_steps * -(-setup.micro_batch // size)
         place: Place = "arguments" if on_trainer else "config"
         name = "per_device_train_batch_size" if on_trainer else "train_micro_batch_size_per_gpu"
-        yield Change(
+        yield SetupChange(
             f"micro batch {size} instead of {setup.micro_batch}",
             setup._replace(micro_batch=size, accumulation_steps=steps),
             (Write(place, name, size), Write(place, "gradient_accumulation_steps", steps)),
@@ -218,7 +218,7 @@ def _smaller_micro_batch(setup: TrainingSetup) -> Iterator[Change]:
         size //= 2
 
 
-def _more_ranks(setup: TrainingSetup) -> Iterator[Change]:
+def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Twice as many, four times as many and so on, eight on a node or as many as there are now."""
     ranks, on_node = setup.ranks * 2, max(setup.ranks_per_node, _USUAL_ON_NODE)
     while ranks <= _MOST_RANKS:
@@ -227,7 +227,7 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[Change]:
         writes = [Write("launch", "world_size", ranks)]
         if nodes != setup.nodes:
             writes.append(Write("launch", "nodes", nodes))
-        yield Change(
+        yield SetupChange(
             f"{ranks} ranks{on_nodes} instead of {setup.ranks}",
             setup._replace(ranks=ranks, nodes=nodes),
             tuple(writes),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
-    from ds_lint.memory.sweep import Row
+    from ds_lint.memory.sweep import SweepRow
 
 
 class Answer(NamedTuple):
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     estimate: Estimate
     capacity: Capacity
     advice: tuple[Advice, ...] = ()
-    rows: tuple[Row, ...] = ()  # of ``--sweep``
+    rows: tuple[SweepRow, ...] = ()  # of ``--sweep``
     left_out: tuple[str, ...] = ()
 
     @property

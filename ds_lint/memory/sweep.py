@@ -22,7 +22,7 @@ COMBINATIONS = (
 _CPU = Offload("cpu", is_pinned=True)
 
 
-class Row(NamedTuple):
+class SweepRow(NamedTuple):
     """One combination of a stage and what is offloaded to the CPU, with what it takes."""
 
     stage: int
@@ -31,12 +31,14 @@ class Row(NamedTuple):
     is_chosen: bool  # by the config
 
 
-def sweep(setup: TrainingSetup) -> list[Row]:
+def sweep(setup: TrainingSetup) -> list[SweepRow]:
     """A row for each combination; offload to NVMe counts as offload in the row that the config has."""
     rows = []
     for stage, offload in sorted(COMBINATIONS):
         is_chosen = stage == setup.stage and offload == _offloaded(setup)
-        rows.append(Row(stage, offload, estimate(setup if is_chosen else changed(setup, stage, offload)), is_chosen))
+        rows.append(
+            SweepRow(stage, offload, estimate(setup if is_chosen else changed(setup, stage, offload)), is_chosen)
+        )
     return rows
 
 

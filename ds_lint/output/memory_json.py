@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.setup import Offload, TrainingSetup
     from ds_lint.memory.states import Amount
-    from ds_lint.memory.sweep import Row
+    from ds_lint.memory.sweep import SweepRow
 
 VERSION = 1  # raised when a reader of it would have to change
 
@@ -69,7 +69,7 @@ def _advice(advice: Advice, *, is_whole: bool) -> Json:
     }
 
 
-def _row(row: Row, answer: Answer) -> Json:
+def _row(row: SweepRow, answer: Answer) -> Json:
     return {
         "stage": row.stage,
         "offload": list(row.offload),
