@@ -64,6 +64,10 @@ def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[La
         config = _named_config(launch, file.path, project, session)
         if config is not None:
             found.append(LaunchedConfig(config, launch))
+    if not launches and language_of(path) == "shell":
+        first, *rest = (str(launch.line) for launch in file.launches)
+        lines = f"a launch at {first}" if not rest else f"launches at {', '.join([first, *rest[:-1]])} and {rest[-1]}"
+        raise UnreadableConfigError(f"{path} has {lines}, and none at {place[0]}")
     if launches and not found and language_of(path) not in ("python", "notebook"):
         line = launches[0].launch.line
         raise UnreadableConfigError(f"{path}:{line} launches training with no DeepSpeed config that is in the project")

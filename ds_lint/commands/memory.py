@@ -121,7 +121,7 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         return None
     found, there = estimate(wanted), capacity(config.facts)
     return Answer(
-        name=shown(config.document.path),
+        name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
         model=_model(config, wanted.parameter_count),
         gpu_name=config.facts.gpu.name if config.facts.gpu is not None else "",
@@ -177,7 +177,7 @@ def _what_is_missing(one: LaunchedConfig) -> str:
     if lacks == []:
         return f"{config.document.path}: the ZeRO stage is not known; run ds-lint check to see why"
     reasons = {
-        "model": f"the model {name} is not in the Hugging Face cache" if name else "the model is not known",
+        "model": f"no file of the model {name} is on this machine" if name else "the model is not known",
         "world size": "the number of ranks is not known",
         "size of the model": "the number of parameters is not known",
     }

@@ -31,7 +31,10 @@ _ZERO = "zero_optimization"
 _MOST_RANKS = 1024
 _USUAL_ON_NODE = 8  # GPUs
 _NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
-_CPU, _NVME = Offload("cpu", is_pinned=True), Offload("nvme", is_pinned=True)
+_CPU = Offload("cpu", is_pinned=True)
+# With the defaults of ``deepspeed/runtime/zero/offload_config.py``.
+_OPTIMIZER_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=4)
+_PARAMETERS_ON_NVME = Offload("nvme", is_pinned=True, buffer_count=5, buffer_size=10**8, kept=10**9)
 
 
 class Write(NamedTuple):
@@ -130,6 +133,13 @@ def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
         yield SetupChange("no offload", setup._replace(optimizer_offload=None, parameter_offload=None), tuple(writes))
 
 
+def _sharded_loading(setup: TrainingSetup) -> Iterator[SetupChange]:
+    """No rank has the whole model in host memory at the start; with the Trainer that is so at stage 3."""
+    if setup.stage == 3 and not setup.uses_zero_init:
+        where = Write("script", "deepspeed.zero.Init()", None)
+        yield SetupChange("model built in shards", setup._replace(uses_zero_init=True), (where,))
+
+
 def _checkpointing(setup: TrainingSetup) -> Iterator[SetupChange]:
     """Activations are computed again in backward instead of being kept."""
     if setup.is_checkpointed:
@@ -179,14 +189,14 @@ def _nvme(setup: TrainingSetup) -> Iterator[SetupChange]:
     if setup.stage < 3:
         return
     if not _is_on_nvme(setup.optimizer_offload):
-        setup = setup._replace(optimizer_offload=_NVME)
+        setup = setup._replace(optimizer_offload=_OPTIMIZER_ON_NVME)
         yield SetupChange("optimizer offload to NVMe", setup, _to_nvme("offload_optimizer"))
         both = _to_nvme("offload_optimizer") + _to_nvme("offload_param")
     else:
         both = _to_nvme("offload_param")
     if not _is_on_nvme(setup.parameter_offload):
         words = "optimizer and parameter offload to NVMe" if len(both) > 2 else "parameter offload to NVMe"
-        yield SetupChange(words, setup._replace(parameter_offload=_NVME), both)
+        yield SetupChange(words, setup._replace(parameter_offload=_PARAMETERS_ON_NVME), both)
 
 
 def _to_nvme(section: str) -> tuple[Write, ...]:
@@ -238,6 +248,7 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 _STAGES = (_stage_2, _stage_3)
 STEPS: tuple[Step, ...] = (
     _without_offload,
+    _sharded_loading,
     _checkpointing,
     _stage_2,
     _optimizer_offload,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory.capacity import Fit
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
-    from ds_lint.memory.capacity import Capacity
+    from ds_lint.memory.capacity import Capacity, Fit
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.sweep import SweepRow
 
@@ -33,9 +31,9 @@ class Answer(NamedTuple):
         return self.fit_of(self.estimate)
 
     def fit_of(self, needed: Estimate) -> Fit:
-        """Whether a run fits that is estimated with the same facts; that is open as long as something is left out."""
+        """Whether a run fits that is estimated with the same facts; what is left out lies on the GPU."""
         found = self.capacity.fit(needed)
-        return Fit(*(None if one and self.left_out else one for one in found))
+        return found._replace(gpu=None) if found.gpu and self.left_out else found
 
     def verdict_of(self, needed: Estimate) -> bool | None:
         """Whether a run fits on both the GPU and the host, as far as their memory is known."""

@@ -29,7 +29,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
-_LABELS = {"live": "live parameters"}
+_LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
 
 
 class _Cell(NamedTuple):
@@ -123,11 +123,15 @@ def _samples(setup: TrainingSetup) -> Iterator[str]:
 def _table(answer: Answer, terminal: Terminal) -> list[str]:
     """All columns beside each other, or if the terminal is too narrow, below each other."""
     columns = list(_columns(answer))
-    labels = list(dict.fromkeys(label for column in columns for label in column.cells))
+    named = dict.fromkeys(label for column in columns for label in column.cells)
+    labels = [label for label in named if any(column.cells.get(label, _Cell()).figure != NONE for column in columns)]
     whole = _drawn(columns, labels, terminal)
     if terminal.width is None or max(width_of(line) for line in _plain(columns, labels)) <= terminal.width:
         return whole
-    drawn = [_drawn([column], list(column.cells), terminal) for column in columns]
+    drawn = [
+        _drawn([column], [label for label in labels if column.cells.get(label, _Cell()).figure != NONE], terminal)
+        for column in columns
+    ]
     return [line for index, one in enumerate(drawn) for line in ([""] if index else []) + one]
 
 

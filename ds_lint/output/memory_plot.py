@@ -223,10 +223,12 @@ def _style() -> str:
     light = "".join(f".{kind}{{fill:{colours[0]}}}" for kind, colours in COLOURS.items())
     dark = "".join(f".{kind}{{fill:{colours[1]}}}" for kind, colours in COLOURS.items())
     return (
-        "text{font:13px system-ui,sans-serif;fill:#1f2328}.title,.place{font-weight:600}.ground{fill:#ffffff}rect{stroke:#ffffff}"
+        "text{font:13px system-ui,sans-serif;fill:#1f2328}.title,.place{font-weight:600}"
+        ".ground{fill:#ffffff}rect{stroke:#ffffff}"
         ".sum.over{font-weight:700;fill:#b3261e}line.room{stroke:#b3261e;stroke-width:2;stroke-dasharray:5 4}"
         "text.room{fill:#b3261e;text-anchor:end}.bounds{stroke:#1f2328;stroke-width:1.5;fill:none}"
         f"{light}"
-        "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#0d1117}rect{stroke:#0d1117}.bounds{stroke:#e6edf3}"
+        "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#0d1117}"
+        "rect{stroke:#0d1117}.bounds{stroke:#e6edf3}"
         f".sum.over,text.room{{fill:#ff8f85}}line.room{{stroke:#ff8f85}}{dark}}}"
     )

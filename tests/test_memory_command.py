@@ -1,0 +1,252 @@
+"""``ds-lint memory``: what it prints of a config or a launch, and what it says if a fact is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from command_line import clean_environment, write_into
+from jsonschema import Draft7Validator
+
+from ds_lint.commands.parser import parse
+from ds_lint.knowledge import resources
+from ds_lint.output.text import width_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ZERO_2 = {"bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}
+ZERO_3 = {
+    "bf16": {"enabled": "auto"},
+    "train_micro_batch_size_per_gpu": "auto",
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+}
+MODEL = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32,
+    "tie_word_embeddings": False, "vocab_size": 128256,
+}  # fmt: skip
+PARAMETERS = 8_030_261_248  # of meta-llama/Llama-3.1-8B, by its model card
+LAUNCH = """\
+#!/bin/bash
+deepspeed --num_gpus 8 train.py --deepspeed conf/z3.json --model_name_or_path model --bf16 True \\
+  --per_device_train_batch_size 4 --max_seq_length 2048 --gradient_checkpointing True --output_dir out --do_train
+
+torchrun --nproc-per-node 4 train.py --deepspeed conf/z3.json --model_name_or_path acme/unheard-of-7b --bf16 True \\
+  --output_dir out --do_train --save_steps 10
+"""
+SCRIPT = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+arguments = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+"""
+FACTS = ("--model", "model", "--world-size", "8", "--stack", "deepspeed")
+
+
+class Said(NamedTuple):
+    """What a command printed, and its status."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    files = {"ds.json": ZERO_2, "conf/z3.json": ZERO_3, "model/config.json": MODEL, "run.sh": LAUNCH}
+    write_into(tmp_path)({**files, "train.py": SCRIPT, ".git/HEAD": ""})
+    return tmp_path
+
+
+@pytest.fixture
+def memory(project, capsys):
+    def memory(*arguments) -> Said:
+        try:
+            status = parse(["memory", *arguments])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return Said(status, *capsys.readouterr())
+
+    return memory
+
+
+@pytest.fixture
+def described(memory):
+    """The JSON of a command, which the schema describes."""
+    with open(resources.path("schemas", "memory.schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    Draft7Validator.check_schema(schema)
+
+    def described(*arguments):
+        said = memory(*arguments, "--output-format", "json")
+        found = json.loads(said.out)
+        Draft7Validator(schema).validate(found)
+        return found
+
+    return described
+
+
+def test_the_table_has_every_kind_and_the_verdict(memory):
+    said = memory("ds.json", *FACTS, "--gpu", "A100-80GB")
+    assert said.status == 0
+    lines = said.out.splitlines()
+    assert lines[0] == "ds.json: ZeRO stage 2, bf16, 8 ranks"
+    assert lines[1] == "  model: 8.03 billion parameters; micro batch 2"
+    cells = {line[:20].strip(): line[20:].split()[0] for line in lines if "GiB" in line and ":" not in line}
+    gib = 2**30
+    assert float(cells["parameters"]) == pytest.approx(2 * PARAMETERS / gib, abs=0.06)
+    assert float(cells["gradients"]) == pytest.approx(2 * PARAMETERS / 8 / gib, abs=0.006)
+    assert float(cells["master weights"]) == pytest.approx(4 * PARAMETERS / 8 / gib, abs=0.006)
+    assert float(cells["optimizer states"]) == pytest.approx(8 * PARAMETERS / 8 / gib, abs=0.006)
+    assert cells["capacity"] == "80.0"
+
+
+def test_what_is_not_known_is_named_and_leaves_it_open(memory, described):
+    said = memory("ds.json", *FACTS, "--gpu", "A100-80GB")
+    assert "not included: activations (set --sequence-length)" in said.out
+    assert "may fit: A100 has 80.0 GiB" in said.out
+    found = described("ds.json", *FACTS, "--gpu", "A100-80GB")
+    assert "activations" not in found["rank"]
+    assert found["fits"] == {"gpu": None, "host": None}
+    assert found["left_out"] == ["activations (set --sequence-length)"]
+
+
+def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described):
+    said = memory("ds.json", *FACTS, "--gpu-memory", "24GB")
+    assert said.status == 1
+    assert "does not fit: GPU has 24.0 GiB, but the run takes at least " in said.out
+    assert "\n  ZeRO stage 3: " in said.out
+    assert "\n      zero_optimization.stage = 3\n" in said.out
+    found = described("ds.json", *FACTS, "--gpu-memory", "24GB")
+    assert found["fits"]["gpu"] is False
+    first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3")
+    assert first["writes"] == [{"place": "config", "key": "zero_optimization.stage", "value": 3}]
+    assert first["rank_bytes"]["most"] <= 24 * 2**30 < found["rank"]["total"]["bytes"]["least"]
+    assert all(one["rank_bytes"]["most"] <= 24 * 2**30 for one in found["advice"])
+
+
+def test_the_host_counts_too(memory, described):
+    config = ("conf/z3.json", "--gpu", "A100-80GB")
+    said = memory(*config, "--host-memory", "64GB")
+    assert said.status == 1
+    assert "does not fit: the host has 64.0 GiB" in said.out
+    assert "no offload: " in said.out
+    assert memory(*config, "--host-memory", "2000GB").status == 0
+    found = described(*config, "--host-memory", "64GB")
+    assert found["fits"]["host"] is False
+    assert found["advice"]
+    for one in found["advice"]:
+        assert one["host_bytes"]["most" if one["is_sure"] else "likely"] <= 64 * 2**30
+
+
+def test_a_launch_tells_everything(memory, described):
+    said = memory("run.sh:2")
+    assert (said.status, said.err) == (0, "")
+    assert said.out.startswith("conf/z3.json: ZeRO stage 3 with optimizer offload to CPU, bf16, ")
+    assert "; micro batch 4; sequence length 2048; activation checkpointing; launched at run.sh:2" in said.out
+    found = described("run.sh:2")
+    assert (found["path"], found["launch"]) == ("conf/z3.json", "run.sh:2")
+    known = {name: found["setup"][name] for name in ("parameters", "ranks", "micro_batch", "sequence_length")}
+    assert known == {"parameters": PARAMETERS, "ranks": 8, "micro_batch": 4, "sequence_length": 2048}
+    assert found["setup"]["activation_checkpointing"] is True
+
+
+def test_a_config_gets_the_facts_of_the_launch_that_names_it(described):
+    found = described("conf/z3.json")
+    assert (found["launch"], found["setup"]["ranks"], found["setup"]["micro_batch"]) == ("run.sh:2", 8, 4)
+
+
+def test_of_several_launches_each_has_a_report(described, memory, project):
+    (project / "model2").mkdir()
+    (project / "model2" / "config.json").write_text(json.dumps({**MODEL, "num_hidden_layers": 16}), encoding="utf-8")
+    text = LAUNCH.replace("acme/unheard-of-7b", "model2")
+    (project / "run.sh").write_text(text, encoding="utf-8")
+    found = described("run.sh")
+    assert [(run["launch"], run["setup"]["ranks"]) for run in found["runs"]] == [("run.sh:2", 8), ("run.sh:5", 4)]
+    assert memory("run.sh").out.count("ZeRO stage 3") == 2
+
+
+def test_a_model_that_is_not_at_hand_is_asked_for(memory):
+    said = memory("run.sh:5")
+    assert said == Said(
+        2, "", "ds-lint: run.sh:5: no file of the model acme/unheard-of-7b is on this machine; set --model\n"
+    )
+    assert "note: run.sh:5: no file of the model acme/unheard-of-7b" in " ".join(memory("run.sh").err.split())
+
+
+def test_options_win_over_the_launch(described):
+    found = described(
+        "run.sh:2", "--micro-batch", "1", "--sequence-length", "512", "--world-size", "16", "--nodes", "2"
+    )
+    known = {name: found["setup"][name] for name in ("ranks", "nodes", "micro_batch", "sequence_length")}
+    assert known == {"ranks": 16, "nodes": 2, "micro_batch": 1, "sequence_length": 512}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ds.json",), "ds.json: the model is not known and the number of ranks is not known; set --model and "),
+        (("ds.json", "--model", "model"), "ds.json: the number of ranks is not known; set --world-size"),
+        (("run.sh:4", *FACTS), "run.sh has launches at 2 and 5, and none at 4"),
+        (("train.py", *FACTS), "train.py has no config"),
+        (("ds.json", *FACTS, "--gpu-memory", "much"), "'much' is not a size of memory such as 512GB"),
+        (("ds.json", *FACTS, "--micro-batch", "0"), "--micro-batch: '0' is not a whole number of at least 1"),
+        (("ds.json", *FACTS, "--plot", "a.pdf"), "--plot writes .svg, .html or .png, not a.pdf"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_sentence_and_status_2(memory, arguments, said):
+    found = memory(*arguments)
+    assert (found.status, found.out) == (2, "")
+    assert found.err.startswith(f"ds-lint: {said}"), found.err
+    assert found.err.count("\n") == 1
+
+
+def test_a_sweep_has_every_stage_and_offload(memory, described):
+    found = described("ds.json", *FACTS, "--gpu-memory", "24GB", "--sweep")
+    rows = {(row["stage"], tuple(row["offload"])): row for row in found["sweep"]}
+    assert sorted(rows) == [
+        *((0, ()), (1, ()), (1, ("optimizer",)), (2, ()), (2, ("optimizer",))),
+        *((3, ()), (3, ("optimizer",)), (3, ("optimizer", "param"))),
+    ]
+    assert [key for key, row in rows.items() if row["is_chosen"]] == [(2, ())]
+    assert rows[2, ()]["rank_bytes"] == found["rank"]["total"]["bytes"]
+    assert rows[0, ()]["rank_bytes"]["least"] > rows[2, ()]["rank_bytes"]["least"] > rows[3, ()]["rank_bytes"]["least"]
+    lines = memory("ds.json", *FACTS, "--gpu-memory", "24GB", "--sweep").out.splitlines()
+    assert [line for line in lines if line.startswith(">")] == [
+        line for line in lines if line.startswith(">     2  none")
+    ]
+
+
+def test_an_open_precision_is_taken_for_16_bit_and_said(memory):
+    said = memory("conf/z3.json", "--isolated", "--model", "model", "--world-size", "8", "--stack", "accelerate")
+    assert ", bf16, " in said.out
+    assert "note: conf/z3.json: the run is taken to train in 16 bit" in said.err
+    assert memory("run.sh:2").err == ""
+
+
+def test_a_narrow_terminal_gets_narrow_lines(project: Path):
+    environment = clean_environment() | {"COLUMNS": "60"}
+    command = [sys.executable, "-m", "ds_lint", "memory", "run.sh:2", "--gpu", "T4", "--host-memory", "8GB", "--sweep"]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 1, done.stderr
+    table = [line for line in done.stdout.splitlines() if "GiB" in line]
+    assert table
+    assert max(map(width_of, done.stdout.splitlines()[:30])) <= 60
+
+
+def test_torch_is_not_imported(project: Path):
+    program = (
+        "import sys; from ds_lint.commands.parser import parse; "
+        f"parse(['memory', 'ds.json', *{FACTS!r}, '--gpu', 'T4', '--sweep', '--output-format', 'json']); "
+        "print([one for one in ('torch', 'numpy', 'matplotlib', 'dataclasses', 'yaml') if one in sys.modules],"
+        " file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=project, env=clean_environment(), capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == "[]"
