@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Write
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.memory.states import Amount
     from ds_lint.output.terminal import Terminal
 
 GIB, MIB = 2**30, 2**20

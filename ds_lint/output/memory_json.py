@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.answer import Answer
     from ds_lint.memory.band import Band
+    from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import Offload, TrainingSetup
-    from ds_lint.memory.states import Amount
     from ds_lint.memory.sweep import SweepRow
 
 VERSION = 1  # raised when a reader of it would have to change
