@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ZERO = "zero_optimization"
 _MOST_RANKS = 1024
-_OF_MODEL = ("tensors", "architecture")  # fields of a setup that no change touches
+_UNTOUCHED = ("tensors", "architecture", "optimizer_parameters")  # fields of a setup that no change touches
 _USUAL_ON_NODE = 8  # GPUs
 _NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
 _CPU = Offload("cpu", is_pinned=True)
@@ -97,8 +97,8 @@ class _Estimates:
         self.known: dict[tuple[object, ...], Estimate] = {}
 
     def of(self, changed: TrainingSetup) -> Estimate:
-        """The estimate of a changed setup; what it has of the model is that of the setup."""
-        key = tuple(value for name, value in zip(changed._fields, changed, strict=True) if name not in _OF_MODEL)
+        """The estimate of a changed setup."""
+        key = tuple(value for name, value in zip(changed._fields, changed, strict=True) if name not in _UNTOUCHED)
         if key not in self.known:
             self.known[key] = estimate(changed)
         return self.known[key]
