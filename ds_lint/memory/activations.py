@@ -190,7 +190,9 @@ class _Model:
             if peak is not None:
                 dropped = self._dropped(way, is_everywhere=name == "adapters-everywhere")
                 least, most = peak + more, peak + more + dropped
-                found.append((most if adapters.has_dropout else least, least if adapters.has_dropout is False else most))
+                found.append(
+                    (most if adapters.has_dropout else least, least if adapters.has_dropout is False else most)
+                )
         full = self._full(way)
         if not found:
             found = [(0.5 * full, full)]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _ZERO = "zero_optimization"
 _MOST_RANKS = 1024
+_UNTOUCHED = ("tensors", "architecture", "optimizer_parameters")  # fields of a setup that no change touches
 _USUAL_ON_NODE = 8  # GPUs
 _NVME_PATH = "/local_nvme"  # what the guides of Transformers call it
 _CPU = Offload("cpu", is_pinned=True)
@@ -74,34 +75,64 @@ class Advice(NamedTuple):
 
 def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
     """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps."""
-    now = estimate(setup)
-    if capacity == (None, None) or capacity.surely_holds(now):
+    if capacity == (None, None) or capacity.surely_holds(now := estimate(setup)):
         return []
+    needs = _Estimates(setup)
     for holds in (capacity.surely_holds, capacity.likely_holds):
         if holds(now):  # likely, as it is
             break
-        found = [tried for step in STEPS if (tried := _tried((step,), setup, holds)) is not None]
-        if found := found or _shortest(setup, holds):
+        found = [tried for step in STEPS if (tried := _tried((step,), needs, holds)) is not None]
+        if found := found or _shortest(needs, capacity, holds):
             return [Advice(changes, needed, capacity.surely_holds(needed)) for changes, needed in found]
     return []
 
 
-def _shortest(setup: TrainingSetup, holds: Callable[[Estimate], bool]) -> list[Tried]:
+class _Estimates:
+    """The estimates of the setups that changes make of one, each made once."""
+
+    __slots__ = ("known", "setup")
+
+    def __init__(self, setup: TrainingSetup) -> None:
+        self.setup = setup
+        self.known: dict[tuple[object, ...], Estimate] = {}
+
+    def of(self, changed: TrainingSetup) -> Estimate:
+        """The estimate of a changed setup."""
+        key = tuple(value for name, value in zip(changed._fields, changed, strict=True) if name not in _UNTOUCHED)
+        if key not in self.known:
+            self.known[key] = estimate(changed)
+        return self.known[key]
+
+
+def _shortest(needs: _Estimates, capacity: Capacity, holds: Callable[[Estimate], bool]) -> list[Tried]:
     """The first of the combinations with the fewest steps that suffice."""
+    if capacity.gpu is not None and needs.of(_smallest_on_gpu(needs.setup)).gpu_bytes.likely > capacity.gpu:
+        return []
     for length in range(2, len(STEPS) + 1):
         for steps in combinations(STEPS, length):
-            if (found := _tried(steps, setup, holds)) is not None:
+            if any(one in steps and other in steps for one, other in _ALTERNATIVES):
+                continue
+            if (found := _tried(steps, needs, holds)) is not None:
                 return [found]
     return []
 
 
-def _tried(steps: Sequence[Step], setup: TrainingSetup, holds: Callable[[Estimate], bool]) -> Tried | None:
+def _smallest_on_gpu(setup: TrainingSetup) -> TrainingSetup:
+    """The setup with all that takes bytes off the GPU."""
+    for step in (_stage_3, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks):
+        for change in list(step(setup))[-1:]:
+            setup = change.setup
+    return setup
+
+
+def _tried(steps: Sequence[Step], needs: _Estimates, holds: Callable[[Estimate], bool]) -> Tried | None:
     """The steps one after the other, if each changes something and the last setup fits.
 
     The last goes only as far as it must, those before it as far as they can. What a stage cannot do without another is
     tried after the stage.
     """
     changes: list[SetupChange] = []
+    setup = needs.setup
     *before, last = sorted(steps, key=lambda step: step not in _STAGES)
     for step in before:
         possible = list(step(setup))
@@ -110,12 +141,12 @@ def _tried(steps: Sequence[Step], setup: TrainingSetup, holds: Callable[[Estimat
         changes.append(possible[-1])
         setup = possible[-1].setup
     possible = list(last(setup))
-    if not possible or not holds(farthest := estimate(possible[-1].setup)):
+    if last in _ONWARD and possible and not holds(needs.of(possible[-1].setup)):
         return None
-    for change in possible[:-1]:
-        if holds(needed := estimate(change.setup)):
+    for change in possible:
+        if holds(needed := needs.of(change.setup)):
             return (*changes, change), needed
-    return (*changes, possible[-1]), farthest
+    return None
 
 
 def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
@@ -246,6 +277,15 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 _STAGES = (_stage_2, _stage_3)
+_ONWARD = (_smaller_micro_batch, _more_ranks)  # each change of which takes less than the one before
+_ALTERNATIVES = (  # of which the second undoes the first
+    (_stage_2, _stage_3),
+    (_without_offload, _optimizer_offload),
+    (_without_offload, _parameter_offload),
+    (_without_offload, _nvme),
+    (_optimizer_offload, _nvme),
+    (_parameter_offload, _nvme),
+)
 STEPS: tuple[Step, ...] = (
     _without_offload,
     _sharded_loading,
