@@ -39,6 +39,11 @@ class Estimate(NamedTuple):
         return {name: placed.nvme.times(self.setup.ranks_per_node) for name, placed in self.parts.items()}
 
     @property
+    def held(self) -> dict[str, Band]:
+        """What one GPU likely holds, by kind, at the moment when it holds most."""
+        return max(self.peaks.values(), key=lambda peak: peak.gpu.likely).held
+
+    @property
     def gpu_bytes(self) -> Band:
         """The most bytes of one GPU over all phases."""
         return _highest([peak.gpu for peak in self.peaks.values()])

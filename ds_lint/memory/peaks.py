@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import host
-from ds_lint.memory.band import NOTHING, Band, exactly
+from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.partition import share, sub_groups, touched
 
 TYPE_CHECKING = False
@@ -19,29 +19,50 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
     Parts = dict[str, Placed]
+    Moment = dict[str, Band]  # what one GPU holds, by kind
 
 _FULL = 4  # bytes of an element in fp32
+_STATES = ("parameters", "master_weights", "optimizer_states")
 _REDUCED_AT_ONCE = 500_000_000  # elements, of ``allreduce_no_retain`` in deepspeed/runtime/engine.py
 # torch's Adam without ``fused`` computes with lists of tensors ("foreach") of the size of what it updates.
 _COMPUTES_WITH_LISTS = ("adamw_torch", "adam_torch")
 
 
 class Peak(NamedTuple):
-    """The most bytes at once in a phase of the run: of one GPU, and of one node's host memory."""
+    """The most bytes at once in a phase of the run: of one GPU, and of one node's host memory.
 
-    gpu: Band = NOTHING
-    host: Band = NOTHING
+    ``held`` is what the GPU likely holds at that moment, by kind.
+    """
+
+    gpu: Band
+    host: Band
+    held: Moment
 
 
 def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
     """The peaks of a run with these parts; ``live``, ``activations`` and ``allowance`` are parts if they are known."""
-    allowance = _gpu(parts, "allowance")
     node = _node(setup, parts)
     return {
-        "initialization": Peak(_initializes(setup, parts).plus(allowance), _loads(setup, parts)),
-        "step": Peak(_steps(setup, parts).plus(allowance), node),
-        "saving": Peak(_saves(setup, parts).plus(allowance), node.plus(_gathered(setup))),
+        "initialization": _peak(parts, _initializes(setup, parts), _loads(setup, parts)),
+        "step": _peak(parts, _steps(setup, parts), node),
+        "saving": _peak(parts, [_saves(setup, parts)], node.plus(_gathered(setup))),
     }
+
+
+def _peak(parts: Parts, moments: list[Moment], node: Band) -> Peak:
+    """The peak of a phase with these moments."""
+    allowance = _kinds(parts, "allowance")
+    sums = [total([*moment.values(), *allowance.values()]) for moment in moments]
+    highest = sums[0]
+    for one in sums:
+        highest = highest.at_least(one)
+    likely = max(zip(sums, moments, strict=True), key=lambda pair: pair[0].likely)[1]
+    return Peak(highest, node, likely | allowance)
+
+
+def _kinds(parts: Parts, *names: str) -> Moment:
+    """What one GPU holds of these kinds."""
+    return {name: parts[name].gpu.bytes for name in names if name in parts}
 
 
 def _gpu(parts: Parts, *names: str) -> Band:
@@ -82,58 +103,62 @@ def _largest(setup: TrainingSetup) -> Band:
 # ----------------------------------------------------------------------------------------------------------------- GPU
 
 
-def _initializes(setup: TrainingSetup, parts: Parts) -> Band:
+def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     """``deepspeed.initialize``: stages 1 to 3 have no optimizer states before the first step."""
-    weights = _gpu(parts, "parameters", "master_weights")
+    weights = _kinds(parts, "parameters", "master_weights")
     if setup.stage == 0:
-        is_wrapped = setup.dtype != "fp32"  # the wrapper makes the states with gradients of zeros in fp32
-        states = _gpu(parts, "optimizer_states").plus(exactly(setup.trained_count * _FULL)) if is_wrapped else NOTHING
-        return weights.plus(states)
+        if setup.dtype == "fp32":
+            return [weights]
+        # The wrapper makes the states with gradients of zeros in fp32.
+        return [_kinds(parts, *_STATES) | {"gradients": exactly(setup.trained_count * _FULL)}]
     if setup.stage < 3:
         # The parameters are copied into one buffer: on the GPU only if that much is free.
-        copied = _gpu(parts, "parameters").plus(Band(0, 0, _whole_gradients(setup).most))
-        return weights.at_least(copied if setup.flattens_on_gpu else weights)
-    gradients = (
-        max((group.size for group in sub_groups(setup)), default=0) * _FULL if setup.optimizer_offload is None else 0
-    )
-    return weights.plus(_gpu(parts, "gradients", "buckets")).plus(exactly(gradients)).plus(_largest(setup))
+        copied = Band(0, 0, _whole_gradients(setup).most if setup.flattens_on_gpu else 0)
+        return [weights, _kinds(parts, "parameters") | {"buckets": copied}]
+    held = weights | _kinds(parts, "gradients", "buckets")
+    updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
+    made = _plus(held, "gradients", exactly(updated * _FULL))
+    return [_plus(made, "live", _largest(setup))]
 
 
-def _steps(setup: TrainingSetup, parts: Parts) -> Band:
+def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     """From the forward pass to the update."""
-    states = _gpu(parts, "parameters", "master_weights", "optimizer_states")
+    held = _kinds(parts, *_STATES)
     if setup.stage == 3:
-        states = states.plus(_gpu(parts, "gradients", "buckets"))
-    return states.plus(_computes(setup, parts).at_least(_updates(setup)))
+        held |= _kinds(parts, "gradients", "buckets")
+    return [
+        *(_together(held, moment) for moment in _passes(setup, parts)),
+        _plus(held, "gradients", _updates(setup)),
+    ]
 
 
-def _computes(setup: TrainingSetup, parts: Parts) -> Band:
+def _passes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     """The forward and backward pass, beside the states: activations become fewer as gradients become more."""
     activations = _gpu(parts, "activations")
     bucket, filled, largest = _bucket(setup), _filled_bucket(setup), _largest(setup)
     if setup.stage == 3:
-        live = _gpu(parts, "live")
         sent = Band(0, filled.likely, 2 * (filled.most + largest.most))  # flattened to be reduced
-        return live.plus(activations).plus(sent)
+        return [{"live": _gpu(parts, "live"), "activations": activations, "buckets": sent}]
     if setup.stage == 2 or (setup.stage == 1 and setup.overlaps_communication):
         mine = _gradients_of(setup)
         kept = mine if setup.accumulation_steps > 1 else NOTHING  # of the micro batches before
-        most = mine.plus(bucket).plus(filled).plus(largest)
-        if setup.overlaps_communication:
-            most = most.plus(bucket)
-        begins = activations.plus(kept).plus(Band(bucket.least, bucket.least + filled.least, most.most))
-        ends = kept.plus(mine).plus(bucket).plus(Band(0, filled.likely, most.most - mine.most - bucket.most))
-        return begins.at_least(ends)
+        second = bucket.most if setup.overlaps_communication else 0
+        begun = Band(bucket.least, bucket.least + filled.least, bucket.most + second + filled.most + largest.most)
+        ended = bucket.plus(Band(0, filled.likely, second + filled.most + largest.most))
+        return [
+            {"activations": activations, "gradients": kept.plus(Band(0, 0, mine.most)), "buckets": begun},
+            {"gradients": kept.plus(mine), "buckets": ended},
+        ]
     whole = _whole_gradients(setup)
     reduced = exactly(min(_REDUCED_AT_ONCE, setup.trained_count) * setup.width)
     if setup.stage == 1:
-        mine = _gradients_of(setup)
-        reduced = mine.at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
+        reduced = _gradients_of(setup).at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
+    last = {"gradients": whole, "buckets": reduced}
     if setup.accumulation_steps > 1:
-        held = whole.plus(bucket) if setup.stage == 1 else whole
-        return held.plus(activations).at_least(whole.plus(reduced))
-    passes = Band(0, 0, activations.most + whole.most)
-    return passes.at_least(activations).at_least(whole.plus(reduced))
+        held = {"gradients": whole, "buckets": bucket} if setup.stage == 1 else {"gradients": whole}
+        return [held | {"activations": activations}, last]
+    both = {"activations": Band(0, 0, activations.most), "gradients": Band(0, 0, whole.most)}
+    return [{"activations": activations}, last, both]
 
 
 def _updates(setup: TrainingSetup) -> Band:
@@ -146,21 +171,31 @@ def _updates(setup: TrainingSetup) -> Band:
     if setup.stage < 3:  # gradients, flat, in fp32
         made = _partition(setup, setup.width).times(2).plus(NOTHING if is_full else _partition(setup, _FULL))
     else:  # one sub-group after the other; the gradients have a buffer of their own
-        largest = max((group.size for group in sub_groups(setup)), default=0)
-        made = exactly(largest * (_FULL if is_full else setup.width + _FULL))
+        updated = max((group.size for group in sub_groups(setup)), default=0)
+        made = exactly(updated * (_FULL if is_full else setup.width + _FULL))
     if setup.optimizer in _COMPUTES_WITH_LISTS:
-        updated = _partition(setup, _FULL)
-        made = made.plus(Band(0, updated.likely, 2 * updated.most))
+        lists = _partition(setup, _FULL)
+        made = made.plus(Band(0, lists.likely, 2 * lists.most))
     return made
 
 
-def _saves(setup: TrainingSetup, parts: Parts) -> Band:
+def _saves(setup: TrainingSetup, parts: Parts) -> Moment:
     """A save between two steps; at stage 3 the parameters of one module after the other are gathered."""
-    held = _gpu(parts, "parameters", "master_weights", "optimizer_states")
+    held = _kinds(parts, *_STATES)
     if setup.stage < 3:
         return held
     gathered = _largest(setup) if setup.gathers_on_save else NOTHING
-    return held.plus(_gpu(parts, "gradients", "buckets")).plus(gathered)
+    return _plus(held | _kinds(parts, "gradients", "buckets"), "live", gathered)
+
+
+def _together(one: Moment, other: Moment) -> Moment:
+    """What is held together, kind by kind."""
+    return {name: one.get(name, NOTHING).plus(other.get(name, NOTHING)) for name in one | other}
+
+
+def _plus(held: Moment, name: str, more: Band) -> Moment:
+    """What is held with more of one kind."""
+    return _together(held, {name: more})
 
 
 # ---------------------------------------------------------------------------------------------------------------- host

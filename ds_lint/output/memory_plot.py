@@ -62,12 +62,13 @@ def bars(answer: Answer) -> list[Bar]:
 
 
 def _bars(label: str, estimate: Estimate, answer: Answer) -> Iterator[Bar]:
+    on_host = {name: amount.bytes for name, amount in estimate.host.items()}
     places = (
-        ("per GPU", estimate.rank, estimate.gpu_bytes, answer.capacity.gpu),
-        ("per host", estimate.host, estimate.host_bytes, answer.capacity.host),
+        ("per GPU", estimate.held, estimate.gpu_bytes, answer.capacity.gpu),
+        ("per host", on_host, estimate.host_bytes, answer.capacity.host),
     )
     for place, parts, whole, room in places:
-        kinds = {name: parts[name].bytes.likely for name in COLOURS if name in parts and parts[name].bytes.likely}
+        kinds = {name: parts[name].likely for name in COLOURS if name in parts and parts[name].likely}
         rest = whole.likely - sum(kinds.values())
         if rest >= 1:
             kinds[_REST] = rest
