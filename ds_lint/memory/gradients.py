@@ -1,4 +1,4 @@
-"""The gradients that one rank holds, at the boundary of a step and while it accumulates."""
+"""The gradients that one rank holds at the boundary of a step."""
 
 from __future__ import annotations
 
@@ -19,23 +19,6 @@ def gradients(setup: TrainingSetup) -> Placed:
     if setup.stage == 3:
         return _partitioned(setup)
     return _offloaded(setup) if setup.optimizer_offload is not None else _of_whole_parameters(setup)
-
-
-def in_backward(setup: TrainingSetup) -> Placed:
-    """The most that one rank holds at once in the backward passes of a step.
-
-    Without ``overlap_comm`` stage 1 reduces after the backward pass, and while it accumulates in the last one only.
-    Stage 2 adds the gradients of a pass to those of the passes before when it has them all.
-    """
-    held = gradients(setup)
-    accumulates = setup.accumulation_steps > 1
-    if setup.stage == 1 and not setup.splits_masters_of_bf16 and (accumulates or not setup.overlaps_communication):
-        whole = amount(setup.trained_count, setup.accumulation_width or setup.width)
-        mine = Amount() if setup.optimizer_offload is not None or _is_compact(setup) else held.gpu
-        return Placed(gpu=whole.plus(Amount(*(Band(0, band.likely, band.most) for band in mine))), host=held.host)
-    if setup.stage == 2 and accumulates and setup.optimizer_offload is None and not _is_compact(setup):
-        return held.plus(held)
-    return held
 
 
 def _of_whole_parameters(setup: TrainingSetup) -> Placed:

@@ -1,8 +1,8 @@
 """What the real engine of one rank of many holds: ``held.py JOB``, a job as JSON (``tests/fidelity/holdings.py``).
 
-The other ranks are torch's fake group, so no number is right, but every tensor has the size that it has in a real run. A
-tensor counts by the storage behind it, each storage once and whole, so the arithmetic of ds-lint has no part in it. What
-no role claims is found by the garbage collector and counts as ``other``.
+The other ranks are torch's fake group, so no number is right, but every tensor has the size that it has in a real run.
+A tensor counts by the storage behind it, each storage once and whole, so the arithmetic of ds-lint has no part in it.
+What no role claims is found by the garbage collector and counts as ``other``.
 """
 
 from __future__ import annotations
@@ -83,21 +83,11 @@ class _Backward:
 
 
 def _be_one_of_many() -> list[int]:
-    """Join a group whose other ranks do not exist; what they would send stays as it is.
-
-    The elements of each tensor that is then reduced.
-    """
+    """Join a group whose other ranks do not exist; the elements of each tensor that is then reduced."""
     accelerator = deepspeed.get_accelerator()
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: list(DTYPES.values())
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=JOB["rank"], world_size=JOB["ranks"])
-    deepspeed.init_distributed(verbose=False)
-    gather = torch.distributed.all_gather_into_tensor
-
-    def unset(output: Any, given: Any, group: Any = None, async_op: bool = False) -> Any:
-        return gather(output, given, group=group, async_op=True) if async_op else None
-
-    torch.distributed.all_gather_into_tensor = unset
     reduced = [0]
     reduce = torch.distributed.all_reduce
 
@@ -105,8 +95,12 @@ def _be_one_of_many() -> list[int]:
         reduced.append(tensor.numel())
         return reduce(tensor, *arguments, **named)
 
+    def zeros(output: Any, *_: Any, **__: Any) -> None:
+        output.zero_()  # what is not set may be no number, and then no step is made
+
     torch.distributed.all_reduce = noted
-    torch.distributed.reduce_scatter_tensor = lambda output, *_, **__: output.zero_() and None
+    torch.distributed.reduce_scatter_tensor = zeros
+    deepspeed.init_distributed(verbose=False)
     return reduced
 
 
