@@ -95,7 +95,7 @@ def measured(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def expected(one: dict[str, Any], tensors: list[Any]) -> dict[str, Band]:
     """What a GPU and the host hold together, for one rank on each node, without its process."""
     facts = Facts(world_size=one["ranks"], nodes=one["ranks"])
-    facts.model = Model("", {"model_type": "llama", **MODEL})
+    facts.model = Model("", {"model_type": "llama", **one["model"]})
     text = json.dumps(one["config"]).encode()
     basis = Basis(keys.knowledge(INSTALLED), "deepspeed", facts)
     found = setup.of(configs.from_document(documents.from_bytes(text, "config.json"), basis))
