@@ -42,7 +42,7 @@ def test_less_memory_makes_it_slower_and_what_is_written_fits(folder, stack):
     found = []
     for memory in ("1000GB", "70GB", "48GB", "30GB", "16GB", "10GB"):
         one, there = fastest(memory, stack=stack)
-        assert there.surely_holds(one.estimate) if one.is_sure else there.likely_holds(one.estimate)
+        assert there.holds(one.estimate, "most" if one.is_sure else "likely")
         found.append((one.purpose.stage, one.purpose.offload, one.purpose.keeps_parameters))
     order = [(stage, offload, keeps) for stage, offload, keeps in fitting._BY_SPEED]
     places = [order.index(one) for one in found]
@@ -58,7 +58,7 @@ def test_nothing_faster_fits(folder):
     facts = gather(Sources(model="model", world_size=8, gpu_memory="48GB", host_memory="4000GB"))
     for stage, offload, keeps in fitting._BY_SPEED[:place]:
         purpose = Purpose(stage=stage, offload=offload, keeps_parameters=keeps)
-        assert not there.surely_holds(fitting._estimate(purpose, 1, facts, knowledge()))
+        assert not there.holds(fitting._estimate(purpose, 1, facts, knowledge()))
 
 
 def test_the_config_is_written_with_a_note_of_its_estimate(folder, capsys):
