@@ -165,6 +165,13 @@ def test_a_config_gets_the_facts_of_the_launch_that_names_it(described):
     assert (found["launch"], found["setup"]["ranks"], found["setup"]["micro_batch"]) == ("run.sh:2", 8, 4)
 
 
+def test_checkpointing_is_open_if_a_script_that_is_not_there_may_set_it(described, project):
+    (project / "train.py").unlink()
+    text = LAUNCH.replace("--gradient_checkpointing True ", "")
+    (project / "run.sh").write_text(text, encoding="utf-8")
+    assert described("run.sh:2")["setup"]["activation_checkpointing"] is None
+
+
 def test_of_several_launches_each_has_a_report(described, memory, project):
     (project / "model2").mkdir()
     (project / "model2" / "config.json").write_text(json.dumps({**MODEL, "num_hidden_layers": 16}), encoding="utf-8")
