@@ -23,7 +23,8 @@ SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 
 # What an option takes, by the word that its help has for it.
 _BY_METAVAR = {
-    "FILE": FILES, "PATH": FILES, "OTHER": FILES, "FILE|FLAGS": FILES, "DIR": FOLDERS, "NAME|FOLDER": FOLDERS,
+    "FILE": FILES, "PATH": FILES, "OTHER": FILES, "FILE|FLAGS": FILES, "CONFIG|LAUNCH": FILES, "DIR": FOLDERS,
+    "NAME|FOLDER": FOLDERS,
 }  # fmt: skip
 
 

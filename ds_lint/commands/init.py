@@ -143,10 +143,14 @@ def _notes_on_memory(fitting: Fitting, facts: Facts) -> Iterator[str]:
         f"{in_units(facts.gpu.memory)}{samples}"
     )
     if not counted:
-        yield "activations are not included (set --sequence-length)"
+        why = "set --sequence-length" if facts.sequence_length is None else "they are not known for this model"
+        yield f"activations are not included ({why})"
     if fitting.estimate.host_bytes.most:
-        there = f" of its {in_units(facts.host_memory)}" if facts.host_memory is not None else " (set --host-memory)"
-        yield f"each host takes {shown(fitting.estimate.host_bytes)}{there}"
+        takes = f"each host takes {shown(fitting.estimate.host_bytes)}"
+        if facts.host_memory is not None:
+            yield f"{takes} of its {in_units(facts.host_memory)}"
+        else:
+            yield f"{takes}; set --host-memory if it may not have that"
 
 
 def _flags(fitting: Fitting | None) -> str:

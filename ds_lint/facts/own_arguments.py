@@ -46,6 +46,18 @@ def attention(facts: Facts) -> str | None:
     return next(named, None)
 
 
+def is_checkpointed(facts: Facts) -> bool | None:
+    """Whether the framework checkpoints activations whatever the training arguments say; None if they decide.
+
+    LLaMA-Factory does unless it is told not to: ``prepare_model_for_training`` in ``model_utils/checkpointing.py``.
+    """
+    recipe = facts.recipe
+    if recipe is None or recipe.framework != "LLaMA-Factory":
+        return None
+    off = recipe.value("disable_gradient_checkpointing")
+    return None if off is UNKNOWN else off not in _TRUE
+
+
 def _values(facts: Facts, name: str) -> Iterator[Any]:
     """The values of an argument: what the user gives, the recipe, the launch."""
     if facts.training is not None and name in facts.training.others:

@@ -6,6 +6,7 @@ alone are told; if none does, the shortest combination, of several the first in 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Literal, TypeAlias
 
-    from ds_lint.memory.capacity import Capacity
+    from ds_lint.memory.capacity import Bound, Capacity
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
 
@@ -75,15 +76,19 @@ class Advice(NamedTuple):
 
 def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
     """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps."""
-    if capacity == (None, None) or capacity.surely_holds(now := estimate(setup)):
+    if capacity == (None, None) or capacity.holds(now := estimate(setup)):
         return []
     needs = _Estimates(setup)
-    for holds in (capacity.surely_holds, capacity.likely_holds):
+    bounds: tuple[Bound, ...] = ("most", "likely")
+    for bound in bounds:
+        holds = partial(capacity.holds, bound=bound)
         if holds(now):  # likely, as it is
             break
         found = [tried for step in STEPS if (tried := _tried((step,), needs, holds)) is not None]
-        if found := found or _shortest(needs, capacity, holds):
-            return [Advice(changes, needed, capacity.surely_holds(needed)) for changes, needed in found]
+        if not found and _is_in_reach(needs, capacity, bound):
+            found = _shortest(needs, holds)
+        if found:
+            return [Advice(changes, needed, capacity.holds(needed)) for changes, needed in found]
     return []
 
 
@@ -104,10 +109,25 @@ class _Estimates:
         return self.known[key]
 
 
-def _shortest(needs: _Estimates, capacity: Capacity, holds: Callable[[Estimate], bool]) -> list[Tried]:
+def _is_in_reach(needs: _Estimates, capacity: Capacity, bound: Bound) -> bool:
+    """Whether the GPU, and the host, would do if nothing else counted: else no combination is worth a look."""
+    on_gpu = needs.of(_farthest(needs.setup, _OFF_GPU)).gpu_bytes
+    on_host = [needs.of(_farthest(needs.setup, steps)).host_bytes for steps in _OFF_HOST]
+    return (capacity.gpu is None or getattr(on_gpu, bound) <= capacity.gpu) and (
+        capacity.host is None or min(getattr(band, bound) for band in on_host) <= capacity.host
+    )
+
+
+def _farthest(setup: TrainingSetup, steps: Sequence[Step]) -> TrainingSetup:
+    """The setup after these steps, each as far as it goes."""
+    for step in steps:
+        for change in list(step(setup))[-1:]:
+            setup = change.setup
+    return setup
+
+
+def _shortest(needs: _Estimates, holds: Callable[[Estimate], bool]) -> list[Tried]:
     """The first of the combinations with the fewest steps that suffice."""
-    if capacity.gpu is not None and needs.of(_smallest_on_gpu(needs.setup)).gpu_bytes.likely > capacity.gpu:
-        return []
     for length in range(2, len(STEPS) + 1):
         for steps in combinations(STEPS, length):
             if any(one in steps and other in steps for one, other in _ALTERNATIVES):
@@ -115,14 +135,6 @@ def _shortest(needs: _Estimates, capacity: Capacity, holds: Callable[[Estimate],
             if (found := _tried(steps, needs, holds)) is not None:
                 return [found]
     return []
-
-
-def _smallest_on_gpu(setup: TrainingSetup) -> TrainingSetup:
-    """The setup with all that takes bytes off the GPU."""
-    for step in (_stage_3, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks):
-        for change in list(step(setup))[-1:]:
-            setup = change.setup
-    return setup
 
 
 def _tried(steps: Sequence[Step], needs: _Estimates, holds: Callable[[Estimate], bool]) -> Tried | None:
@@ -277,6 +289,11 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 _STAGES = (_stage_2, _stage_3)
+_OFF_GPU = (_stage_3, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks)  # what takes bytes off the GPU,
+_OFF_HOST = (  # and off the host
+    (_without_offload, _stage_3, _sharded_loading, _more_ranks),
+    (_stage_3, _sharded_loading, _nvme, _more_ranks),
+)
 _ONWARD = (_smaller_micro_batch, _more_ranks)  # each change of which takes less than the one before
 _ALTERNATIVES = (  # of which the second undoes the first
     (_stage_2, _stage_3),

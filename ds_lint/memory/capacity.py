@@ -8,9 +8,13 @@ from ds_lint.memory.estimate import fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
     from ds_lint.facts import Facts
     from ds_lint.memory.band import Band
     from ds_lint.memory.estimate import Estimate
+
+    Bound: TypeAlias = Literal["least", "likely", "most"]
 
 
 class Capacity(NamedTuple):
@@ -23,13 +27,9 @@ class Capacity(NamedTuple):
         """Whether a run fits."""
         return Fit(fits(needed.gpu_bytes, self.gpu), fits(needed.host_bytes, self.host))
 
-    def surely_holds(self, needed: Estimate) -> bool:
-        """Whether the most that a run takes is there, of what is known."""
-        return all(_is_enough(band.most, known) for band, known in self._pairs(needed))
-
-    def likely_holds(self, needed: Estimate) -> bool:
-        """Whether what a run is likely to take is there, of what is known."""
-        return all(_is_enough(band.likely, known) for band, known in self._pairs(needed))
+    def holds(self, needed: Estimate, bound: Bound = "most") -> bool:
+        """Whether what a run takes at the most, or by another bound, is there, as far as that is known."""
+        return all(_is_enough(getattr(band, bound), known) for band, known in self._pairs(needed))
 
     def _pairs(self, needed: Estimate) -> tuple[tuple[Band, int | None], ...]:
         return (needed.gpu_bytes, self.gpu), (needed.host_bytes, self.host)

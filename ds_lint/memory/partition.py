@@ -14,14 +14,31 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
 
+    Result = TypeVar("Result")
+
 ALIGNED = 16  # bytes; with parameter_alignment each parameter but the first starts at a multiple of them
 _AT_THE_ENDS = re.compile("embed|lm_head", re.IGNORECASE)
 _WITHOUT_DECAY = re.compile(r"bias|norm|(^|\.)ln_", re.IGNORECASE)  # Trainer.get_decay_parameter_names
+
+
+def _remembered(function: Callable[[TrainingSetup], Result]) -> Callable[[TrainingSetup], Result]:
+    """Let a question be answered once for a setup; an estimate asks the same many times."""
+    last: tuple[TrainingSetup, Result] | None = None
+
+    def answer(setup: TrainingSetup) -> Result:
+        nonlocal last
+        if last is None or last[0] is not setup:
+            last = setup, function(setup)
+        return last[1]
+
+    answer.__doc__ = function.__doc__
+    return answer
 
 
 class SubGroup(NamedTuple):
@@ -46,12 +63,14 @@ def part(size: int, ranks: int) -> int:
     return -(-size // ranks)
 
 
+@_remembered
 def share(setup: TrainingSetup) -> int:
     """The elements that one rank updates, with what pads them; every rank has as many."""
     if setup.stage == 0:
         return setup.trained_count
     if setup.stage == 3:
-        return sum(part(tensor.size, setup.shards) for tensor in setup.tensors if tensor.is_trained)
+        shards = setup.shards
+        return sum(part(tensor.size, shards) for tensor in setup.tensors if tensor.is_trained)
     return sum(flat.share for flat in _flat_tensors(setup))
 
 
@@ -79,10 +98,11 @@ def holds_most(setup: TrainingSetup) -> int:
 
 
 def _touched(setup: TrainingSetup, *, pads: bool) -> list[int]:
-    flat = list(_flat_tensors(setup))
+    flat = _flat_tensors(setup)
     return [sum(one.touched(rank, pads=pads) for one in flat) for rank in range(setup.ranks)]
 
 
+@_remembered
 def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
     """The groups that stage 3 steps one after the other (``_create_fp16_sub_groups``).
 
@@ -91,11 +111,13 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
     found: list[tuple[int, ...]] = []
     for group in _groups(setup):
         sizes: list[int] = []
+        together, shards = 0, setup.shards
         for tensor in group:
-            sizes.append(part(tensor.size, setup.shards))
-            if sum(sizes) >= setup.sub_group:
+            sizes.append(part(tensor.size, shards))
+            together += sizes[-1]
+            if together >= setup.sub_group:
                 found.append(tuple(sizes))
-                sizes = []
+                sizes, together = [], 0
         found += [tuple(sizes)] if sizes else []
     offload = setup.optimizer_offload
     stay = int((1 - offload.ratio) * len(found)) if offload is not None else len(found)
@@ -125,13 +147,17 @@ class _Flat:
         return self.total[max(first, last)] - self.total[first] + padding
 
 
-def _flat_tensors(setup: TrainingSetup) -> Iterator[_Flat]:
+@_remembered
+def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
+    """The flat tensor of each group."""
     alignment = ALIGNED // setup.width if setup.aligns_parameters else 1
+    found = []
     for group in _groups(setup):
         sizes = [tensor.size for tensor in group]
         if setup.is_round_robin:
             sizes = list(itertools.chain.from_iterable(sizes[rank :: setup.ranks] for rank in range(setup.ranks)))
-        yield _Flat(sizes, setup.ranks, alignment)
+        found.append(_Flat(sizes, setup.ranks, alignment))
+    return found
 
 
 def _groups(setup: TrainingSetup) -> list[list[Tensor]]:

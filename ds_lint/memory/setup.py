@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
+_CHECKPOINTING = (
+    "activation_checkpointing",
+    "gradient_checkpointing",
+)  # training arguments, of newer releases and older
 _DTYPE_OF = {"fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
@@ -192,11 +196,15 @@ def of(config: Config) -> TrainingSetup | None:
 
 
 def _is_checkpointed(config: Config) -> bool | None:
-    """Whether the Trainer switches checkpointing of activations on; None where the script decides."""
-    if config.stack != "trainer" or config.facts.training is None:
+    """Whether the Trainer or the framework switches checkpointing of activations on; None if the script decides."""
+    training = config.facts.training
+    if config.stack != "trainer" or training is None:
         return None
-    found = recomputation_argument(config)
-    return found is not None and bool(found[1].value)
+    if (decided := own_arguments.is_checkpointed(config.facts)) is not None:
+        return decided
+    if (found := recomputation_argument(config)) is not None:
+        return bool(found[1].value)
+    return None if any(map(training.may_be_set, _CHECKPOINTING)) else False
 
 
 def is_dtype_assumed(config: Config) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
+from ds_lint.output.terminal import QUIET, SEVERITY, STRONG, Terminal
 from ds_lint.output.text import counted, visible, width_of, wrap
 from ds_lint.source.spelling import as_json
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.memory.placed import Amount
     from ds_lint.memory.setup import TrainingSetup
-    from ds_lint.output.terminal import Terminal
 
 GIB, MIB = 2**30, 2**20
 GAP = "  "
@@ -198,12 +197,15 @@ def _plain(columns: Sequence[_Column], labels: Sequence[str], terminal: Terminal
     rows += [(label.ljust(first), "", [column.cells.get(label, _Cell("")) for column in columns]) for label in labels]
     text = []
     for label, style, cells in rows:
-        pieces = [label]
+        pieces = [(label, "")]
         for cell, (figure, bounds) in zip(cells, widths, strict=True):
-            pieces.append(GAP + paint(cell.figure.rjust(figure), style or (QUIET if cell.figure == NONE else "")))
+            pieces.append((GAP + cell.figure.rjust(figure), style or (QUIET if cell.figure == NONE else "")))
             if bounds:
-                pieces.append(GAP + paint(cell.bounds.ljust(bounds), QUIET))
-        text.append("".join(pieces).rstrip() if terminal is None or not terminal.colour else "".join(pieces))
+                pieces.append((GAP + cell.bounds.ljust(bounds), QUIET))
+        while not pieces[-1][0].strip():
+            pieces.pop()
+        pieces[-1] = (pieces[-1][0].rstrip(), pieces[-1][1])
+        text.append("".join(paint(piece, style) for piece, style in pieces))
     return text
 
 
@@ -274,34 +276,44 @@ def _to_write(write: Write) -> str:
     return f"{write.key} = {as_json(write.value)}"
 
 
-def _sweep(answer: Answer, terminal: Terminal) -> Iterator[str]:
-    """A row for each stage and offload; the one of the config has a mark."""
+def _sweep(answer: Answer, terminal: Terminal) -> list[str]:
+    """A row for each stage and offload; the one of the config has a mark. A narrow terminal gets no bounds."""
     if not answer.rows:
-        return
-    yield ""
+        return []
+    plain, whole = Terminal(), _rows(answer, terminal, has_bounds=True)
+    width = max(map(width_of, _rows(answer, plain, has_bounds=True)))
+    if terminal.width is not None and width > terminal.width:
+        whole = _rows(answer, terminal, has_bounds=False)
+    return ["", *whole]
+
+
+def _rows(answer: Answer, terminal: Terminal, *, has_bounds: bool) -> list[str]:
+    """The heading and the rows of a sweep."""
     needed = [row.estimate for row in answer.rows]
     columns = [
-        _column("per GPU", [one.gpu_bytes for one in needed]),
-        _column("per host", [one.host_bytes for one in needed]),
+        _column("per GPU", [one.gpu_bytes for one in needed], has_bounds=has_bounds),
+        _column("per host", [one.host_bytes for one in needed], has_bounds=has_bounds),
     ]
     offloads = [" and ".join(row.offload) or "none" for row in answer.rows]
     width = max(map(len, (*offloads, "offload")))
-    heading = "".join(GAP + text for text in (columns[0][0], columns[1][0]))
-    yield terminal.paint(f"  stage  {'offload'.ljust(width)}{heading}".rstrip(), STRONG)
+    heading = "".join(GAP + column[0] for column in columns)
+    rows = [terminal.paint(f"  stage  {'offload'.ljust(width)}{heading}".rstrip(), STRONG)]
     for index, (row, offload) in enumerate(zip(answer.rows, offloads, strict=True), 1):
         mark = ">" if row.is_chosen else " "
         cells = "".join(GAP + column[index] for column in columns)
         text = f"{mark} {row.stage:>5}  {offload.ljust(width)}{cells}"
         word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity != (None, None) else ("", "")
-        text = terminal.paint(text, STRONG) if row.is_chosen else text
-        yield f"{text}{GAP}{terminal.paint(word, style)}".rstrip() if word else text.rstrip()
+        text = text if word else text.rstrip()
+        painted = terminal.paint(text, STRONG) if row.is_chosen else text
+        rows.append(f"{painted}{GAP}{terminal.paint(word, style)}" if word else painted)
+    return rows
 
 
-def _column(title: str, bands: list[Band]) -> list[str]:
+def _column(title: str, bands: list[Band], *, has_bounds: bool) -> list[str]:
     """A heading and figures with their bounds, all of the same width."""
     cells = [_Cell(title), *map(_cell, bands)]
     figure = max(width_of(cell.figure) for cell in cells)
-    bounds = max(width_of(cell.bounds) for cell in cells)
+    bounds = max(width_of(cell.bounds) for cell in cells) if has_bounds else 0
     return [cell.figure.rjust(figure) + (GAP + cell.bounds.ljust(bounds) if bounds else "") for cell in cells]
 
 

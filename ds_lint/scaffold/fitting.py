@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ds_lint.facts import Facts
     from ds_lint.knowledge.keys import Knowledge
+    from ds_lint.memory.capacity import Bound
     from ds_lint.memory.estimate import Estimate
     from ds_lint.scaffold.composition import Purpose
 
@@ -51,14 +52,15 @@ def fastest(wish: Purpose, facts: Facts, knowledge: Knowledge) -> Fitting | None
     """
     there = capacity(facts)
     candidates = list(_candidates(wish))
-    for holds in (there.surely_holds, there.likely_holds):
+    bounds: tuple[Bound, ...] = ("most", "likely")
+    for bound in bounds:
         for purpose in candidates:
             found = None
             for size in _micro_batches(facts):
                 needed = _estimate(purpose, size, facts, knowledge)
-                if needed is None or not holds(needed):
+                if needed is None or not there.holds(needed, bound):
                     break
-                found = Fitting(purpose._replace(micro_batch=size), size, needed, holds == there.surely_holds)
+                found = Fitting(purpose._replace(micro_batch=size), size, needed, bound == "most")
             if found is not None:
                 return found
     return None

@@ -28,6 +28,7 @@ BROKEN = {
     "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "a very long name of a parameter " * 9: 1}},
 }
 CLEAN = {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 50000000}}
+MODEL = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 128256}
 COMMANDS = [
     "check",
     "check broken.json",
@@ -37,6 +38,7 @@ COMMANDS = [
     "upgrade --from 0.14.4 broken.json",
     "effective clean.json --stack trainer --world-size 8",
     "effective clean.json --against broken.json",
+    "memory clean.json --model model --world-size 8 --gpu T4 --host-memory 64GB --sweep --stack deepspeed",
     "explain DS101",
     "explain zero_optimization.stage3_param_persistence_threshold",
     "rules",
@@ -49,7 +51,8 @@ def files(tmp_path):
     one_line = json.dumps(BROKEN, ensure_ascii=False)
     tabs = json.dumps(BROKEN, ensure_ascii=False, indent="\t")
     deep = {"zero_optimization": {"stage": 3, "a": {"b": {"c": {"d": {"e": [[[{}]]]}}}}}}
-    write_into(tmp_path)({"broken.json": one_line, "tabs.json": tabs, "deep.json": deep, "clean.json": CLEAN})
+    files = {"broken.json": one_line, "tabs.json": tabs, "deep.json": deep, "clean.json": CLEAN}
+    write_into(tmp_path)({**files, "model/config.json": MODEL})
 
 
 def shown(run, command, **environment):

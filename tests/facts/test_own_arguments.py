@@ -1,0 +1,77 @@
+"""What scripts and frameworks call the length of a sequence and the kind of attention."""
+
+from __future__ import annotations
+
+import pytest
+
+from ds_lint.facts import Facts, own_arguments, training
+from ds_lint.facts.recipes import TrainingRecipe
+from ds_lint.source import yaml
+
+LLAMA_FACTORY = "stage: sft\nfinetuning_type: lora\ntemplate: llama3\ndataset: identity\ncutoff_len: 4096\n"
+
+
+def facts_of(flags):
+    return Facts(training=training.arguments_of(flags))
+
+
+def with_recipe(text, framework=None):
+    return Facts().with_recipe(TrainingRecipe(yaml.parse(text, "recipe.yaml"), framework))
+
+
+@pytest.mark.parametrize(
+    ("flags", "length"),
+    [
+        ("--max_seq_length 2048", 2048),
+        ("--model_max_length 4096 --bf16", 4096),
+        ("--block_size=1024", 1024),
+        ("--cutoff_len 512", 512),
+        ("--max_length lots", None),
+        ("--max_length -1", None),
+        ("--bf16", None),
+    ],
+)
+def test_the_length_of_a_sequence(flags, length):
+    assert own_arguments.sequence_length(facts_of(flags)) == length
+
+
+def test_what_the_user_says_wins():
+    facts = facts_of("--max_seq_length 2048")
+    facts.sequence_length = 64
+    assert own_arguments.sequence_length(facts) == 64
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        ("--attn_implementation flash_attention_2", "flash_attention_2"),
+        ("--attn_impl sdpa", "sdpa"),
+        ("--flash_attn fa2", "flash_attention_2"),
+        ("--flash_attn disabled", "eager"),
+        ("--flash_attn auto", None),
+        ("--flash_attention true", "flash_attention_2"),
+        ("--flash_attention false", None),
+        ("--bf16", None),
+    ],
+)
+def test_the_kind_of_attention(flags, kind):
+    assert own_arguments.attention(facts_of(flags)) == kind
+
+
+def test_a_recipe_tells_too():
+    facts = with_recipe(LLAMA_FACTORY + "flash_attn: fa2\n")
+    assert own_arguments.sequence_length(facts) == 4096
+    assert own_arguments.attention(facts) == "flash_attention_2"
+    assert own_arguments.attention(with_recipe("base_model: a\nsequence_len: 8\nsdp_attention: true\n")) == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_on"), [("", True), ("disable_gradient_checkpointing: true\n", False), ("bf16: true\n", True)]
+)
+def test_llama_factory_checkpoints_activations_unless_it_is_told_not_to(more, is_on):
+    assert own_arguments.is_checkpointed(with_recipe(LLAMA_FACTORY + more, "LLaMA-Factory")) is is_on
+
+
+def test_other_frameworks_leave_it_to_the_training_arguments():
+    assert own_arguments.is_checkpointed(with_recipe("base_model: a\nsequence_len: 8\n", "axolotl")) is None
+    assert own_arguments.is_checkpointed(facts_of("--bf16")) is None
