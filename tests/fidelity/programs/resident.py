@@ -1,4 +1,4 @@
-"""The most resident memory of this rank while it trains: ``resident.py JOB``, a job as JSON (test_memory_resident.py)."""
+"""The most resident memory of this rank while it trains: ``resident.py JOB``, a job as JSON."""
 
 from __future__ import annotations
 
