@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ds_lint.facts import own_arguments, tensors
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import recomputation_argument
 from ds_lint.semantics.preparation import prepare
 from ds_lint.source.spelling import AUTO
@@ -29,6 +30,8 @@ _CHECKPOINTING = (
     "gradient_checkpointing",
 )  # training arguments, of newer releases and older
 _DTYPE_OF = {"fp16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
+_ARGUMENTS = {MICRO: "per_device_train_batch_size"}  # where the Trainer has another name for a batch size
+_TRAINERS_OWN = "adamw_torch"  # without ``optim``, in every release; newer ones take its fused form where there is one
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
 _SAVED_AS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
@@ -151,6 +154,7 @@ def of(config: Config) -> TrainingSetup | None:
     if not parameters:
         return None
     zero = prepared.of_zero
+    micro_batch, accumulation_steps = prepared.batch(ranks)
     return TrainingSetup(
         tensors=parameters,
         ranks=ranks,
@@ -179,8 +183,8 @@ def of(config: Config) -> TrainingSetup | None:
         state_width=prepared.state_width(),
         accumulation_width=_WIDTH_OF.get(str(prepared.value("data_types", "grad_accum_dtype", otherwise=None))),
         communication_width=_WIDTH_OF.get(str(prepared.value("communication_data_type", otherwise=None))),
-        accumulation_steps=int(prepared.number("gradient_accumulation_steps", otherwise=1)),
-        micro_batch=config.facts.micro_batch or prepared.micro_batch(),
+        accumulation_steps=accumulation_steps,
+        micro_batch=config.facts.micro_batch or micro_batch,
         sequence_length=own_arguments.sequence_length(config.facts),
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
@@ -264,8 +268,11 @@ class _PreparedValues:
         named = self.value("optimizer", "type", otherwise="")
         if named:
             return str(named).lower()
-        optim = self.config.argument("optim")
-        return str(optim.value).lower() if optim is not None and optim.value is not None else ""
+        optim, training = self.config.argument("optim"), self.config.facts.training
+        if optim is not None and optim.value is not None:
+            return str(optim.value).lower()
+        is_left_out = training is not None and not {"optim", "adafactor"} & {*training.given, *training.defaults}
+        return _TRAINERS_OWN if self.config.stack == "trainer" and is_left_out else ""
 
     def offload(self, section: str, stage: int) -> Offload | None:
         """What a section moves where; at stages 1 and 2 the optimizer alone, and ``nvme`` means the CPU."""
@@ -301,7 +308,16 @@ class _PreparedValues:
         follows = parameters.get("torch_adam") is True or parameters.get("fp32_optimizer_states") is False
         return self.master_width() if follows else 4
 
-    def micro_batch(self) -> int | None:
-        """The samples that one rank computes at once; None where nothing tells."""
-        found = self.value("train_micro_batch_size_per_gpu", otherwise=None)
-        return int(found) if isinstance(found, (int, float)) and found >= 1 else None
+    def batch(self, ranks: int) -> tuple[int | None, int]:
+        """The samples that one rank computes at once, None where nothing tells, and the micro batches of a step."""
+        train, micro, steps = (self._batch_size(size) for size in BATCH_SIZES)
+        if train is not None or micro is not None:
+            _, micro, steps = completed(train, micro, steps, ranks)
+        return int(micro) if micro and micro >= 1 else None, int(steps) if steps and steps >= 1 else 1
+
+    def _batch_size(self, name: str) -> float | None:
+        """A batch size of the config, or else the training argument that says the same."""
+        found = self.value(name, otherwise=None)
+        if found is None and (argument := self.config.argument(_ARGUMENTS.get(name, name))) is not None:
+            found = argument.value
+        return found if isinstance(found, (int, float)) and found > 0 else None
