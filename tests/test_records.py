@@ -20,6 +20,7 @@ from ds_lint.targets.pin import LIBRARIES
 SCHEMAS = Path(__file__).parent.parent / "schemas"
 FILES = {
     "accelerate": records.StackStore,
+    "activations": records.Activations,
     "conversion": records.Conversion,
     "deepspeed": records.DeepSpeedStore,
     "documentation": records.Documentation,

@@ -15,13 +15,14 @@ from ds_lint.memory.band import Band
 from ds_lint.memory.quantities import quantities, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ds_lint.knowledge.records import ActivationForm, JsonObject, MeasuredActivations
 
 _SLACK = 0.04  # of a model type that was measured: tools/activations writes nothing that is further off
 _OTHER_DROPOUT = 0.2  # if dropout is on where it was measured off, or off where on
-_ANOTHER_TYPE = 0.1  # beyond the spread of the model types that were measured
+_ANOTHER_TYPE = 0.3  # beyond the spread of the model types that were measured
+_PLACES = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True: ("adapters-everywhere",)}
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
 
 
@@ -61,7 +62,7 @@ def activations(architecture: JsonObject, computed: Pass) -> Band | None:
     known = sizes(config, {})
     if known is None:
         return None
-    kin = [one for one in store.values() if _kind(one["defaults"]) == _kind(known | config)]
+    kin = [one for one in store.values() if _kind(one["defaults"]) == _kind((*known, *config))]
     bands = [band for one in kin if (band := _band_of(one | {"dropouts": {}}, config, computed)) is not None]
     if not bands:
         return None
@@ -89,7 +90,7 @@ def _text_part(config: JsonObject) -> JsonObject:
     return text if isinstance(text, dict) and "model_type" in text else config
 
 
-def _kind(values: JsonObject) -> tuple[bool, bool]:
+def _kind(values: Iterable[str]) -> tuple[bool, bool]:
     """Whether a model has a decoder beside an encoder, and whether it has experts."""
     has_decoder = any(key in values for key in ("decoder_layers", "num_decoder_layers"))
     has_experts = any(key in values for key in ("experts", "num_experts", "num_local_experts", "n_routed_experts"))
@@ -106,7 +107,7 @@ class _Way(NamedTuple):
 def _band_of(measured: MeasuredActivations, config: JsonObject, computed: Pass) -> Band | None:
     """The band of one model type over all ways to compute that are possible."""
     known = sizes(config, measured["defaults"])
-    if known is None:
+    if known is None or not _are_adapters_known(measured, computed.adapters):
         return None
     rank = computed.adapters.rank if computed.adapters else 0
     counted = quantities(known, computed.micro_batch, computed.sequence_length, rank)
@@ -148,6 +149,21 @@ def _has_other_dropout(measured: MeasuredActivations, config: JsonObject) -> boo
     return any(key in config and bool(config[key]) is not is_on for key, is_on in measured["dropouts"].items())
 
 
+def _named(attention: str, is_checkpointed: bool, *words: str) -> str:
+    """The name of a variant in the store."""
+    return " ".join((attention, *(["checkpointed"] if is_checkpointed else []), *words))
+
+
+def _are_adapters_known(measured: MeasuredActivations, adapters: Adapters | None) -> bool:
+    """Whether adapters in these places were measured; those on experts, say, are not."""
+    usual = measured["attention"]
+    return adapters is None or all(
+        _named(usual, check, place) in measured["variants"]
+        for place in _PLACES[adapters.is_everywhere]
+        for check in (False, True)
+    )
+
+
 class _Model:
     """The measured variants of a model type at the sizes of one model and one batch."""
 
@@ -183,23 +199,14 @@ class _Model:
     def _with_adapters(self, way: _Way, adapters: Adapters, dtype: str) -> Band:
         """Weights that are frozen keep no input; the kind of attention makes the difference that it always makes."""
         more = self._full(way) - self._full(_Way(self._usual, way.is_checkpointed))
-        names = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True: ("adapters-everywhere",)}
         found = []
-        for name in names[adapters.is_everywhere]:
-            peak = self._peak(self._usual, way.is_checkpointed, name)
-            if peak is not None:
-                dropped = self._dropped(way, is_everywhere=name == "adapters-everywhere")
-                least, most = peak + more, peak + more + dropped
-                found.append(
-                    (most if adapters.has_dropout else least, least if adapters.has_dropout is False else most)
-                )
-        full = self._full(way)
-        if not found:
-            found = [(0.5 * full, full)]
+        for name in _PLACES[adapters.is_everywhere]:
+            low = self._of(_named(self._usual, way.is_checkpointed, name)) + more
+            high = low + self._dropped(way, is_everywhere=name == "adapters-everywhere")
+            found.append((high if adapters.has_dropout else low, low if adapters.has_dropout is False else high))
         least, most = min(low for low, _ in found), max(high for _, high in found)
-        likely = (min(high for _, high in found) if adapters.has_dropout else found[0][0]) if found else full
-        band = Band(least, likely, most)
-        return Band(band.least, 1.6 * band.likely, 2 * band.most) if dtype == "fp32" else band
+        likely = min(high for _, high in found) if adapters.has_dropout else found[0][0]
+        return Band(least, 1.6 * likely, 2 * most) if dtype == "fp32" else Band(least, likely, most)
 
     def _dropped(self, way: _Way, *, is_everywhere: bool) -> float:
         """What dropout before the adapters keeps: its output and a mask, for each layer that has an adapter."""
@@ -215,7 +222,7 @@ class _Model:
                 yield self._of(name)
 
     def _peak(self, attention: str, is_checkpointed: bool, *words: str) -> float | None:
-        name = " ".join((attention, *(["checkpointed"] if is_checkpointed else []), *words))
+        name = _named(attention, is_checkpointed, *words)
         return self._of(name) if name in self._variants else None
 
     def _of(self, name: str) -> float:

@@ -70,6 +70,7 @@ class TrainingSetup(NamedTuple):
     allgather_bucket: int = 500_000_000
     prefetch_bucket: int = 50_000_000
     max_live_parameters: int = 1_000_000_000
+    max_reuse_distance: int = 1_000_000_000
     sub_group: int = 1_000_000_000
     overlaps_communication: bool = True
     hpz: int = 1  # ranks that share a second partition (ZeRO++)
@@ -170,6 +171,7 @@ def of(config: Config) -> TrainingSetup | None:
         allgather_bucket=int(zero("allgather_bucket_size", otherwise=500_000_000)),
         prefetch_bucket=int(zero("stage3_prefetch_bucket_size", otherwise=50_000_000)),
         max_live_parameters=int(zero("stage3_max_live_parameters", otherwise=1_000_000_000)),
+        max_reuse_distance=int(zero("stage3_max_reuse_distance", otherwise=1_000_000_000)),
         sub_group=int(zero("sub_group_size", otherwise=1_000_000_000)),
         overlaps_communication=bool(prepared.value(_ZERO, "overlap_comm", otherwise=stage == 3)),
         hpz=int(zero("zero_hpz_partition_size", otherwise=1)),

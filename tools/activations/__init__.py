@@ -1,1 +1,1 @@
-"""What a training step of a model type holds beside its states: the program that writes ``schemas/activations.json``."""
+"""The program that writes ``schemas/activations.json``: what a training step holds beside the model states."""

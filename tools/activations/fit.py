@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tools.activations.timeline import Timeline
 
-SMALL = 0.002  # of the peak: what has no quantity of its own
+SMALL = 0.01  # of the peak: what has no quantity of its own
 Form = dict[str, float]  # bytes of each quantity
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from ds_lint.memory.quantities import KEYS, quantities, sizes
-from tools.model_shapes import Family
+
+if TYPE_CHECKING:
+    from tools.model_shapes import Family
 
 LAYERS = 3  # that what a layer adds can be told from what the first one leaves behind
 RANK_TARGETS = {"adapters": None, "adapters-everywhere": "all-linear"}
@@ -41,25 +43,29 @@ class Probe(NamedTuple):
 
     def quantities(self, defaults: dict[str, Any]) -> dict[str, int]:
         """What its bytes are counted in."""
-        known = sizes(self.config, defaults)
-        assert known is not None
-        return quantities(known, self.micro_batch, self.sequence_length, self.rank)
+        return quantities(sizes(self.config, defaults) or {}, self.micro_batch, self.sequence_length, self.rank)
 
 
 def variants(family: Family) -> list[Variant]:
     """The variants that a model type can be trained in."""
-    kinds = [kind for kind in ATTENTIONS if kind == "eager" or family.model_class._supports_sdpa]
+    kinds = attentions(family)
     found = [Variant(kind, checks, "") for kind in kinds for checks in (False, True)]
     found += [Variant(kinds[0], checks, "", "fp32") for checks in (False, True)]
     adapters = [name for name, targets in RANK_TARGETS.items() if targets or default_targets(family.model_type)]
     return found + [Variant(kinds[0], checks, name) for name in adapters for checks in (False, True)]
 
 
+def attentions(family: Family) -> list[str]:
+    """The kinds of attention that a class has, the one first that transformers chooses."""
+    has_fused = family.model_class._supports_sdpa  # noqa: SLF001 - transformers has no public word for it
+    return list(ATTENTIONS) if has_fused else ["eager"]
+
+
 def default_targets(model_type: str) -> Any:
     """The modules that peft gives adapters to, if a run does not say which."""
-    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as targets
+    from peft import utils
 
-    return targets.get(model_type)
+    return utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model_type)
 
 
 def defaults(family: Family) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _config(family: Family, dice: random.Random) -> dict[str, Any]:
     groups, key_value_heads = dice.choice([2, 3, 4]), dice.choice([2, 3, 4])
     if not any(key in usual for key in KEYS["key_value_heads"]):
         groups = 1
-        key_value_heads = dice.choice([2, 4, 6, 8])
+        key_value_heads = dice.choice([2, 4, 8])  # ALiBi does more for what is no power of two
     heads, head_dim = groups * key_value_heads, dice.choice([16, 32, 48])
     has_head_dim = any(key in usual for key in KEYS["head_dim"])
     other = {
@@ -96,7 +102,7 @@ def _config(family: Family, dice: random.Random) -> dict[str, Any]:
         "decoder_layers": LAYERS,
         "vocabulary": dice.randrange(60, 900),
         "experts": dice.randrange(6, 14),
-        "chosen": dice.choice([1, 2, 3, 4]),
+        "chosen": dice.choice([2, 3, 4, 5]),
         "expert_intermediate": 8 * dice.randrange(4, 20),
         "shared_intermediate": 8 * dice.randrange(4, 20),
         "shared_experts": dice.choice([1, 2, 3]),
@@ -106,6 +112,8 @@ def _config(family: Family, dice: random.Random) -> dict[str, Any]:
         "rotary_head": 16 * dice.randrange(1, 3),
         "value_head": 8 * dice.randrange(2, 6),
     }
+    if any(key in usual for key in KEYS["rotary_head"]):
+        other |= {"head_dim": other["rotary_head"], "key_value_heads": heads}
     given: dict[str, Any] = {}
     for size, keys in KEYS.items():
         names = [key for key in keys if key in usual] or [
@@ -139,12 +147,12 @@ def build(family: Family, probe: Probe, variant: Variant, layers: dict[str, int]
     config.use_cache = False
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0
-    config._attn_implementation = variant.attention.partition("-")[0]
+    config._attn_implementation = variant.attention.partition("-")[0]  # noqa: SLF001 - an argument of from_pretrained
     model = family.model_class(config)
     if variant.adapters:
         import peft
 
-        wanted = RANK_TARGETS[variant.adapters]
+        wanted = RANK_TARGETS[variant.adapters] or default_targets(family.model_type)
         lora = peft.LoraConfig(r=probe.rank, target_modules=wanted, lora_dropout=0.0)
         model.enable_input_require_grads()
         model = peft.get_peft_model(model, lora)

@@ -37,13 +37,16 @@ class Timeline(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """The most bytes that are live at once."""
+        """The most bytes that are live at once until the last layer is left.
+
+        What comes later is less, but for gradients of an embedding that is the head too.
+        """
         change = [0] * (self.moments + 1)
         for size, since, until in self.storages:
             change[since] += size
             change[until] -= size
         live = most = 0
-        for step in change:
+        for step in change[: self.left + 1]:
             live += step
             most = max(most, live)
         return most
@@ -87,7 +90,12 @@ class _Recorder(TorchDispatchMode):
         key = storage._cdata
         if key in self._known_ids or key in self._held:
             return
-        self._held[key] = (weakref.ref(storage, lambda _: self._forget(key)), storage.nbytes(), self.moments, self._came)
+        self._held[key] = (
+            weakref.ref(storage, lambda _: self._forget(key)),
+            storage.nbytes(),
+            self.moments,
+            self._came,
+        )
         self._came += 1
 
     def _forget(self, key: int) -> None:

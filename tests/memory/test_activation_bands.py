@@ -1,0 +1,143 @@
+"""The bands of activations; tests/fidelity/test_activations.py holds them to the real classes."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+
+import pytest
+
+from ds_lint.knowledge import tables
+from ds_lint.memory.activations import Adapters, Pass, activations, default_attention, is_measured
+from ds_lint.memory.quantities import KEYS
+
+LLAMA_8B = {
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
+KNOWN = Pass(4, 2048, "bf16", is_checkpointed=False, attention="sdpa")
+STORE = tables.load("activations")["models"]
+
+
+def test_the_sum_of_layers_and_head_of_a_llama():
+    """By hand: 16 H + 8 I + 4 Q + 4 K + 4 heads + 8 bytes a token and layer, and 12 V at the loss."""
+    tokens = 2048
+    layer = 16 * 4096 + 8 * 14336 + 4 * 4096 + 4 * 1024 + 4 * 32 + 8
+    head = 8 * 4096 + 12 * 128256 + 4
+    band = activations(LLAMA_8B, KNOWN._replace(micro_batch=1))
+    assert band.likely == pytest.approx(tokens * (32 * layer + head + 4 * 128), rel=1e-6)
+
+
+def test_checkpointing_leaves_the_input_of_each_layer():
+    full, checked = (activations(LLAMA_8B, KNOWN._replace(is_checkpointed=check)) for check in (False, True))
+    assert checked.most < full.least / 3
+    unknown = activations(LLAMA_8B, KNOWN._replace(is_checkpointed=None))
+    assert (unknown.least, unknown.likely, unknown.most) == (checked.least, full.likely, full.most)
+
+
+def test_eager_attention_grows_with_the_square_of_the_sequence():
+    short, long = (
+        activations(LLAMA_8B, Pass(1, length, "bf16", is_checkpointed=False, attention="eager")).likely
+        for length in (4096, 16384)
+    )
+    assert 12 < long / short < 16
+    fused = activations(LLAMA_8B, Pass(1, 16384, "bf16", is_checkpointed=False, attention="flash_attention_2"))
+    assert fused.likely < long / 5
+
+
+def test_what_is_not_known_is_covered():
+    unknown = activations(LLAMA_8B, KNOWN._replace(attention=None, is_checkpointed=None))
+    for kind, check in itertools.product(("sdpa", "eager", "flash_attention_2"), (False, True)):
+        known = activations(LLAMA_8B, KNOWN._replace(attention=kind, is_checkpointed=check))
+        assert unknown.least <= known.least
+        assert known.most <= unknown.most
+
+
+def test_adapters_keep_less_and_dropout_more():
+    full = activations(LLAMA_8B, KNOWN)
+    few, many = (activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16, where, False))) for where in (False, True))
+    assert few.likely < many.likely < full.likely
+    assert activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16, True, True))).likely > many.likely
+    unknown = activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16)))
+    assert unknown.least <= few.least
+    assert many.most <= unknown.most
+
+
+def test_32_bit_is_at_most_twice_as_much():
+    half, full = (activations(LLAMA_8B, KNOWN._replace(dtype=dtype)).likely for dtype in ("fp16", "fp32"))
+    assert half < full < 2 * half
+
+
+def test_dropout_that_was_measured_otherwise_widens_the_band():
+    gpt2 = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257}
+    usual, without = (activations(gpt2 | more, KNOWN) for more in ({}, {"resid_pdrop": 0.0}))
+    assert without.likely == usual.likely
+    assert without.least < usual.least
+
+
+def test_the_text_part_of_several_modalities():
+    assert activations({"model_type": "llava", "text_config": LLAMA_8B}, KNOWN) == activations(LLAMA_8B, KNOWN)
+    assert is_measured({"model_type": "llava", "text_config": LLAMA_8B})
+    assert default_attention({"text_config": LLAMA_8B}) == "sdpa"
+
+
+def test_a_config_without_sizes_has_none():
+    assert activations({"model_type": "a-new-one"}, KNOWN) is None
+    assert not is_measured({"model_type": "a-new-one"})
+    assert default_attention({"model_type": "a-new-one"}) is None
+
+
+def test_keys_that_are_left_out_are_those_of_the_class():
+    assert activations({"model_type": "llama"}, KNOWN) == activations(
+        {"model_type": "llama"} | STORE["llama"]["defaults"], KNOWN
+    )
+
+
+SIZES = [  # hidden, intermediate, heads, key and value heads, layers, vocabulary
+    (896, 4864, 14, 2, 24, 151936),
+    (4096, 14336, 32, 8, 32, 128256),
+]
+
+
+def test_the_spread_covers_model_types_that_were_not_measured(monkeypatch):
+    """Each model type in turn is as if it had not been measured."""
+    inside, off = [], []
+    for model_type, size in itertools.product(sorted(STORE), SIZES):
+        config = _of_size(model_type, size)
+        for batch, check, kind in itertools.product(((1, 512), (8, 2048)), (False, True), ("sdpa", None)):
+            computed = Pass(*batch, "bf16", check, kind)
+            measured = activations(config, computed)
+            with monkeypatch.context() as patched:
+                patched.delitem(STORE, model_type)
+                guessed = activations(config, computed)
+            inside.append(guessed.least <= measured.likely <= guessed.most)
+            off.append(abs(guessed.likely / measured.likely - 1))
+    assert statistics.mean(inside) > 0.95
+    assert statistics.median(off) < 0.1
+
+
+def _of_size(model_type: str, size: tuple[int, ...]) -> dict:
+    hidden, intermediate, heads, key_value_heads, layers, vocabulary = size
+    wanted = {
+        "hidden": hidden,
+        "intermediate": intermediate,
+        "heads": heads,
+        "key_value_heads": key_value_heads,
+        "head_dim": hidden // heads,
+        "layers": layers,
+        "decoder_layers": layers,
+        "vocabulary": vocabulary,
+        "experts": 64,
+        "chosen": 4,
+        "expert_intermediate": intermediate // 4,
+        "shared_intermediate": intermediate // 4,
+    }
+    usual = STORE[model_type]["defaults"]
+    return {"model_type": model_type} | {
+        key: wanted[name] for name in wanted for key in KEYS[name] if key in usual
+    }
