@@ -12,7 +12,7 @@ LLAMA_FACTORY = "stage: sft\nfinetuning_type: lora\ntemplate: llama3\ndataset: i
 
 
 def facts_of(flags):
-    return Facts(training=training.arguments_of(flags))
+    return Facts(training=training.arguments_of(f"--output_dir out {flags}"))
 
 
 def with_recipe(text, framework=None):
