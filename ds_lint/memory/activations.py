@@ -26,7 +26,7 @@ _PLACES = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
 
 
-class Adapters(NamedTuple):
+class AdaptedLayers(NamedTuple):
     """LoRA adapters on a frozen model.
 
     ``is_everywhere`` is whether every linear layer has one, and not only those that peft chooses; None if unknown.
@@ -45,7 +45,7 @@ class Pass(NamedTuple):
     dtype: str = "bf16"  # bf16, fp16 or fp32
     is_checkpointed: bool | None = None
     attention: str | None = None  # eager, sdpa or flash_attention_2
-    adapters: Adapters | None = None
+    adapters: AdaptedLayers | None = None
 
 
 def activations(architecture: JsonObject, computed: Pass) -> Band | None:
@@ -154,7 +154,7 @@ def _named(attention: str, is_checkpointed: bool, *words: str) -> str:
     return " ".join((attention, *(["checkpointed"] if is_checkpointed else []), *words))
 
 
-def _are_adapters_known(measured: MeasuredActivations, adapters: Adapters | None) -> bool:
+def _are_adapters_known(measured: MeasuredActivations, adapters: AdaptedLayers | None) -> bool:
     """Whether adapters in these places were measured; those on experts, say, are not."""
     usual = measured["attention"]
     return adapters is None or all(
@@ -196,7 +196,7 @@ class _Model:
         bounds = sorted((more, 2 * more))
         return Band(usual + bounds[0], usual + 1.5 * more, usual + bounds[1])
 
-    def _with_adapters(self, way: _Way, adapters: Adapters, dtype: str) -> Band:
+    def _with_adapters(self, way: _Way, adapters: AdaptedLayers, dtype: str) -> Band:
         """Weights that are frozen keep no input; the kind of attention makes the difference that it always makes."""
         more = self._full(way) - self._full(_Way(self._usual, way.is_checkpointed))
         found = []

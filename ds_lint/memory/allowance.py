@@ -10,9 +10,9 @@ from ds_lint.memory.band import Band, exactly
 MIB = 2**20
 GIB = 2**30
 
-# The context of CUDA with the kernels that are loaded: 1 to 2 GB, says "Model training anatomy" in the documentation of
-# transformers, which shows 1343 MB on a V100 for one tensor of one number. Since CUDA 11.7 a kernel is loaded when it is
-# first used ("Lazy Loading" in the CUDA C++ Programming Guide), hence the lower bound.
+# The context of CUDA with the kernels that are loaded: 1 to 2 GB, says "Model training anatomy" in the documents of
+# transformers, which shows 1343 MB on a V100 for one tensor of one number. Since CUDA 11.7 a kernel is loaded when it
+# is first used ("Lazy Loading" in the CUDA C++ Programming Guide), hence the lower bound.
 _CONTEXT = Band(300 * MIB, 600 * MIB, 2 * GIB)
 
 # cublasSetWorkspace of the cuBLAS documentation recommends 32 MiB on Hopper and 4 MiB before; torch takes 8 MiB before

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import host, states
+from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
+from ds_lint.memory.live import live_parameters
 from ds_lint.memory.peaks import peaks
-from ds_lint.memory.placed import Amount, Placed
+from ds_lint.memory.placed import Amount, Placed, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,10 +59,31 @@ class Estimate(NamedTuple):
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)
+    if setup.stage == 3:
+        parts["live"] = Placed(gpu=amount(live_parameters(setup), setup.width))
+    if (computed := _activations(setup)) is not None:
+        parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))
     parts["page_locked"] = Placed(host=Amount(bytes=host.rounding(setup)))
     parts["processes"] = Placed(host=Amount(bytes=host.PROCESS))
-    return Estimate(setup, parts, peaks(setup, parts))
+    found = peaks(setup, parts)
+    parts["allowance"] = Placed(gpu=Amount(bytes=_highest([peak.allowance for peak in found.values()])))
+    return Estimate(setup, parts, found)
+
+
+def _activations(setup: TrainingSetup) -> Band | None:
+    """What the passes of a micro batch keep; None if the sizes of the batch or of the model are not known."""
+    if setup.micro_batch is None or setup.sequence_length is None:
+        return None
+    computed = Pass(
+        setup.micro_batch,
+        setup.sequence_length,
+        setup.dtype,
+        setup.is_checkpointed,
+        setup.attention,
+        setup.adapters,
+    )
+    return activations(setup.architecture, computed)
 
 
 def fits(needed: Band, capacity: float | None) -> bool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import host
+from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.partition import share, sub_groups, touched
 
@@ -29,35 +30,42 @@ _COMPUTES_WITH_LISTS = ("adamw_torch", "adam_torch")
 
 
 class Peak(NamedTuple):
-    """The most bytes at once in a phase of the run: of one GPU, and of one node's host memory.
+    """The most bytes at once in a phase of the run.
 
-    ``held`` is what the GPU likely holds at that moment, by kind.
+    ``tensors`` and ``allowance`` lie on one GPU, ``host`` in one node. ``held`` is what the GPU likely holds at
+    that moment, by kind.
     """
 
-    gpu: Band
+    tensors: Band
+    allowance: Band
     host: Band
     held: Moment
 
+    @property
+    def gpu(self) -> Band:
+        """The bytes of one GPU."""
+        return self.tensors.plus(self.allowance)
+
 
 def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
-    """The peaks of a run with these parts; ``live``, ``activations`` and ``allowance`` are parts if they are known."""
+    """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known."""
     node = _node(setup, parts)
     return {
-        "initialization": _peak(parts, _initializes(setup, parts), _loads(setup, parts)),
-        "step": _peak(parts, _steps(setup, parts), node),
-        "saving": _peak(parts, [_saves(setup, parts)], node.plus(_gathered(setup))),
+        "initialization": _peak(setup, _initializes(setup, parts), _loads(setup, parts)),
+        "step": _peak(setup, _steps(setup, parts), node),
+        "saving": _peak(setup, [_saves(setup, parts)], node.plus(_gathered(setup))),
     }
 
 
-def _peak(parts: Parts, moments: list[Moment], node: Band) -> Peak:
+def _peak(setup: TrainingSetup, moments: list[Moment], node: Band) -> Peak:
     """The peak of a phase with these moments."""
-    allowance = _kinds(parts, "allowance")
-    sums = [total([*moment.values(), *allowance.values()]) for moment in moments]
+    sums = [total(list(moment.values())) for moment in moments]
     highest = sums[0]
     for one in sums:
         highest = highest.at_least(one)
     likely = max(zip(sums, moments, strict=True), key=lambda pair: pair[0].likely)[1]
-    return Peak(highest, node, likely | allowance)
+    more = allowance(highest, setup.ranks)
+    return Peak(highest, more, node, likely | {"allowance": more})
 
 
 def _kinds(parts: Parts, *names: str) -> Moment:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
+    from ds_lint.memory.activations import AdaptedLayers
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -89,6 +90,7 @@ class TrainingSetup(NamedTuple):
     sequence_length: int | None = None
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
+    adapters: AdaptedLayers | None = None
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     uses_zero_init: bool | None = None
     gathers_on_save: bool = False

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
 from ds_lint.knowledge import tables
-from ds_lint.memory.activations import Adapters, Pass, activations
+from ds_lint.memory.activations import AdaptedLayers, Pass, activations
 from ds_lint.memory.quantities import KEYS, quantities, sizes
 
 STORE = tables.load("activations")
@@ -314,7 +314,7 @@ def test_adapters(model_type, kind):
         config = small(model_type, 5, dice)
         for attention, is_checkpointed in ways(model_type):
             for known in (is_everywhere, None):
-                adapters = Adapters(rank, known, has_dropout=False if known is not None else None)
+                adapters = AdaptedLayers(rank, known, has_dropout=False if known is not None else None)
                 computed = Pass(2, 64, "bf16", is_checkpointed, attention, adapters)
                 found.append(off(config, computed, peak(config, computed, targets=targets, is_fake=False)))
     print(model_type, kind, [f"{one:+.1%}" for one in found])

@@ -66,7 +66,8 @@ def job(stage: int, ranks: int = 4, dtype: str = "bf16", steps: int = 1, **zero:
     return {"config": config, "ranks": ranks, "dtype": dtype, "model": MODEL}
 
 
-QUICK = [job(0), job(1, 3), job(2, 8, steps=2), job(2, offload_optimizer=OFFLOAD)]
+PARTS = {"offload_optimizer": OFFLOAD, "offload_param": OFFLOAD}
+QUICK = [job(0), job(1, 3), job(2, 8, steps=2), job(2, offload_optimizer=OFFLOAD), job(3, 5)]
 LONG = [
     *(job(stage, ranks, dtype) for stage in (0, 1, 2) for ranks, dtype in ((2, "fp32"), (5, "bf16"), (64, "bf16"))),
     *(job(stage, 4, "fp16") for stage in (0,)),
@@ -74,6 +75,13 @@ LONG = [
     *(job(stage, overlap_comm=True) for stage in (1, 2)),
     *(job(stage, offload_optimizer=OFFLOAD) for stage in (1,)),
     *(job(stage, steps=2, offload_optimizer=OFFLOAD) for stage in (1, 2)),
+    *(job(3, ranks, dtype) for ranks, dtype in ((2, "fp32"), (4, "fp16"), (64, "bf16"))),
+    job(3, steps=2),
+    job(3, offload_optimizer=OFFLOAD),
+    job(3, **PARTS),
+    job(3, sub_group_size=100_000),
+    job(3, stage3_max_live_parameters=0, stage3_max_reuse_distance=0),
+    job(3, stage3_param_persistence_threshold=100_000),
 ]
 
 
@@ -105,8 +113,8 @@ def expected(one: dict[str, Any], tensors: list[Any]) -> dict[str, Band]:
     kept = {name: amount.bytes for name, amount in run.host.items() if name != "processes"}
     states = kept.pop("optimizer_states")  # of stages 1 to 3 there are none before the first step
     return {
-        "initialization": total([run.peaks["initialization"].gpu, *kept.values()]),
-        "step": total([run.peaks["step"].gpu, states, *kept.values()]),
+        "initialization": total([run.peaks["initialization"].tensors, *kept.values()]),
+        "step": total([run.peaks["step"].tensors, states, *kept.values()]),
     }
 
 

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from ds_lint.knowledge import tables
-from ds_lint.memory.activations import Adapters, Pass, activations, default_attention, is_measured
+from ds_lint.memory.activations import AdaptedLayers, Pass, activations, default_attention, is_measured
 from ds_lint.memory.quantities import KEYS
 
 LLAMA_8B = {
@@ -60,10 +60,12 @@ def test_what_is_not_known_is_covered():
 
 def test_adapters_keep_less_and_dropout_more():
     full = activations(LLAMA_8B, KNOWN)
-    few, many = (activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16, where, False))) for where in (False, True))
+    few, many = (
+        activations(LLAMA_8B, KNOWN._replace(adapters=AdaptedLayers(16, where, False))) for where in (False, True)
+    )
     assert few.likely < many.likely < full.likely
-    assert activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16, True, True))).likely > many.likely
-    unknown = activations(LLAMA_8B, KNOWN._replace(adapters=Adapters(16)))
+    assert activations(LLAMA_8B, KNOWN._replace(adapters=AdaptedLayers(16, True, True))).likely > many.likely
+    unknown = activations(LLAMA_8B, KNOWN._replace(adapters=AdaptedLayers(16)))
     assert unknown.least <= few.least
     assert many.most <= unknown.most
 
@@ -138,6 +140,4 @@ def _of_size(model_type: str, size: tuple[int, ...]) -> dict:
         "shared_intermediate": intermediate // 4,
     }
     usual = STORE[model_type]["defaults"]
-    return {"model_type": model_type} | {
-        key: wanted[name] for name in wanted for key in KEYS[name] if key in usual
-    }
+    return {"model_type": model_type} | {key: wanted[name] for name in wanted for key in KEYS[name] if key in usual}
