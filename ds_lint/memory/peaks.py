@@ -123,10 +123,13 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
         # The parameters are copied into one buffer: on the GPU only if that much is free.
         copied = Band(0, 0, _whole_gradients(setup).most if setup.flattens_on_gpu else 0)
         return [weights, _kinds(parts, "parameters") | {"buckets": copied}]
-    held = weights | _kinds(parts, "gradients", "buckets")
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
-    made = _plus(held, "gradients", exactly(updated * _FULL))
-    return [_plus(made, "live", _largest(setup))]
+    at_first = weights | {
+        "gradients": exactly(updated * _FULL)
+    }  # of zeros, which are freed before the buffers are made
+    return [
+        _plus(held, "live", _largest(setup)) for held in (at_first, weights | _kinds(parts, "gradients", "buckets"))
+    ]
 
 
 def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
