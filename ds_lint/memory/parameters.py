@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ds_lint.memory.band import exactly
 from ds_lint.memory.partition import part, share, sub_groups
-from ds_lint.memory.placed import Placed, amount
-from ds_lint.memory.swapping import SWAPPED
+from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.swapping import SWAPPED, aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,25 +28,31 @@ def _partitions(setup: TrainingSetup) -> Placed:
         return Placed(gpu=amount(held, setup.width))
     if setup.parameter_offload.device == "cpu":
         return Placed(host=amount(held, setup.width))
-    swapped = _swapped(setup)
-    return Placed(host=amount(held - swapped, setup.width), nvme=amount(swapped, setup.width))
+    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors]
+    written = [size for size in sizes if _is_swapped(setup, size)]
+    stay = held - sum(size for size in _beyond_the_host(setup) if _is_swapped(setup, size))
+    blocks = sum(aligned(size, setup.width) for size in written)
+    return Placed(host=amount(stay, setup.width), nvme=Amount(exactly(sum(written)), exactly(blocks * setup.width)))
 
 
-def _swapped(setup: TrainingSetup) -> int:
-    """The elements that are read from NVMe each time.
+def _is_swapped(setup: TrainingSetup, size: int) -> bool:
+    return size * setup.width >= SWAPPED
 
-    Sub-groups of trained parameters stay on the host until ``max_in_cpu`` is reached
-    (``_create_fp16_partitions_with_defragmentation``), and so do partitions below 1 MiB.
+
+def _beyond_the_host(setup: TrainingSetup) -> list[int]:
+    """The partitions of which the host keeps no copy.
+
+    ``zero.Init`` writes all to NVMe; sub-groups of trained parameters are read again and stay until ``max_in_cpu`` is
+    reached (``_create_fp16_partitions_with_defragmentation``).
     """
-    offload, ranks = setup.parameter_offload, setup.shards
-    room = offload.kept if offload is not None else 0
-    sizes = [part(tensor.size, ranks) for tensor in setup.tensors if not tensor.is_trained]
+    room = setup.parameter_offload.kept if setup.parameter_offload is not None else 0
+    sizes = [part(tensor.size, setup.shards) for tensor in setup.tensors if not tensor.is_trained]
     for group in sub_groups(setup):
         if group.size <= room:
             room -= group.size
         else:
             sizes += group.sizes
-    return sum(size for size in sizes if size * setup.width >= SWAPPED)
+    return sizes
 
 
 def _whole(setup: TrainingSetup) -> int:
