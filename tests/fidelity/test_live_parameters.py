@@ -73,7 +73,7 @@ def jobs(model: dict) -> list[dict]:
 
 
 @pytest.mark.parametrize("model", [LLAMA, GPT2, MIXTURE, T5], ids=lambda model: model["model_type"])
-def test_engines_gather_what_is_foretold(model):
+def test_what_engines_gather(model):
     wanted = jobs(model)
     found = run("live_parameters", json.dumps(wanted), timeout=400)
     assert found.is_complete, found.errors

@@ -1,4 +1,4 @@
-"""The allowance for what is no tensor."""
+"""The allowance for what is beside the tensors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Form = dict[str, float]  # bytes of each quantity
 
 
 class NotLinear(Exception):  # noqa: N818 - an answer, not an accident
-    """Bytes that are no sum of quantities."""
+    """Bytes that cannot be put as a sum of quantities."""
 
 
 class Forms:

@@ -78,18 +78,18 @@ def probes(family: Family, count: int) -> list[Probe]:
     """So many models whose sizes have nothing to do with each other."""
     dice = random.Random(family.model_type)  # noqa: S311 - sizes to try
     found: list[Probe] = []
-    while len(found) < count:
-        probe = Probe(_config(family, dice), dice.choice([2, 3, 4]), dice.randrange(9, 40), dice.choice([2, 3, 5, 8]))
-        found.append(probe)
+    for place in range(count):
+        length, rank = dice.randrange(9, 40), dice.choice([2, 3, 5, 8])
+        found.append(Probe(_config(family, dice, place), 2 + place % 3, length, rank))
     return found
 
 
-def _config(family: Family, dice: random.Random) -> dict[str, Any]:
+def _config(family: Family, dice: random.Random, place: int) -> dict[str, Any]:
     usual = family.config_class().to_dict()
     groups, key_value_heads = dice.choice([2, 3, 4]), dice.choice([2, 3, 4])
     if not any(key in usual for key in KEYS["key_value_heads"]):
         groups = 1
-        key_value_heads = dice.choice([2, 4, 8])  # ALiBi does more for what is no power of two
+        key_value_heads = dice.choice([2, 4, 8])  # ALiBi makes more of any other number than a power of two
     heads, head_dim = groups * key_value_heads, dice.choice([16, 32, 48])
     has_head_dim = any(key in usual for key in KEYS["head_dim"])
     other = {
@@ -102,7 +102,7 @@ def _config(family: Family, dice: random.Random) -> dict[str, Any]:
         "decoder_layers": LAYERS,
         "vocabulary": dice.randrange(60, 900),
         "experts": dice.randrange(6, 14),
-        "chosen": dice.choice([2, 3, 4, 5]),
+        "chosen": 2 + place % 4,
         "expert_intermediate": 8 * dice.randrange(4, 20),
         "shared_intermediate": 8 * dice.randrange(4, 20),
         "shared_experts": dice.choice([1, 2, 3]),
@@ -133,6 +133,7 @@ def _config(family: Family, dice: random.Random) -> dict[str, Any]:
 
 
 _SPECIAL: dict[str, dict[str, Any]] = {  # layers that are all of one kind, and what a class does not set itself
+    "gptj": {"rotary_dim": 16},
     "deepseek_v3": {"first_k_dense_replace": 0, "n_group": 1, "topk_group": 1},
     "deepseek_v2": {"first_k_dense_replace": 0},
     "glm4_moe": {"first_k_dense_replace": 0},
