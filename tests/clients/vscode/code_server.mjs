@@ -14,6 +14,7 @@ const ENTRY = fileURLToPath(new URL("../node_modules/code-server/out/node/entry.
 export const QUIET = {
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
+  "files.autoSave": "off", // in a browser it is on
   "git.enabled": false,
   "security.workspace.trust.startupPrompt": "never",
   "telemetry.telemetryLevel": "off",

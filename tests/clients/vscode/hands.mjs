@@ -39,7 +39,9 @@ export class Hands {
     }
   }
 
+  /** Save what was changed; afterwards it lies on the disk. */
   async save() {
+    await this.page.locator(".tab.active.dirty").waitFor();
     await this.press("Control+s");
     await this.page.locator(".tab.active.dirty").waitFor({ state: "detached" });
   }

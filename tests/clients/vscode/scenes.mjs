@@ -84,11 +84,12 @@ const scenes = {
   },
 
   async fixedOnSave(hands) {
+    const before = saved("on_save.jsonc");
     await hands.open("on_save.jsonc");
     await hands.waitForSquiggles(1);
-    await hands.save();
+    await hands.press("Control+s");
     await hands.waitForSquiggles(0);
-    return saved("on_save.jsonc");
+    return until(() => saved("on_save.jsonc") !== before && saved("on_save.jsonc"));
   },
 
   async completion(hands) {
