@@ -23,16 +23,16 @@ pytestmark = pytest.mark.fidelity
 
 
 def test_random_configs_trained_for_real():
-    assert_agreement(measure(20261121, 150))
+    assert_agreement(measure(20261121, 100))
 
 
 def test_files_are_linted_as_hjson_reads_them():
-    assert_agreement(measure(7, 100, as_file=True))
+    assert_agreement(measure(7, 60, as_file=True))
 
 
 @measured_with_the_newest
 def test_a_loop_of_accelerate_with_random_configs():
-    assert_agreement(measure_accelerate(20261122, 100))
+    assert_agreement(measure_accelerate(20261122, 60))
 
 
 @measured_with_the_newest

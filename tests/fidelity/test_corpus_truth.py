@@ -27,7 +27,7 @@ from ds_lint.facts import Facts
 CORPUS = Path(os.environ.get("DS_LINT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 MUTATED = 1000
 # One in five in every test run, the others in the long form.
-PARTS = 5
+PARTS = 8
 EACH_PART = [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
 # What the Trainer would write for "auto", so that most mutated configs come to their first step.
 FILLED = {

@@ -39,7 +39,7 @@ def broken(verdict):
 # ------------------------------------------------------------------------------------------------------------- caught
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("stage", [2, *(pytest.param(stage, marks=pytest.mark.long) for stage in (1, 3))])
 def test_a_mistyped_section_trains_unsharded(prove, stage):
     verdict = prove({**BASE, "zero_optimizations": {"stage": stage}})
     found = broken(verdict)
@@ -72,9 +72,16 @@ def test_a_stage_in_quotes_is_no_problem_without_the_trainer(prove):
 
 
 @pytest.mark.parametrize(
-    ("stack", "config", "arguments"), [("deepspeed", BASE, None), ("trainer", TRAINER, {"bf16": True})]
+    ("stack", "config", "arguments", "written"),
+    [
+        ("deepspeed", BASE, None, {}),
+        ("trainer", TRAINER, {"bf16": True}, {"stage3_gather_16bit_weights_on_model_save": False}),
+        pytest.param(
+            "deepspeed", BASE, None, {"stage3_gather_16bit_weights_on_model_save": False}, marks=pytest.mark.long
+        ),
+        pytest.param("trainer", TRAINER, {"bf16": True}, {}, marks=pytest.mark.long),
+    ],
 )
-@pytest.mark.parametrize("written", [{}, {"stage3_gather_16bit_weights_on_model_save": False}])
 def test_stage_3_without_the_gather_leaves_nothing_to_load(prove, stack, config, arguments, written):
     verdict = prove({**config, **zero(3, **written)}, stack=stack, arguments=arguments)
     found = broken(verdict)
@@ -303,18 +310,23 @@ GOOD = [
     zero(3, **BOTH, **GATHERED),
 ]
 # Stage 0 does not work in fp16: see test_stage_0_divides_gradients_that_were_not_scaled.
-# All in bf16, and the two stages that most people have in fp16 and fp32; the others are the long form.
+# All in bf16, and the two stages that most people have in fp16 and fp32; the others are the long form. Under the
+# Trainer, which fills in the same config, each precision once.
+OFTEN = (zero(2), zero(3, **GATHERED))
+UNDER_THE_TRAINER = [(zero(2), "fp16"), (zero(3, **GATHERED), "fp32"), (zero(3, **BOTH, **GATHERED), "bf16")]
 GOOD_IN = [
-    pytest.param(
-        config, dtype, marks=() if dtype == "bf16" or config in (zero(2), zero(3, **GATHERED)) else pytest.mark.long
-    )
-    for config in GOOD
-    for dtype in ("bf16", "fp16", "fp32")
-    if (config, dtype) != (zero(0), "fp16")
+    (config, dtype) for config in GOOD for dtype in ("bf16", "fp16", "fp32") if (config, dtype) != (zero(0), "fp16")
 ]
 
 
-@pytest.mark.parametrize(("config", "dtype"), GOOD_IN, ids=str)
+def long_unless(is_short):
+    """Each good config in each precision; those for which it does not hold are the long form."""
+    return [pytest.param(*one, marks=() if is_short(*one) else pytest.mark.long) for one in GOOD_IN]
+
+
+@pytest.mark.parametrize(
+    ("config", "dtype"), long_unless(lambda config, dtype: dtype == "bf16" or config in OFTEN), ids=str
+)
 def test_a_good_config_passes(prove, config, dtype):
     precision = {dtype: {"enabled": True}} if dtype != "fp32" else {}
     optimizer = {"type": "AdamW", "params": {"lr": 1e-3}}
@@ -322,7 +334,7 @@ def test_a_good_config_passes(prove, config, dtype):
     assert (verdict.status, broken(verdict)) == ("pass", {}), verdict.error
 
 
-@pytest.mark.parametrize(("config", "dtype"), GOOD_IN, ids=str)
+@pytest.mark.parametrize(("config", "dtype"), long_unless(lambda *one: one in UNDER_THE_TRAINER), ids=str)
 def test_a_good_config_passes_under_the_trainer(prove, config, dtype):
     base = {**BATCH, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto"}
     precision = {name: {"enabled": "auto"} for name in ("bf16", "fp16")}

@@ -36,8 +36,11 @@ def of_generate(verdict):
 @pytest.mark.parametrize(
     ("stack", "ranks"),
     [
-        ("deepspeed", 3), ("trainer", 2), ("accelerate", 2),
-        *(pytest.param(*one, marks=pytest.mark.long) for one in [("deepspeed", 2), ("trainer", 3), ("accelerate", 3)]),
+        ("deepspeed", 3), ("trainer", 2),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in [("deepspeed", 2), ("trainer", 3), ("accelerate", 2), ("accelerate", 3)]
+        ),
     ],
 )  # fmt: skip
 def test_ranks_that_stop_at_different_lengths_all_end(prove, stack, ranks):
@@ -50,7 +53,7 @@ def test_ranks_that_stop_at_different_lengths_all_end(prove, stack, ranks):
     assert [len(tokens) for tokens in found.observed] == [6, 8, 10][:ranks]  # with a prompt of four
 
 
-@pytest.mark.parametrize("model", ["t5", "gpt2"])
+@pytest.mark.parametrize("model", ["t5", pytest.param("gpt2", marks=pytest.mark.long)])
 def test_models_that_generate(prove, model):
     folder = os.path.join(MODELS, model)
     (found,) = of_generate(prove({**BASE, **zero(3)}, model=folder))

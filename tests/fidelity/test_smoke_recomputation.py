@@ -47,7 +47,7 @@ def of_recomputation(verdict):
         (3, ON, 2),
         (2, NEWER, 2),
         (2, EVERY_SECOND, 1),
-        (3, REENTRANT, 2),
+        pytest.param(3, REENTRANT, 2, marks=pytest.mark.long),
         pytest.param(1, ON, 2, marks=pytest.mark.long),
         pytest.param(2, REENTRANT, 2, marks=pytest.mark.long),
         pytest.param(3, NEWER, 2, marks=pytest.mark.long),
@@ -60,7 +60,7 @@ def test_layers_run_again_in_the_backward_pass(prove, stage, arguments, layers):
     assert (found.status, found.observed) == ("pass", layers)
 
 
-@pytest.mark.parametrize("model", ["gpt2", "t5", "mixtral"])
+@pytest.mark.parametrize("model", ["t5", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt2", "mixtral"))])
 def test_layers_of_other_models(prove, model):
     verdict = prove(zero(2), stack="trainer", arguments=ON, model=os.path.join(ROOT, "tests", "models", model))
     (found,) = of_recomputation(verdict)

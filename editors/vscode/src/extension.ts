@@ -1,5 +1,6 @@
 import { commands, type ExtensionContext, languages, type TextDocument, window, workspace } from "vscode";
 import { Environments } from "./environments";
+import { fixAll } from "./fixing";
 import { mayBeConfig } from "./marks";
 import { middleware } from "./middleware";
 import { Pages } from "./pages";
@@ -8,7 +9,6 @@ import { runSmoke } from "./smoke_command";
 import { Status } from "./status";
 import { Trouble } from "./trouble";
 
-const FIX_ALL = "source.fixAll.ds-lint";
 const CHOOSE_THE_SERVER = ["ds-lint.enable", "ds-lint.path", "ds-lint.interpreter"];
 
 let running: Server | undefined;
@@ -41,9 +41,7 @@ export function activate(context: ExtensionContext): void {
       pages.explain(typeof subject === "string" ? subject : undefined),
     ),
     commands.registerCommand("ds-lint.smoke", () => runSmoke(server)),
-    commands.registerCommand("ds-lint.fixAll", () =>
-      commands.executeCommand("editor.action.sourceAction", { kind: FIX_ALL, apply: "first" }),
-    ),
+    commands.registerCommand("ds-lint.fixAll", fixAll),
     commands.registerCommand("ds-lint.restart", () => trouble.restart()),
     commands.registerCommand("ds-lint.target", () => status.explain()),
     commands.registerCommand("ds-lint.log", () => channel.show()),

@@ -14,6 +14,7 @@ const ENTRY = fileURLToPath(new URL("../node_modules/code-server/out/node/entry.
 export const QUIET = {
   "extensions.autoUpdate": false,
   "extensions.ignoreRecommendations": true,
+  "files.autoSave": "off", // in a browser it is on
   "git.enabled": false,
   "security.workspace.trust.startupPrompt": "never",
   "telemetry.telemetryLevel": "off",
@@ -81,22 +82,23 @@ export function browser() {
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
 }
 
-/** Wait until something holds that may also fail for a while. */
-export async function until(holds, milliseconds = 30_000) {
+/** Wait until something holds that may also fail for a while; a busy machine takes ten times as long as an idle one. */
+export async function until(holds, milliseconds = 20_000, state = () => "it did not hold") {
   const end = Date.now() + milliseconds;
-  let reason = "it did not hold";
+  let reason;
   while (Date.now() < end) {
     try {
       const value = await holds();
       if (value) {
         return value;
       }
+      reason = undefined;
     } catch (error) {
       reason = error;
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`waited for ${milliseconds} ms: ${holds}: ${reason}`);
+  throw new Error(`waited for ${milliseconds} ms: ${holds}: ${reason ?? (await state())}`);
 }
 
 function freePort() {

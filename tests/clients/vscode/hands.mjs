@@ -39,17 +39,25 @@ export class Hands {
     }
   }
 
+  /** Save what was changed; afterwards it lies on the disk. */
   async save() {
+    await this.page.locator(".tab.active.dirty").waitFor();
     await this.press("Control+s");
     await this.page.locator(".tab.active.dirty").waitFor({ state: "detached" });
   }
 
+  /** Run a command; who does not find it, as of a part that VS Code is still loading, opens the list again. */
   async command(title) {
-    await this.press("F1");
-    await this.page.locator(".quick-input-widget input").waitFor();
-    await this.page.locator(".quick-input-widget input").fill(`>${title}`);
-    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().waitFor();
+    const input = this.page.locator(".quick-input-widget input");
+    const chosen = this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: title });
+    await until(async () => {
+      await this.press("Escape", "F1");
+      await input.fill(`>${title}`, { timeout: 3_000 });
+      await chosen.waitFor({ timeout: 3_000 });
+      return true;
+    });
     await this.press("Enter");
+    await this.page.locator(".quick-input-widget").waitFor({ state: "hidden" });
   }
 
   async commandsLike(title) {
@@ -72,15 +80,18 @@ export class Hands {
   }
 
   async waitForSquiggles(number, severity = "error") {
-    await until(async () => (await this.squiggles(severity)) === number, 60_000);
+    const shown = async () => `${await this.squiggles(severity)} squiggles instead of ${number}`;
+    await until(async () => (await this.squiggles(severity)) === number, undefined, shown);
   }
 
-  /** The hover at the cursor, one text for each who answers. */
+  /** The hover at the cursor, one text for each who answers; who sees none, as of a server that starts, asks again. */
   async hover() {
-    await this.press("Control+k", "Control+i");
     const hover = this.page.locator(".monaco-editor .monaco-hover:not(.hidden)").first();
-    await hover.waitFor();
-    await hover.locator(".hover-row:not(:has(.spinner))").first().waitFor();
+    await until(async () => {
+      await this.press("Control+k", "Control+i");
+      await hover.locator(".hover-row:not(:has(.spinner))").first().waitFor({ timeout: 3_000 });
+      return true;
+    });
     await until(async () => !(await hover.innerText()).includes("Loading"));
     const texts = await hover.locator(".hover-row").allInnerTexts();
     return texts;
@@ -178,7 +189,7 @@ export class Hands {
     return until(async () => {
       const text = await this.status();
       return text !== null && pattern.test(text) ? text : undefined;
-    }, 60_000);
+    });
   }
 
   /** The words in a page that VS Code shows in a frame of its own, once they hold what is waited for. */
@@ -191,7 +202,7 @@ export class Hands {
         }
       }
       return undefined;
-    }, 60_000);
+    });
   }
 
   terminal(pattern, milliseconds = 60_000) {
