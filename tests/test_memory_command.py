@@ -190,6 +190,14 @@ def test_a_model_that_is_not_at_hand_is_asked_for(memory):
     assert "note: run.sh:5: no file of the model acme/unheard-of-7b" in " ".join(memory("run.sh").err.split())
 
 
+def test_quantized_weights_are_not_estimated(memory, project):
+    quantized = {**MODEL, "quantization_config": {"quant_method": "awq"}}
+    (project / "model" / "config.json").write_text(json.dumps(quantized), encoding="utf-8")
+    assert memory("ds.json", *FACTS) == Said(
+        2, "", "ds-lint: ds.json: the weights of model are quantized (awq), which is not estimated\n"
+    )
+
+
 def test_options_win_over_the_launch(described):
     found = described(
         "run.sh:2", "--micro-batch", "1", "--sequence-length", "512", "--world-size", "16", "--nodes", "2"

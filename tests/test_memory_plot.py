@@ -66,6 +66,15 @@ def test_a_sweep_has_a_bar_for_every_row(answer):
     parsed(answer._replace(rows=rows))
 
 
+def test_what_does_not_fit_by_far_is_cut_off(answer):
+    """What fits stays readable beside it."""
+    small = answer._replace(capacity=Capacity(2**28, None))
+    root = parsed(small)
+    assert len([one for one in root.iter(f"{SVG}path") if one.get("class") == "cut"]) == 1
+    ends = [float(one.get("x")) + float(one.get("width")) for one in root.iter(f"{SVG}rect") if one[:]]
+    assert max(ends) <= memory_plot.WIDTH - memory_plot.RIGHT + 0.1
+
+
 def test_a_page_has_the_figures_as_a_table(answer):
     page = memory_plot.page(answer)
     assert page.startswith("<!doctype html>")

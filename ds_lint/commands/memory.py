@@ -58,8 +58,8 @@ def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B
     except (*WRONG_USAGE, UnreadableConfigError) as error:
         return complain(error)
     if not answers:
-        for one in found:
-            sys.stderr.write(complaint(_what_is_missing(one)))
+        for said in filter(None, map(_complaint, found)):
+            sys.stderr.write(complaint(said))
         return 2
     if wish.plot is not None:
         if len(answers) > 1:
@@ -116,8 +116,8 @@ def _refuse(why: str) -> int:
 def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
     """What a run takes; None if a fact is missing."""
     config = one.config
-    wanted = setup.of(config)
-    if wanted is None or setup.missing(config):
+    wanted = setup.of(config) if _complaint(one) is None else None
+    if wanted is None:
         return None
     found, there = estimate(wanted), capacity(config.facts)
     return Answer(
@@ -151,8 +151,15 @@ def _rows(wanted: TrainingSetup) -> list[SweepRow]:
 def _model(config: Config, parameters: int) -> str:
     model = config.facts.model
     assert model is not None  # noqa: S101 - there is no setup without
-    count = f"{parameters / 1e9:.3g} billion" if parameters >= 1e8 else f"{parameters:,}"
-    return f"{os.path.normpath(model.origin)}: {count} parameters"
+    return f"{os.path.normpath(model.origin)}: {_in_words(parameters)} parameters"
+
+
+def _in_words(count: int) -> str:
+    """A number of parameters as people say it."""
+    for unit, word in ((10**9, "billion"), (10**6, "million")):
+        if count >= unit:
+            return f"{count / unit:.3g} {word}"
+    return f"{count:,}"
 
 
 def _left_out(found: Estimate) -> Iterator[str]:
@@ -168,18 +175,24 @@ def _left_out(found: Estimate) -> Iterator[str]:
     yield "activations" + (f" (set {' and '.join(options)})" if options else " (they are not known for this model)")
 
 
-def _what_is_missing(one: LaunchedConfig) -> str:
-    """Which options to set, and why."""
+def _complaint(one: LaunchedConfig) -> str | None:
+    """Why there is no estimate, and which options to set; None if there is one."""
     config = one.config
     place = os.path.normpath(one.origin or config.document.path)
     lacks = setup.missing(config)
-    name = named_model(config.facts.launch or config.facts.recipe)
-    if lacks == []:
-        return f"{config.document.path}: the ZeRO stage is not known; run ds-lint check to see why"
+    model, recipe = config.facts.model, config.facts.recipe
+    if model is not None and model.quantization is not None:
+        return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
+    if recipe is not None and recipe.quantization is not None:
+        return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
+    if not lacks:
+        stage_is_known = setup.of(config) is not None
+        return None if stage_is_known else f"{place}: the ZeRO stage is not known; run ds-lint check to see why"
+    name = named_model(config.facts.launch or recipe)
     reasons = {
         "model": f"no file of the model {name} is on this machine" if name else "the model is not known",
         "world size": "the number of ranks is not known",
-        "size of the model": "the number of parameters is not known",
+        "size of the model": "the shapes of the parameters are not known",
     }
     told = " and ".join(reasons[one] for one in lacks)
     return f"{place}: {told}; set {' and '.join(_OPTIONS[one] for one in lacks)}"
@@ -189,8 +202,8 @@ def _notes(found: list[LaunchedConfig]) -> Iterator[str]:
     """What is assumed, and the launches of a file that cannot be counted."""
     for one in found:
         config = one.config
-        if setup.of(config) is None or setup.missing(config):
-            yield _what_is_missing(one)
+        if (said := _complaint(one)) is not None:
+            yield said
         elif setup.is_dtype_assumed(config):
             yield (
                 f"{config.document.path}: the run is taken to train in 16 bit, because the training arguments are not "

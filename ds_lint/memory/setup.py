@@ -141,7 +141,7 @@ def missing(config: Config) -> list[str]:
     model = config.facts.model
     lacks = [] if model is not None else ["model"]
     lacks += [] if config.world_size else ["world size"]
-    if model is not None and model.parameter_count is None:
+    if model is not None and (model.parameter_count is None or not tensors.of(model)):
         lacks.append("size of the model")
     return lacks
 

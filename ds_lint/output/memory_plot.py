@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.estimate import Estimate
 
 WIDTH, RIGHT = 860, 110  # of the drawing, and of the sums at the right
-_BAR, _STEP, _TOP = 22, 40, 96  # the height of a bar, the distance between two, where the first begins
+_BAR, _STEP = 22, 40  # the height of a bar, and the distance between two
+_FARTHEST = 3  # times the capacity, where a longer bar is cut off
 _LETTER = 7.2  # the width of a letter, a little more than it is on average
 
 _REST = "rest_of_the_peak"  # what the highest peak has beside the parts of a step
@@ -80,11 +81,12 @@ def svg(answer: Answer) -> str:
     """The drawing as a document of its own."""
     drawn = bars(answer)
     places = list(dict.fromkeys(bar.place for bar in drawn))
-    groups, top = [], _TOP
+    legend, top = _legend(drawn)
+    groups = []
     left = round(32 + _LETTER * max(len(bar.label) for bar in drawn))
     for place in places:
         group = [bar for bar in drawn if bar.place == place]
-        groups.append(_group(place, group, top, left))
+        groups.append(_group(place, group, top, _Scale(left, _longest(group))))
         top += 44 + _STEP * len(group)
     title = f"Memory of {answer.name}: {setup_in_words(answer.estimate.setup)}"
     return (
@@ -95,7 +97,7 @@ def svg(answer: Answer) -> str:
         f"<style>{_style()}</style>\n"
         f'<rect class="ground" width="{WIDTH}" height="{top}"/>\n'
         f'<text class="title" x="16" y="28">{escape(_shortened(title))}</text>\n'
-        f"{_legend(drawn)}\n{''.join(groups)}</svg>\n"
+        f"{legend}\n{''.join(groups)}</svg>\n"
     )
 
 
@@ -143,46 +145,71 @@ def write_png(answer: Answer, path: str) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _group(place: str, group: Sequence[Bar], top: int, left: int) -> str:
-    """The bars of a place on one scale right of the names, with the line of the capacity."""
+class _Scale(NamedTuple):
+    """Where bytes are drawn, right of the names of the bars; what is more than ``longest`` is cut off."""
+
+    left: int
+    longest: float
+
+    def x(self, size: float) -> float:
+        """The place of so many bytes."""
+        return self.left + min(size / self.longest, 1) * (WIDTH - self.left - RIGHT)
+
+
+def _longest(group: Sequence[Bar]) -> float:
+    """The bytes of the longest bar that is drawn: what fits stays readable beside what does not by far."""
     room = group[0].room
     most = max(*(bar.whole.most for bar in group), room or 0, 1)
-    scale = (WIDTH - left - RIGHT) / most
+    return most if room is None else min(most, _FARTHEST * room)
+
+
+def _group(place: str, group: Sequence[Bar], top: int, scale: _Scale) -> str:
+    """The bars of a place on one scale, with the line of the capacity."""
+    room = group[0].room
     bottom = top + 18 + _STEP * len(group)
     lines = [f'<text class="place" x="16" y="{top + 4}">{place}</text>\n']
     for index, bar in enumerate(group):
         y = top + 18 + index * _STEP
         lines.append(f'<text x="16" y="{y + 15}">{escape(bar.label)}</text>\n')
         for kind in _kinds([bar]):
-            size = bar.kinds[kind]
-            told = escape(f"{label_of(kind)}: {in_units(size)}")
+            begin, end = (scale.x(_start(bar, kind) + more) for more in (0, bar.kinds[kind]))
+            told = escape(f"{label_of(kind)}: {in_units(bar.kinds[kind])}")
             lines.append(
-                f'<rect class="{kind}" x="{left + _start(bar, kind) * scale:.1f}" y="{y}" '
-                f'width="{size * scale:.1f}" height="{_BAR}"><title>{told}</title></rect>\n'
+                f'<rect class="{kind}" x="{begin:.1f}" y="{y}" width="{end - begin:.1f}" height="{_BAR}">'
+                f"<title>{told}</title></rect>\n"
             )
-        if not bar.whole.is_exact:
-            lines.append(_whisker(bar.whole, y, left, scale))
+        if bar.whole.likely > scale.longest:
+            lines.append(_cut(y))
+        elif not bar.whole.is_exact:
+            lines.append(_whisker(bar.whole, y, scale))
         over = " over" if room is not None and bar.whole.least > room else ""
         lines.append(
             f'<text class="sum{over}" x="{WIDTH - RIGHT + 12}" y="{y + 15}">{in_units(bar.whole.likely)}</text>\n'
         )
     if room is not None:
-        x = left + room * scale
+        x = scale.x(room)
         lines.append(f'<line class="room" x1="{x:.1f}" x2="{x:.1f}" y1="{top + 8}" y2="{bottom - 10}"/>\n')
         lines.append(f'<text class="room" x="{x:.1f}" y="{top + 4}">capacity {in_units(room)}</text>\n')
     return "".join(lines)
 
 
-def _whisker(whole: Band, y: int, left: int, scale: float) -> str:
+def _cut(y: int) -> str:
+    """Two slanting lines through the end of a bar that goes on."""
+    x = WIDTH - RIGHT - 16
+    return f'<path class="cut" d="M{x} {y + _BAR + 3}l8 -{_BAR + 6}M{x + 6} {y + _BAR + 3}l8 -{_BAR + 6}"/>\n'
+
+
+def _whisker(whole: Band, y: int, scale: _Scale) -> str:
     """A line from the least to the most."""
-    x1, x2, middle = left + whole.least * scale, left + whole.most * scale, y + _BAR / 2
+    x1, x2, middle = scale.x(whole.least), scale.x(whole.most), y + _BAR / 2
     return (
         f'<path class="bounds" d="M{x1:.1f} {middle - 5}v10M{x1:.1f} {middle}H{x2:.1f}M{x2:.1f} {middle - 5}v10">'
         f"<title>{in_units(whole.least)} to {in_units(whole.most)}</title></path>\n"
     )
 
 
-def _legend(drawn: Sequence[Bar]) -> str:
+def _legend(drawn: Sequence[Bar]) -> tuple[str, int]:
+    """What the colours mean, in as many lines as it takes, and where the bars can begin below it."""
     x, y, items = 16.0, 48, []
     for kind in _kinds(drawn):
         text = label_of(kind)
@@ -191,7 +218,7 @@ def _legend(drawn: Sequence[Bar]) -> str:
         items.append(f'<rect class="{kind}" x="{x:.0f}" y="{y}" width="12" height="12"/>')
         items.append(f'<text x="{x + 18:.0f}" y="{y + 11}">{text}</text>')
         x += 34 + len(text) * _LETTER
-    return "".join(items)
+    return "".join(items), y + 48
 
 
 def _kinds(drawn: Sequence[Bar]) -> list[str]:
@@ -228,8 +255,9 @@ def _style() -> str:
         ".ground{fill:#ffffff}rect{stroke:#ffffff}"
         ".sum.over{font-weight:700;fill:#b3261e}line.room{stroke:#b3261e;stroke-width:2;stroke-dasharray:5 4}"
         "text.room{fill:#b3261e;text-anchor:end}.bounds{stroke:#1f2328;stroke-width:1.5;fill:none}"
+        ".cut{stroke:#ffffff;stroke-width:3;fill:none}"
         f"{light}"
         "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#0d1117}"
-        "rect{stroke:#0d1117}.bounds{stroke:#e6edf3}"
+        "rect{stroke:#0d1117}.bounds{stroke:#e6edf3}.cut{stroke:#0d1117}"
         f".sum.over,text.room{{fill:#ff8f85}}line.room{{stroke:#ff8f85}}{dark}}}"
     )
