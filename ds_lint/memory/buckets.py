@@ -19,7 +19,7 @@ _AT_ONCE = 500_000_000  # elements that are reduced together without ZeRO (MEMOR
 
 def buckets(setup: TrainingSetup) -> Placed:
     """What one rank holds of them in a backward pass."""
-    if setup.stage == 0 or setup.splits_masters_of_bf16:
+    if setup.stage == 0 or setup.uses_bf16_optimizer:
         return Placed(gpu=_reduced_at_once(setup))
     if setup.stage == 3:
         return Placed(gpu=_at_stage_3(setup))

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 def gradients(setup: TrainingSetup) -> Placed:
     """What one rank holds between the last backward pass of a step and the step."""
+    if setup.uses_bf16_optimizer:  # those of the parameters are added to a flat tensor, which is there all the time
+        both = amount(setup.trained_count, setup.width).plus(amount(share(setup) * setup.ranks, FULL))
+        return Placed(gpu=both)
     if setup.stage == 0:
         return Placed(gpu=amount(setup.trained_count, setup.width))
     if setup.stage == 3:
@@ -23,9 +26,6 @@ def gradients(setup: TrainingSetup) -> Placed:
 
 def _of_whole_parameters(setup: TrainingSetup) -> Placed:
     """At stages 1 and 2 without offload: those of the parameters that the rank's share touches."""
-    if setup.splits_masters_of_bf16:
-        both = amount(setup.trained_count, setup.width).plus(amount(share(setup) * setup.ranks, FULL))
-        return Placed(gpu=both)
     if _is_compact(setup):
         return Placed(gpu=amount(share(setup), FULL))
     return Placed(gpu=amount(touched(setup), setup.width))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def parameters(setup: TrainingSetup) -> Placed:
     """What one rank holds of the parameters between two steps."""
     if setup.stage < 3:
-        padded = share(setup) * (setup.ranks if setup.stage else 1)
+        padded = share(setup) * (setup.ranks if setup.stage or setup.uses_bf16_optimizer else 1)
         return Placed(gpu=amount(padded + setup.parameter_count - setup.trained_count, setup.width))
     persistent = Placed(gpu=amount(_whole(setup), setup.width))
     return _partitions(setup).plus(persistent).plus(_second_partitions(setup))

@@ -66,7 +66,7 @@ def part(size: int, ranks: int) -> int:
 @_remembered
 def share(setup: TrainingSetup) -> int:
     """The elements that one rank updates, with what pads them; every rank has as many."""
-    if setup.stage == 0:
+    if setup.stage == 0 and not setup.uses_bf16_optimizer:
         return setup.trained_count
     if setup.stage == 3:
         shards = setup.shards

@@ -95,6 +95,7 @@ class TrainingSetup(NamedTuple):
     uses_zero_init: bool | None = None
     gathers_on_save: bool = False
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
+    splits_bf16_without_zero: bool = False  # in some releases
     keeps_16_bit_copy: bool = True  # of the partition in host memory, at stages 1 and 2 with offload
     flattens_on_gpu: bool = True  # if there is room, at stages 1 and 2
     stack: Stack | None = None
@@ -125,8 +126,10 @@ class TrainingSetup(NamedTuple):
         return min(self.mics, self.ranks) if self.mics and self.stage == 3 else self.ranks
 
     @property
-    def splits_masters_of_bf16(self) -> bool:
-        """Whether BF16_Optimizer is used at stage 1 (``_do_optimizer_sanity_check`` of the engine)."""
+    def uses_bf16_optimizer(self) -> bool:
+        """Whether BF16_Optimizer splits the master weights (``_do_optimizer_sanity_check`` of the engine)."""
+        if self.stage == 0:
+            return self.dtype == "bf16" and self.splits_bf16_without_zero and self.accumulation_width in (None, 4)
         sums_in_full = self.accumulation_width == WIDTHS["fp32"]
         return self.stage == 1 and self.dtype == "bf16" and sums_in_full and self.optimizer_offload is None
 
@@ -197,6 +200,7 @@ def of(config: Config) -> TrainingSetup | None:
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
+        splits_bf16_without_zero=config.knowledge.does("bf16-is-split-without-zero"),
         keeps_16_bit_copy=config.knowledge.does("offload-keeps-a-16-bit-copy"),
         flattens_on_gpu=config.knowledge.does("parameters-are-flattened-on-the-gpu"),
         stack=config.stack,

@@ -140,7 +140,7 @@ def differences(case: Case, held: Held) -> list[str]:
     found["buckets"] = _sum(held.elements("buckets", "backward"), held.elements("other"))
     if case.stage == 0 and case.ranks > 1:
         found["buckets"] = {DTYPES[case.dtype]: held.reduced}
-    if setup.splits_masters_of_bf16:  # reduces as stage 0 does, through copies that are gone at once
+    if setup.uses_bf16_optimizer:  # reduces as stage 0 does, through copies that are gone at once
         del found["buckets"]
     if setup.optimizer_offload is not None and setup.optimizer_offload.device == "nvme":
         # Gradients on their way to NVMe have no name that tells them from the buffers.

@@ -145,6 +145,7 @@ NOT_SHOWN_BY_REFUSAL = {
     "nvme-states-are-loaded-in-part": "test_engine_truth.py",
     "nvme-states-are-not-saved": "only releases that are older than those which are measured",
     "one-cycle-has-stairs": "test_schedules_truth.py",
+    "bf16-is-split-without-zero": "measured with programs/held.py, see tests/memory/test_states_of_releases.py",
     "offload-keeps-a-16-bit-copy": "test_memory_peaks.py",
     "offloaded-master-weights-are-page-locked": "read in the sources; without a GPU nothing is page-locked",
     "parameters-are-flattened-on-the-gpu": "read in the sources; it asks for free memory of a GPU",
