@@ -7,6 +7,7 @@ Stages 1 and 2 make theirs in each backward pass (``setup_buckets``), and gather
 
 from __future__ import annotations
 
+from ds_lint.memory.band import Band
 from ds_lint.memory.partition import largest_trained
 from ds_lint.memory.placed import Amount, Placed, amount
 
@@ -14,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
+_OF_MUON = 2**28  # bytes of gathered updates that are kept (_muon_allgather_max_cached_bytes)
 _AT_ONCE = 500_000_000  # elements that are reduced together without ZeRO (MEMORY_OPT_ALLREDUCE_SIZE in engine.py)
 
 
@@ -39,9 +41,13 @@ def _reduced_at_once(setup: TrainingSetup) -> Amount:
 
 
 def _at_stage_3(setup: TrainingSetup) -> Amount:
-    if not setup.contiguous_gradients:
-        return Amount()
-    return amount(setup.reduce_bucket, setup.communication_width or setup.width)
+    held = Amount()
+    if setup.contiguous_gradients:
+        held = amount(setup.reduce_bucket, setup.communication_width or setup.width)
+    if setup.optimizer == "muon":
+        most = min(setup.trained_count * 2, _OF_MUON // setup.width)
+        held = held.plus(amount(Band(0, most, most), setup.width))
+    return held
 
 
 def _of_a_backward_pass(setup: TrainingSetup) -> Amount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.memory.band import Band
-from ds_lint.memory.partition import share, sub_groups, touched
+from ds_lint.memory.partition import of_muon, share, sub_groups, touched
 from ds_lint.memory.placed import FULL, Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, below_alignment
 
@@ -28,7 +28,11 @@ def _of_whole_parameters(setup: TrainingSetup) -> Placed:
     """At stages 1 and 2 without offload: those of the parameters that the rank's share touches."""
     if _is_compact(setup):
         return Placed(gpu=amount(share(setup), FULL))
-    return Placed(gpu=amount(touched(setup), setup.width))
+    held = amount(touched(setup), setup.width)
+    if setup.optimizer == "muon":  # what Muon makes of a gradient lies beside it
+        made = touched(of_muon(setup), pads=False)
+        held = held.plus(amount(Band(0, made, made), setup.width))
+    return Placed(gpu=held)
 
 
 def _offloaded(setup: TrainingSetup) -> Placed:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ALIGNED = 16  # bytes; with parameter_alignment each parameter but the first starts at a multiple of them
 _AT_THE_ENDS = re.compile("embed|lm_head", re.IGNORECASE)
+_VECTOR = re.compile(r"(^|\.)bias$|norm|(^|\.)ln_", re.IGNORECASE)
 _WITHOUT_DECAY = re.compile(r"bias|norm|(^|\.)ln_", re.IGNORECASE)  # Trainer.get_decay_parameter_names
 
 
@@ -174,7 +175,7 @@ def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
 
 def is_for_muon(tensor: Tensor) -> bool:
     """Whether Muon steps a parameter: a matrix between embedding and head (``set_optimizer_flags``)."""
-    return _decays(tensor) and not _AT_THE_ENDS.search(tensor.name)
+    return not _VECTOR.search(tensor.name) and not _AT_THE_ENDS.search(tensor.name)
 
 
 def _decays(tensor: Tensor) -> bool:

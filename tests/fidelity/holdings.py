@@ -146,6 +146,10 @@ def differences(case: Case, held: Held) -> list[str]:
         # Gradients on their way to NVMe have no name that tells them from the buffers.
         found["gradients"] = _sum(found["gradients"], found.pop("buckets"))
         said["gradients"] = said["gradients"].plus(said["buckets"])
+    if case.optimizer == "Muon":  # keeps momentum and updates in places of its own
+        for kind in ("optimizer_states", "buckets"):
+            found["gradients"] = _sum(found["gradients"], found.pop(kind))
+            said["gradients"] = said["gradients"].plus(said[kind])
     return [words for kind in found if (words := _difference(kind, said[kind], found[kind]))]
 
 
