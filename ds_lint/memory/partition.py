@@ -112,9 +112,9 @@ def sub_groups(setup: TrainingSetup) -> list[SubGroup]:
     found: list[tuple[int, ...]] = []
     for group in _groups(setup):
         sizes: list[int] = []
-        together, shards = 0, setup.shards
+        together = 0
         for tensor in group:
-            sizes.append(part(tensor.size, shards))
+            sizes.append(part(tensor.size, setup.shards))
             together += sizes[-1]
             if together >= setup.sub_group:
                 found.append(tuple(sizes))
