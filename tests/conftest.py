@@ -24,11 +24,15 @@ with contextlib.suppress(ImportError):  # the environments of older releases hav
 # The editors wait more than they compute; then come the training runs, the files of a minute and more at their head.
 SLOWEST = (
     "clients/test_vscode.py",
-    "fidelity/test_smoke_robust.py",
     "fidelity/test_smoke_catches.py",
-    "fidelity/test_smoke_launchers.py",
-    "fidelity/test_agreement.py",
+    "fidelity/test_smoke_robust.py",
+    "fidelity/test_smoke_mutations.py",
+    "fidelity/test_smoke_reference.py",
     "test_documentation_commands.py",
+    "fidelity/test_smoke_world.py",
+    "fidelity/test_smoke_lora.py",
+    "fidelity/test_accelerate_yaml.py",
+    "fidelity/test_agreement.py",
     "clients/",
     "fidelity/",
 )

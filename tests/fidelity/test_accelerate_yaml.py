@@ -10,10 +10,12 @@ import os
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 import yaml
 from installed import measured_with_the_newest
 
@@ -46,18 +48,23 @@ def real_outcomes(folder: Path, texts: list[str]) -> list[dict[str, Any]]:
         path.write_text(text, encoding="utf-8")
         (path.parent / "ds.json").write_text('{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}')
         paths.append(str(path))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ACCELERATE_", "FSDP_"))}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)],
-        input=json.dumps(paths),
-        env={**environment, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    answers = [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("\0")]
-    assert len(answers) == len(texts), done.stderr[-2000:]
+    process = launching()
+    process.stdin.write(json.dumps(paths) + "\n")
+    process.stdin.flush()
+    answers = []
+    while len(answers) < len(texts):
+        line = process.stdout.readline()
+        assert line, f"{PROGRAM} has ended; standard error shows why if it is run by hand"
+        if line.startswith("\0"):
+            answers.append(json.loads(line[1:]))
     return answers
+
+
+@cache
+def launching() -> subprocess.Popen[str]:
+    """The process that launches for all tests, since it imports the libraries for seconds."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ACCELERATE_", "FSDP_"))}
+    return warm.start(str(PROGRAM), {**environment, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
 
 
 def disagreements(folder: Path, texts: list[str]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,7 @@
 """What accelerate does with YAML files: starts or raises, and which keys it reads. Runs in a process of its own.
 
-Standard input is a JSON array of paths, which lie in folders of their own; standard output is one JSON object a line.
+Standard input has JSON arrays of paths, one array a line; each path lies in a folder of its own. Standard output is one
+JSON object a line, behind a null character.
 Accelerate's own ``launch_command`` runs, with torchrun and the processes that it starts replaced by what the first rank
 does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. With FSDP, ``Accelerator()`` runs in a group
 of ranks that torch pretends, on GPUs that are pretended. Names of layers are looked up in a model that has them all.
@@ -304,7 +305,7 @@ def main() -> None:
     UlyssesSPAttentionHF.register_with_transformers = MagicMock()  # which wants such a model, and ranks
     launch_utils.is_fp8_available = lambda: True
     pretend_gpus()
-    for path in json.load(sys.stdin):
+    for path in (path for line in sys.stdin for path in json.loads(line)):
         os.chdir(os.path.dirname(path))
         made.clear()
         notes = launched(path)
