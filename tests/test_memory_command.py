@@ -160,6 +160,32 @@ def test_a_launch_tells_everything(memory, described):
     assert found["setup"]["activation_checkpointing"] is True
 
 
+def test_a_recipe_and_the_makefile_that_starts_it_tell_the_same(described, project):
+    recipe = (
+        "model_name_or_path: model\nstage: sft\nfinetuning_type: full\ntemplate: llama3\ndataset: identity\n"
+        "deepspeed: conf/z3.json\ncutoff_len: 1024\nper_device_train_batch_size: 2\nbf16: true\n"
+    )
+    write_into(project)({"sft.yaml": recipe, "Makefile": "train:\n\tllamafactory-cli train sft.yaml\n"})
+    (project / "run.sh").unlink()
+    for path in ("sft.yaml", "Makefile:2"):
+        found = described(path, "--world-size", "4")
+        known = {name: found["setup"][name] for name in ("ranks", "stage", "micro_batch", "sequence_length")}
+        assert known == {"ranks": 4, "stage": 3, "micro_batch": 2, "sequence_length": 1024}
+        assert found["setup"]["activation_checkpointing"] is True
+        assert found["path"] == "conf/z3.json"
+
+
+def test_a_yaml_of_accelerate_tells_its_ranks(described, project):
+    yaml = (
+        "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+        "deepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n"
+    )
+    write_into(project)({"accelerate.yaml": yaml})
+    found = described("accelerate.yaml", "--model", "model")
+    known = {name: found["setup"][name] for name in ("ranks", "nodes", "stage", "dtype", "offload_param")}
+    assert known == {"ranks": 16, "nodes": 2, "stage": 3, "dtype": "bf16", "offload_param": "cpu"}
+
+
 def test_a_config_gets_the_facts_of_the_launch_that_names_it(described):
     found = described("conf/z3.json")
     assert (found["launch"], found["setup"]["ranks"], found["setup"]["micro_batch"]) == ("run.sh:2", 8, 4)
