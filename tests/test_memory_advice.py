@@ -13,8 +13,8 @@ from ds_lint.memory.sweep import changed, sweep
 
 GIB = 2**30
 CPU = Offload("cpu")
-# Two billion elements in matrices of 16 million: states of 32 GB.
-MODEL = (Tensor("embed", 2**27), *(Tensor(f"layers.{layer}.weight", 2**24) for layer in range(112)))
+# 30 billion elements in matrices of 268 million: states of 480 GB, beside which an allowance is little.
+MODEL = (Tensor("embed", 2**29), *(Tensor(f"layers.{layer}.weight", 2**28) for layer in range(112)))
 SMALL_BUCKETS = {"reduce_bucket": 2**20, "allgather_bucket": 2**20, "prefetch_bucket": 2**20}
 ONE_GPU = TrainingSetup(MODEL, ranks=1, nodes=1, stage=0, architecture={}, **SMALL_BUCKETS)
 EIGHT = ONE_GPU._replace(ranks=8)
@@ -65,8 +65,8 @@ def test_a_stage_is_changed_before_what_only_it_can_do():
 
 def test_offload_that_the_host_cannot_hold_is_not_advised():
     gpu = estimate(changed(EIGHT, 2, ("optimizer",))).gpu_bytes.most / GIB + 0.1
-    assert "optimizer offload to the CPU" not in words(EIGHT._replace(stage=2), gpu=gpu, host=20)
-    assert "optimizer offload to the CPU" in words(EIGHT._replace(stage=2), gpu=gpu, host=2000)
+    assert "optimizer offload to the CPU" not in words(EIGHT._replace(stage=2), gpu=gpu, host=320)
+    assert "optimizer offload to the CPU" in words(EIGHT._replace(stage=2), gpu=gpu, host=9000)
 
 
 def test_what_the_host_cannot_hold_comes_back():

@@ -121,17 +121,17 @@ def test_what_is_not_known_is_named_and_leaves_it_open(memory, described):
 
 
 def test_a_run_that_does_not_fit_has_status_1_and_gets_advice(memory, described):
-    said = memory("ds.json", *FACTS, "--gpu-memory", "24GB")
+    said = memory("ds.json", *FACTS, "--gpu-memory", "33GB")
     assert said.status == 1
-    assert "does not fit: GPU has 24.0 GiB, but the run takes at least " in said.out
+    assert "does not fit: GPU has 33.0 GiB, but the run takes at least " in said.out
     assert "\n  ZeRO stage 3: " in said.out
     assert "\n      zero_optimization.stage = 3\n" in said.out
-    found = described("ds.json", *FACTS, "--gpu-memory", "24GB")
+    found = described("ds.json", *FACTS, "--gpu-memory", "33GB")
     assert found["fits"]["gpu"] is False
     first = next(one for one in found["advice"] if one["change"] == "ZeRO stage 3")
     assert first["writes"] == [{"place": "config", "key": "zero_optimization.stage", "value": 3}]
-    assert first["rank_bytes"]["most"] <= 24 * 2**30 < found["rank"]["total"]["bytes"]["least"]
-    assert all(one["rank_bytes"]["most"] <= 24 * 2**30 for one in found["advice"])
+    assert first["rank_bytes"]["most"] <= 33 * 2**30 < found["rank"]["total"]["bytes"]["least"]
+    assert all(one["rank_bytes"]["most"] <= 33 * 2**30 for one in found["advice"])
 
 
 def test_the_host_counts_too(memory, described):
@@ -158,6 +158,32 @@ def test_a_launch_tells_everything(memory, described):
     known = {name: found["setup"][name] for name in ("parameters", "ranks", "micro_batch", "sequence_length")}
     assert known == {"parameters": PARAMETERS, "ranks": 8, "micro_batch": 4, "sequence_length": 2048}
     assert found["setup"]["activation_checkpointing"] is True
+
+
+def test_a_recipe_and_the_makefile_that_starts_it_tell_the_same(described, project):
+    recipe = (
+        "model_name_or_path: model\nstage: sft\nfinetuning_type: full\ntemplate: llama3\ndataset: identity\n"
+        "deepspeed: conf/z3.json\ncutoff_len: 1024\nper_device_train_batch_size: 2\nbf16: true\n"
+    )
+    write_into(project)({"sft.yaml": recipe, "Makefile": "train:\n\tllamafactory-cli train sft.yaml\n"})
+    (project / "run.sh").unlink()
+    for path in ("sft.yaml", "Makefile:2"):
+        found = described(path, "--world-size", "4")
+        known = {name: found["setup"][name] for name in ("ranks", "stage", "micro_batch", "sequence_length")}
+        assert known == {"ranks": 4, "stage": 3, "micro_batch": 2, "sequence_length": 1024}
+        assert found["setup"]["activation_checkpointing"] is True
+        assert found["path"] == "conf/z3.json"
+
+
+def test_a_yaml_of_accelerate_tells_its_ranks(described, project):
+    yaml = (
+        "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+        "deepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n"
+    )
+    write_into(project)({"accelerate.yaml": yaml})
+    found = described("accelerate.yaml", "--model", "model")
+    known = {name: found["setup"][name] for name in ("ranks", "nodes", "stage", "dtype", "offload_param")}
+    assert known == {"ranks": 16, "nodes": 2, "stage": 3, "dtype": "bf16", "offload_param": "cpu"}
 
 
 def test_a_config_gets_the_facts_of_the_launch_that_names_it(described):

@@ -7,7 +7,6 @@ that was not measured gets the spread of those that were.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.knowledge import tables
@@ -68,9 +67,15 @@ def activations(architecture: JsonObject, computed: Pass) -> Band | None:
         return None
     return Band(
         min(band.least for band in bands) * (1 - _ANOTHER_TYPE),
-        median(band.likely for band in bands),
+        _median(band.likely for band in bands),
         max(band.most for band in bands) * (1 + _ANOTHER_TYPE),
     )
+
+
+def _median(values: Iterable[float]) -> float:
+    """The middle of values; the module ``statistics`` takes long to import."""
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def is_measured(architecture: JsonObject) -> bool:

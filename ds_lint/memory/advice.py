@@ -6,6 +6,7 @@ alone are told; if none does, the shortest combination, of several the first in 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -153,8 +154,9 @@ def _tried(steps: Sequence[Step], needs: _Estimates, holds: Callable[[Estimate],
         changes.append(possible[-1])
         setup = possible[-1].setup
     possible = list(last(setup))
-    if last in _ONWARD and possible and not holds(needs.of(possible[-1].setup)):
-        return None
+    if last in _ONWARD:
+        first = bisect_left(possible, True, key=lambda change: holds(needs.of(change.setup)))
+        possible = possible[first : first + 1]
     for change in possible:
         if holds(needed := needs.of(change.setup)):
             return (*changes, change), needed

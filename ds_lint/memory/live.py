@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
 
+_DECIDES = (  # of a setup, about what is gathered: the same for all ranks, offloads and micro batches
+    *("tensors", "persistence_threshold", "persistence_total", "prefetch_bucket", "max_live_parameters"),
+    *("max_reuse_distance", "is_checkpointed"),
+)
+_MOST_KNOWN = 32
+_known: dict[tuple[object, ...], Band] = {}  # advice and sweeps ask for the same again and again
 _HEADS = ("lm_head", "embed_out", "output_layer", "cls", "classifier", "score")
 
 
@@ -41,6 +47,15 @@ def live_parameters(setup: TrainingSetup) -> Band:
     """
     if setup.stage < 3 or not setup.tensors:
         return NOTHING
+    key = tuple(getattr(setup, name) for name in _DECIDES)
+    if key not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = _gathered(setup)
+    return _known[key]
+
+
+def _gathered(setup: TrainingSetup) -> Band:
     sizes = [tensor.size for tensor in setup.tensors]
     is_persistent = persistent(setup)
     gathered = [0 if stays else size for size, stays in zip(sizes, is_persistent, strict=True)]

@@ -1,4 +1,4 @@
-"""Measure what ``ds-lint check`` costs, as ratios to ``python -c pass`` of the same interpreter.
+"""Measure what ``ds-lint check`` and ``ds-lint memory`` cost, as ratios to ``python -c pass`` of the same interpreter.
 
     python -m tools.bench.start [--rounds 41] [--ds-lint PATH]
 
@@ -22,6 +22,11 @@ from pathlib import Path
 
 CONFIG = Path(__file__).parent.parent.parent / "examples" / "clean.json"
 MANY = 1000
+MODEL = {  # of 70 billion parameters
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
+    "num_attention_heads": 64, "num_hidden_layers": 80, "num_key_value_heads": 8, "vocab_size": 128256,
+}  # fmt: skip
+RUN = ("--stack", "deepspeed", "--world-size", "64", "--nodes", "8", "--micro-batch", "1", "--sequence-length", "4096")
 
 
 def main() -> None:
@@ -40,10 +45,16 @@ def main() -> None:
         many = Path(folder) / "many"
         many.mkdir()
         copies = [str(_variant(many, number)) for number in range(MANY)]
+        model = Path(folder) / "model"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
+        memory = [chosen.ds_lint, "memory", str(clean), "--model", str(model), *RUN]
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "ds-lint check clean.json": [chosen.ds_lint, "check", str(clean)],
             f"ds-lint check, {MANY} files": [chosen.ds_lint, "check", *copies],
+            "ds-lint memory, 70B": memory,
+            "ds-lint memory, 70B, --sweep": [*memory, "--sweep"],
         }
         times = _measure(commands, chosen.rounds, folder)
     base = statistics.median(times["python -c pass"])
