@@ -32,6 +32,8 @@ FILES = {
     "overlay": records.Overlay,
     "pairs": records.Pairs,
     "recipes": records.Recipes,
+    "peft": records.Peft,
+    "published_models": records.PublishedModels,
     "shapes": records.Shapes,
     "torch": records.Torch,
     "trainer_overlay": records.TrainerOverlay,

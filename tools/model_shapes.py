@@ -24,13 +24,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 STORE = Path(__file__).parent.parent / "schemas" / "shapes.json"
 SEED = 20261122
 PROBES, TRIALS = 9, 4  # models to find the expressions with, and models to hold them against
-MOST_SWITCHES = 4
+MOST_SWITCHES = 5
 CASES = 6  # models to find out what stands in for a key that is left out
+
+
+PARTS = ("text_config", "vision_config")  # of a model of several modalities
+
+
+class Same(NamedTuple):
+    """In a case of a model type: that a key is the same as another."""
+
+    key: str
+
+
+# What cannot be described at once: several cases of a model type. A number is where the sizes begin, anything else is
+# the same in the whole case.
+CASES_OF: dict[str, tuple[dict[str, Any], ...]] = {
+    "deepseek_v2": ({"first_k_dense_replace": 2}, {"first_k_dense_replace": 2, "q_lora_rank": None}),
+    "deepseek_v3": ({}, {"q_lora_rank": None}),
+    "falcon": (
+        {"hidden_size": 1024, "num_attention_heads": 16, "new_decoder_architecture": False},
+        {"hidden_size": 1024, "num_attention_heads": 16, "num_kv_heads": 4, "new_decoder_architecture": True},
+    ),
+    "glm4_moe": ({"num_attention_heads": 32, "head_dim": 128, "first_k_dense_replace": 2},),
+    "deberta-v2": (
+        {
+            "relative_attention": True,
+            "share_att_key": True,
+            "position_buckets": 256,
+            "norm_rel_ebd": "layer_norm",
+            "pos_att_type": ["p2c", "c2p"],
+            "position_biased_input": False,
+        },
+    ),
+    "opt": ({"word_embed_proj_dim": Same("hidden_size")}, {"word_embed_proj_dim": 320}),
+    "qwen3_moe": ({"head_dim": 128},),
+}
+# Keys that must go with the number of layers, which is varied.
+FOLLOWING: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "gpt_neo": lambda given: {"attention_types": [[["global"], given.get("num_layers", 24)]]},
+}
 
 _LAYERS = re.compile(r"(num_.*layers|n_layers?|.*_layers|depth|n_enc|num_layers_.*)$")
 _NO_SIZE = re.compile(r"(.*_token_id|.*_index|chunk_size_feed_forward|pretraining_tp|num_labels|.*_idx)$")
@@ -40,7 +78,7 @@ _NO_STRUCTURE = re.compile(  # decides nothing about parameters, whatever it say
     r".*attn_implementation|quantization_config|auto_map|scale_attn.*|.*_cache|output_.*|return_dict|tokenizer_class|"
     r"torch_dtype|transformers_version|architectures|model_type|layer_norm_epsilon|use_bfloat16|task_specific_params|"
     r"sliding_window|max_window_layers|n_group|topk_group|topk_method|num_experts_per_tok|dense_act_fn|"
-    r"summary_.*|is_decoder|reorder_and_upcast_attn|experts_implementation)$"
+    r"summary_.*|is_decoder|attn_config|attention_types|attention_layers|no_rope_layers|reorder_and_upcast_attn|experts_implementation)$"
 )
 
 Signature = Counter[tuple[str, tuple[int, ...]]]  # how often a name without its indices has a shape
@@ -57,16 +95,34 @@ class Probe(NamedTuple):
     parameters: dict[str, list[tuple[int, ...]]]  # the shapes by name without indices, in their order
 
 
-class Family:
-    """One model type of transformers, and the class that is built for it."""
+class _Plain:
+    """Names without the indices of layers; an index into a ``Sequential``, whose modules differ, stays."""
 
-    def __init__(self, model_type: str) -> None:
+    def __init__(self, model: Any) -> None:
+        from torch.nn import Sequential
+
+        self.sequences = {name for name, module in model.named_modules() if isinstance(module, Sequential)}
+
+    def __call__(self, name: str) -> str:
+        parts = name.split(".")
+        return ".".join(
+            "#" if part.isdigit() and ".".join(parts[:place]) not in self.sequences else part
+            for place, part in enumerate(parts)
+        )
+
+
+class Family:
+    """One model type of transformers, the class that is built for it, and the case of it that is described."""
+
+    def __init__(self, model_type: str, case: dict[str, Any] | None = None) -> None:
         import transformers
         from transformers.models.auto import modeling_auto as auto
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
         tables = (
             auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+            auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
+            auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
             auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
             auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         )
@@ -77,18 +133,64 @@ class Family:
         self.name = name if isinstance(name, str) else name[0]
         self.config_class = getattr(transformers, CONFIG_MAPPING_NAMES[model_type])
         self.model_class = getattr(transformers, self.name)
+        given = case or {}
+        self.case = {name: value for name, value in given.items() if not isinstance(value, Same)}
+        self.same = {name: value.key for name, value in given.items() if isinstance(value, Same)}
+        self.following = FOLLOWING.get(model_type)
+        self.modules: dict[str, str] = {}  # what takes adapters, by the name of its weight without indices
+        self.heads: set[str] = set()  # the layers that make logits, of which peft knows
+        self.source = Path(sys.modules[self.model_class.__module__].__file__ or "").read_text(encoding="utf-8")
+        self.asked = [  # what the class has only if config.json has it
+            name
+            for name in re.findall(r"getattr\((?:self\.)?config, \"(\w+)\"", self.source)
+            if not _NO_STRUCTURE.match(name)
+        ]
+
+    def config(self, given: dict[str, Any]) -> Any:
+        """A config with these keys, of which those of its parts are dotted."""
+        nested: dict[str, Any] = {}
+        for name, value in given.items():
+            part, _, key = name.rpartition(".")
+            (nested.setdefault(part, {}) if part else nested)[key] = value
+        if self.following is not None:
+            nested |= self.following(given)
+        return self.config_class(**nested)
+
+    def keys(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Every key of such a config with what it is, those of its parts dotted."""
+        found: dict[str, Any] = self.config(given).to_dict()
+        for part in PARTS:
+            of_part = found.pop(part, None)
+            found |= {f"{part}.{name}": value for name, value in of_part.items()} if isinstance(of_part, dict) else {}
+        return found
 
     def build(self, given: dict[str, Any]) -> tuple[Any, dict[str, list[tuple[int, ...]]]]:
         """A config with these keys, and the shapes of its model's parameters."""
         import torch
 
         with torch.device("meta"):
-            config = self.config_class(**given)
+            config = self.config(given)
             model = self.model_class(config)
+        plain = _Plain(model)
+        self._look_at(model, plain)
         shapes: dict[str, list[tuple[int, ...]]] = {}
         for name, parameter in model.named_parameters():
-            shapes.setdefault(re.sub(r"(?<=\.)\d+(?=\.|$)", "#", name), []).append(tuple(parameter.shape))
+            shapes.setdefault(plain(name), []).append(tuple(parameter.shape))
         return config, shapes
+
+    def _look_at(self, model: Any, plain: _Plain) -> None:
+        """See which parameters are weights of layers that take adapters, as peft tells them apart."""
+        from torch.nn import Embedding, Linear
+        from transformers.pytorch_utils import Conv1D
+
+        head = model.get_output_embeddings()
+        for name, module in model.named_modules():
+            classes = {"linear": Linear, "conv1d": Conv1D, "embedding": Embedding}
+            kind = next((word for word, one in classes.items() if isinstance(module, one)), None)
+            if kind is not None:
+                self.modules[f"{plain(name)}.weight"] = kind
+            if module is head:
+                self.heads.add(plain(name))
 
     def try_build(self, given: dict[str, Any]) -> dict[str, list[tuple[int, ...]]] | None:
         """The shapes, or None where the class refuses such a config."""
@@ -99,8 +201,12 @@ class Family:
 
 
 def describe(model_type: str) -> dict[str, Any]:
-    """What the store says of a model type."""
-    family = Family(model_type)
+    """What the store says of a model type: the first case, and below it the others."""
+    first, *others = [_described(Family(model_type, case)) for case in CASES_OF.get(model_type, ({},))]
+    return first | ({"others": others} if others else {})
+
+
+def _described(family: Family) -> dict[str, Any]:
     dice = random.Random(SEED)  # noqa: S311 - sizes to try
     start, keys = _start(family)
     base = family.try_build(start)
@@ -108,7 +214,9 @@ def describe(model_type: str) -> dict[str, Any]:
         raise NotDescribed("its smallest config builds no model")
     sizes = _sizes(family, start, keys, base)
     switches = _switches(family, start, keys, base)
-    fixed = _fixed(family, start, keys, {*sizes, *switches})
+    fixed = _fixed(family, start, keys, {*sizes, *switches, *family.same})
+    usual = family.keys({})
+    needs = {name: fixed.pop(name) for name in family.case if name in fixed and usual.get(name) != fixed[name]}
     combinations = [
         dict(zip(switches, values, strict=True)) for values in itertools.product((False, True), repeat=len(switches))
     ]
@@ -121,16 +229,20 @@ def describe(model_type: str) -> dict[str, Any]:
                 built.setdefault(place, []).append(Probe({**_numbers(start, sizes), **numbers}, shapes))
     if len(built.get(0, ())) < PROBES:
         raise NotDescribed("too few sizes go together")
-    tables = {place: _table(probes[:PROBES]) for place, probes in built.items() if len(probes) >= PROBES}
+    tables = {place: _table(family, probes[:PROBES]) for place, probes in built.items() if len(probes) >= PROBES}
     facts: dict[str, Any] = {
         "class": family.name,
         "prefix": getattr(family.model_class, "base_model_prefix", ""),
+        "head": next(iter(family.heads), None),
         "parameters": _joined(tables, combinations),
         "keys": {},
         "fixed": fixed,
     }
+    facts |= ({"same": family.same} if family.same else {}) | ({"needs": needs} if needs else {})
     used = _used(facts["parameters"], [*sizes, *switches])
-    facts["keys"] = {key: _otherwise(family, start, sizes, key, facts, dice) for key in used}
+    facts["keys"] = {
+        key: _otherwise(family, start, sizes, key, facts, dice) | _other_names(family, key) for key in used
+    }
     for place, probes in built.items():
         for probe in probes:
             if place in tables and _signature(probe.parameters) != evaluated(
@@ -151,7 +263,10 @@ def evaluated(facts: dict[str, Any], values: dict[str, Any]) -> Signature:
 
 
 def _number(expression: str | int, values: dict[str, Any]) -> int:
-    return expression if isinstance(expression, int) else int(eval(expression, {"__builtins__": {}}, values))  # noqa: S307
+    if isinstance(expression, int):
+        return expression
+    plain = {name.replace(".", "__"): value for name, value in values.items()}
+    return int(eval(expression.replace(".", "__"), {"__builtins__": {}}, plain))  # noqa: S307
 
 
 def _signature(parameters: dict[str, list[tuple[int, ...]]]) -> Signature:
@@ -163,22 +278,31 @@ def _signature(parameters: dict[str, list[tuple[int, ...]]]) -> Signature:
 
 def _start(family: Family) -> tuple[dict[str, Any], dict[str, Any]]:
     """A config with few layers, as keys to give to the class; and every key with what it is then."""
-    keys = family.config_class().to_dict()
+    keys = family.keys({})
     start: dict[str, Any] = {}
     for name, value in keys.items():
-        if isinstance(value, int) and not isinstance(value, bool) and _LAYERS.match(name) and value > 4:
+        if isinstance(value, int) and not isinstance(value, bool) and _LAYERS.match(_leaf(name)) and value > 4:
             start[name] = 4
     if family.try_build(start) is None:
         start = {}
-    keys = family.config_class(**start).to_dict()
+    start |= family.case
+    keys = family.keys(start)
+    if "head_dim" in family.asked:
+        keys.setdefault("head_dim", None)
     spelled_out = {  # what a class works out of other keys is not to follow them
-        name: value
-        for name, value in keys.items()
-        if _is_number(value) and name not in _SPECIAL and not _NO_SIZE.match(name)
+        name: value for name, value in keys.items() if _is_number(value) and _may_be_size(family, name)
     }
     if family.try_build({**spelled_out, **start}) is not None:
         start = {**spelled_out, **start}
     return start, keys
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _may_be_size(family: Family, name: str) -> bool:
+    return _leaf(name) not in _SPECIAL and name not in family.same and not _NO_SIZE.match(_leaf(name))
 
 
 def _is_number(value: object) -> bool:
@@ -192,9 +316,9 @@ def _sizes(family: Family, start: dict[str, Any], keys: dict[str, Any], base: An
     """
     found = {}
     for name, value in keys.items():
-        if name in _SPECIAL or _NO_SIZE.match(name) or not (_is_number(value) or value is None):
+        if not _may_be_size(family, name) or not (_is_number(value) or value is None):
             continue
-        if value is None and not _may_be_number(family, name):
+        if value is None and (name in family.case or not _may_be_number(family, name)):
             continue
         for other in (2 * value, value + 1, 3 * value, value + 2, value // 2) if value else (1, 2, 64):
             shapes = family.try_build({**start, name: other})
@@ -212,8 +336,12 @@ def _sizes(family: Family, start: dict[str, Any], keys: dict[str, Any], base: An
 
 
 def _may_be_number(family: Family, name: str) -> bool:
-    for one in family.config_class.__mro__:
-        annotation = str(inspect.get_annotations(one).get(name, ""))
+    if name == "head_dim":
+        return True
+    part, _, key = name.rpartition(".")
+    config_class = type(getattr(family.config({}), part)) if part else family.config_class
+    for one in config_class.__mro__:
+        annotation = str(inspect.get_annotations(one).get(key, ""))
         if annotation:
             return "int" in annotation
     return False
@@ -224,7 +352,7 @@ def _switches(family: Family, start: dict[str, Any], keys: dict[str, Any], base:
     base = family.try_build(start)
     found = []
     for name, value in keys.items():
-        if isinstance(value, bool) and name not in _SPECIAL:
+        if isinstance(value, bool) and _leaf(name) not in _SPECIAL and name not in family.case:
             shapes = family.try_build({**start, name: not value})
             if shapes is not None and shapes != base:
                 found.append(name)
@@ -235,15 +363,18 @@ def _switches(family: Family, start: dict[str, Any], keys: dict[str, Any], base:
 def _fixed(family: Family, start: dict[str, Any], keys: dict[str, Any], varied: set[str]) -> dict[str, Any]:
     """The other keys that may decide about parameters: what is described holds for these values only."""
     base = family.try_build(start)
-    source = Path(sys.modules[family.model_class.__module__].__file__ or "").read_text(encoding="utf-8")
     found = {}
     for name, value in keys.items():
-        if name in varied or _NO_STRUCTURE.match(name) or isinstance(value, float):
+        if "." in name and _leaf(name) == "model_type":
+            found[name] = value
+        if name in varied or _NO_STRUCTURE.match(_leaf(name)) or isinstance(value, float):
             continue
-        if not re.search(rf"\b{name}\b", source):
+        if not re.search(rf"\b{_leaf(name)}\b", family.source):
             continue
         if isinstance(value, bool) or _is_number(value):
-            others = (not value,) if isinstance(value, bool) else (value + 1, value * 2, 0)
+            others: tuple[Any, ...] = (not value,) if isinstance(value, bool) else (value + 1, value * 2, 0)
+            if "heads" in name and value > 1:  # whose number divides the width
+                others = (value * 2, value // 2)
             tried = [family.try_build({**start, name: other}) for other in others]
             if all(shapes == base for shapes in tried if shapes is not None) and any(tried):
                 continue
@@ -252,8 +383,7 @@ def _fixed(family: Family, start: dict[str, Any], keys: dict[str, Any], varied: 
         if value is None and not _may_be_number(family, name):
             continue
         found[name] = value
-    asked = re.findall(r"getattr\((?:self\.)?config, \"(\w+)\"", source)  # what a class has only if config.json has it
-    found.update({name: None for name in asked if name not in keys and not _NO_STRUCTURE.match(name)})
+    found.update({name: None for name in family.asked if name not in keys})
     return found
 
 
@@ -280,13 +410,13 @@ def _varied(
         rate = 0.7 if attempt < 150 else 0.35
         numbers = {}
         for name, value in _numbers(start, sizes).items():
-            factors = (1, 2, 3) if not _LAYERS.match(name) else (1, 2)
+            factors = (1, 2, 3) if not _LAYERS.match(_leaf(name)) else (1, 2)
             numbers[name] = value * dice.choice(factors) if dice.random() < rate else value
             if dice.random() < 0.4 and (
                 "vocab" in name or "intermediate" in name or "position" in name or "ffn" in name
             ):
                 numbers[name] += dice.choice((16, 48, 80))
-            if dice.random() < 0.3 and _LAYERS.match(name):
+            if dice.random() < 0.3 and _LAYERS.match(_leaf(name)):
                 numbers[name] += dice.choice((1, 2))
             if "dense" in name:
                 numbers[name] = value + dice.choice((0, 0, -1, 1)) if value > 1 else value
@@ -301,12 +431,16 @@ def _varied(
 
 def _divides_evenly(numbers: dict[str, int]) -> bool:
     """Whether the width can be shared out to the heads: some classes round, and no model that is trained has that."""
-    widths = [value for name, value in numbers.items() if name in ("hidden_size", "n_embd", "d_model", "dim")]
-    heads = [value for name, value in numbers.items() if "heads" in name or name in ("n_head", "num_key_value_groups")]
-    queries, keys = numbers.get("num_attention_heads"), numbers.get("num_key_value_heads")
-    if queries and keys and queries % keys:
-        return False
-    return all(width % count == 0 for width in widths for count in heads)
+    for part in {name.rpartition(".")[0] for name in numbers}:
+        own = {_leaf(name): value for name, value in numbers.items() if name.rpartition(".")[0] == part}
+        widths = [own[name] for name in ("hidden_size", "n_embd", "d_model", "dim", "embed_dim") if name in own]
+        heads = [value for name, value in own.items() if "heads" in name or name in ("n_head", "num_key_value_groups")]
+        queries, keys = own.get("num_attention_heads"), own.get("num_key_value_heads")
+        if queries and keys and queries % keys:
+            return False
+        if any(width % count for width in widths for count in heads):
+            return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------------- expressions
@@ -327,8 +461,8 @@ def _monomials(probes: Sequence[Probe]) -> dict[tuple[int, ...], str]:
     for one, two in pairs:
         add(tuple(map(prod, zip(columns[one], columns[two], strict=True))), f"{one} * {two}")
     for one, two in itertools.permutations(names, 2):
-        if all(a % b == 0 for a, b in zip(columns[one], columns[two], strict=True)):
-            add(tuple(a // b for a, b in zip(columns[one], columns[two], strict=True)), f"{one} // {two}")
+        for values, text in _of_two(one, two, columns):
+            add(values, text)
     for one, two in pairs:
         for three in names:
             product = tuple(map(prod, zip(columns[one], columns[two], strict=True)))
@@ -343,6 +477,16 @@ def _monomials(probes: Sequence[Probe]) -> dict[tuple[int, ...], str]:
             if all(value % divisor == 0 for value in values):
                 add(tuple(value // divisor for value in values), f"{text} // {divisor}")
     return found
+
+
+def _of_two(one: str, two: str, columns: dict[str, tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The quotient of two keys, the first times the square of the second, and the patches of a square image."""
+    both = list(zip(columns[one], columns[two], strict=True))
+    if all(a % b == 0 for a, b in both):
+        yield tuple(a // b for a, b in both), f"{one} // {two}"
+    yield tuple(a * b * b for a, b in both), f"{one} * {two} * {two}"
+    if all(a >= b for a, b in both):
+        yield tuple((a // b) ** 2 for a, b in both), f"({one} // {two}) * ({one} // {two})"
 
 
 def _expression(wanted: tuple[int, ...], terms: dict[tuple[int, ...], str]) -> str | int | None:
@@ -373,7 +517,7 @@ def _expression(wanted: tuple[int, ...], terms: dict[tuple[int, ...], str]) -> s
     return None
 
 
-def _table(probes: Sequence[Probe]) -> list[dict[str, Any]]:
+def _table(family: Family, probes: Sequence[Probe]) -> list[dict[str, Any]]:
     """Every kind of parameter with its shape and how often there is one."""
     names = list(probes[0].parameters)
     if any(set(probe.parameters) != set(names) for probe in probes):
@@ -391,7 +535,8 @@ def _table(probes: Sequence[Probe]) -> list[dict[str, Any]]:
         times = _expression(tuple(len(probe.parameters[name]) for probe in probes), terms)
         if None in sizes or times is None:
             raise NotDescribed(f"{name} {shapes[0]} x {times} follows from no keys")
-        table.append({"name": name, "shape": sizes} | ({} if times == 1 else {"times": times}))
+        layer = {"layer": family.modules[name]} if name in family.modules else {}
+        table.append({"name": name, "shape": sizes} | ({} if times == 1 else {"times": times}) | layer)
     return table
 
 
@@ -424,7 +569,7 @@ def _joined(tables: dict[int, list[dict[str, Any]]], combinations: Sequence[dict
 
 def _used(parameters: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[str]:
     text = " ".join(str([entry["shape"], entry.get("times"), entry.get("if")]) for entry in parameters)
-    return [key for key in keys if re.search(rf"\b{key}\b", text)]
+    return [key for key in keys if re.search(rf"(?<![\w.]){re.escape(key)}\b", text)]
 
 
 def _otherwise(
@@ -432,9 +577,7 @@ def _otherwise(
 ) -> dict[str, Any]:
     """What a key is where config.json leaves it out, and where it says null."""
     found = {}
-    switches = {
-        name: value for name, value in family.config_class(**start).to_dict().items() if isinstance(value, bool)
-    }
+    switches = {name: value for name, value in family.keys(start).items() if isinstance(value, bool)}
     for case in ("missing", "null"):
         seen: list[tuple[dict[str, Any], Signature]] = []
         for _ in range(CASES):
@@ -452,15 +595,24 @@ def _otherwise(
     return found
 
 
+def _other_names(family: Family, key: str) -> dict[str, list[str]]:
+    """The names under which ``config.json`` may have a key, beside that which the class keeps it under."""
+    names = [name for name, meant in family.config_class.attribute_map.items() if meant == key]
+    if key.startswith("text_config."):  # older files have them beside the parts
+        names.append(_leaf(key))
+    return {"also": names} if names else {}
+
+
 def _plain_numbers(
     family: Family, start: dict[str, Any], sizes: dict[str, int], key: str, dice: random.Random
 ) -> dict[str, int]:
-    """Other numbers that build a model where a key is left out."""
+    """Other numbers that build a model where a key is left out, with parameters of the same names."""
+    names = set(family.try_build(start) or ())
     for _ in range(100):
         numbers = {name: value * dice.choice((1, 2)) for name, value in _numbers(start, sizes).items() if name != key}
         given = {**start, **numbers}
         given.pop(key, None)
-        if family.try_build(given) is not None:
+        if set(family.try_build(given) or ()) == names:
             return numbers
     return {name: value for name, value in _numbers(start, sizes).items() if name != key}
 
@@ -469,9 +621,15 @@ def _standing_in(
     facts: dict[str, Any], key: str, seen: Sequence[tuple[dict[str, Any], Signature]], family: Family
 ) -> Iterator[Any]:
     """The values that give the shapes that were seen: a constant, another key, or a quotient of two."""
-    default = family.config_class().to_dict().get(key)
-    others = [name for name, value in seen[0][0].items() if _is_number(value) and name != key]
+    part, _, leaf = key.rpartition(".")
+    usual = type(getattr(family.config({}), part))().to_dict() if part else family.config({}).to_dict()
+    default = usual.get(leaf)
+    of_part = {name: value for name, value in seen[0][0].items() if name.rpartition(".")[0] == part}
+    others = [name for name, value in of_part.items() if _is_number(value) and name != key]
+    if isinstance(default, bool):
+        others = []
     candidates: list[Any] = [default] if default is not None else []
+    candidates += [not default] if isinstance(default, bool) else []
     candidates += others + [f"{factor} * {name}" for name in others for factor in (2, 4)]
     candidates += [f"{one} // {two}" for one, two in itertools.permutations(others, 2)]
     for candidate in candidates:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.facts.lora import Adapters
     from ds_lint.facts.model import Model
     from ds_lint.facts.recipes import TrainingRecipe
     from ds_lint.facts.training import TrainingArguments
@@ -27,9 +28,11 @@ class Sources:
         "gpu_memory",
         "here",
         "host_memory",
+        "lora",
         "micro_batch",
         "model",
         "nodes",
+        "parameters",
         "said_by",
         "sequence_length",
         "trainer_args",
@@ -37,7 +40,8 @@ class Sources:
     )
 
     NAMES = ("world_size", "nodes", "trainer_args", "model", "gpu", "host_memory", "here")
-    OF_MEMORY = ("gpu_memory", "micro_batch", "sequence_length")  # which only `ds-lint memory` takes
+    # Which only `ds-lint memory` takes.
+    OF_MEMORY = ("parameters", "lora", "gpu_memory", "micro_batch", "sequence_length")
     ALL = (*NAMES, *OF_MEMORY)
 
     def __init__(
@@ -55,6 +59,8 @@ class Sources:
         sequence_length: int | None = None,
         async_io: bool | None = None,
         adapters: str | None = None,
+        parameters: str | None = None,
+        lora: str | None = None,
         said_by: str | None = None,
     ) -> None:
         self.world_size = world_size
@@ -69,6 +75,8 @@ class Sources:
         self.sequence_length = sequence_length  # tokens of a sample
         self.async_io = async_io  # whether libaio is installed; only the machine shows it
         self.adapters = adapters  # the option that says that the script trains adapters
+        self.parameters = parameters  # how many the model has, such as 7B
+        self.lora = lora  # the adapters that are trained, such as r=16,targets=q_proj+v_proj
         self.said_by = {name: said_by or f"--{name.replace('_', '-')}" for name in self.ALL}
 
     def __bool__(self) -> bool:
@@ -99,6 +107,7 @@ class Facts:
         "gpu",
         "host_memory",
         "launch",
+        "lora",
         "micro_batch",
         "model",
         "nodes",
@@ -124,6 +133,7 @@ class Facts:
         self.sequence_length: int | None = None  # tokens of a sample
         self.async_io: bool | None = None  # whether there is libaio
         self.adapters: str | None = None  # the option that says that the script trains adapters
+        self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
         self.recipe: TrainingRecipe | None = None  # the one that names or holds the config
         self.launch: LaunchFacts | None = None  # a launch of the project that names the config
         self.origins: dict[str, str] = {}

@@ -37,10 +37,11 @@ class Model:
     """One model, as the files that lie on this machine describe it.
 
     ``parameters`` are the tensors of its checkpoint, None where no weights lie beside the config; ``parameter_count``
-    is known also where the config tells it (``ds_lint/facts/shapes.py``).
+    is known also where the config tells it (``ds_lint/facts/shapes.py``). ``is_stand_in`` says that only the number of
+    parameters is that of the model (``ds_lint/facts/parameter_count.py``).
     """
 
-    __slots__ = ("config", "origin", "parameter_count", "parameters", "path")
+    __slots__ = ("config", "is_stand_in", "origin", "parameter_count", "parameters", "path")
 
     def __init__(
         self,
@@ -50,12 +51,14 @@ class Model:
         parameters: list[Parameter] | None = None,
         parameter_count: int | None = None,
         origin: str = "",
+        is_stand_in: bool = False,
     ) -> None:
         self.path = path
         self.config = config
         self.parameters = parameters
         self.parameter_count = None if self.quantization else parameter_count  # quantised weights are packed
         self.origin = origin or path
+        self.is_stand_in = is_stand_in
 
     def sizes(self) -> list[int]:
         """How many numbers each parameter has, in their order as far as it is known; none where it is not."""
@@ -147,10 +150,24 @@ def load(name_or_path: str) -> Model:
         snapshot = _snapshot(cache, name_or_path)
         if snapshot is not None:
             return _in_folder(snapshot, f"{name_or_path}, as downloaded to {snapshot}")
+        if (shipped := named(name_or_path)) is not None:
+            return shipped
     raise UnreadableFact(
-        f"{name_or_path} is neither a folder with a {CONFIG} nor a model in the Hugging Face cache ({cache}); "
-        "nothing is downloaded"
+        f"{name_or_path} is neither a folder with a {CONFIG} nor a model in the Hugging Face cache ({cache}), and "
+        "ds-lint does not know its shapes; nothing is downloaded"
     )
+
+
+def named(name: str) -> Model | None:
+    """The model that is published under a name, by the shapes that ship with ds-lint; None if they do not."""
+    from ds_lint.facts.published import published
+
+    found = published(name)
+    if found is None:
+        return None
+    meant, config = found
+    origin = f"{name}, by the shapes of {meant} that ship with ds-lint"
+    return Model(name, config, parameter_count=count(config), origin=origin)
 
 
 def cache_folder() -> str:

@@ -25,11 +25,15 @@ def gather(sources: Sources) -> Facts:
         _read_training_arguments(facts, sources.trainer_args, sources.said_by["trainer_args"])
     if sources.model is not None:
         _read_model(facts, sources.model, sources.said_by["model"])
+    if sources.parameters is not None:
+        _read_parameters(facts, sources.parameters, sources.said_by["parameters"])
     if sources.gpu is not None:
         _read_gpu(facts, sources.gpu, sources.said_by["gpu"])
     if sources.host_memory is not None:
         _read_host_memory(facts, sources.host_memory, sources.said_by["host_memory"])
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
+    if sources.lora is not None:
+        _read_lora(facts, sources.lora, sources.said_by["lora"])
     if sources.here:
         _look_around(facts)
     if sources.gpu_memory is not None:
@@ -57,6 +61,16 @@ def _read_model(facts: Facts, name: str, said_by: str) -> None:
     facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
 
 
+def _read_parameters(facts: Facts, text: str, said_by: str) -> None:
+    """Take the number of parameters for a model whose own shapes are not known, or are packed."""
+    from ds_lint.facts import parameter_count
+
+    count = parameter_count.parameter_count(text)
+    if facts.model is None or facts.model.parameter_count is None:
+        facts.model = parameter_count.stand_in(count)
+        facts.origins["model"] = f"{facts.model.origin}, by {said_by}"
+
+
 def _read_gpu(facts: Facts, name: str, said_by: str) -> None:
     from ds_lint.facts import gpu
 
@@ -77,6 +91,14 @@ def _read_host_memory(facts: Facts, text: str, said_by: str) -> None:
 
     facts.host_memory = host.size(text)
     facts.origins["host memory"] = f"{text.strip()}, by {said_by}"
+
+
+def _read_lora(facts: Facts, text: str, said_by: str) -> None:
+    from ds_lint.facts import lora
+
+    facts.lora = lora.asked(text, said_by)
+    facts.adapters = facts.adapters or said_by
+    facts.origins["adapters"] = f"{text.strip()}, by {said_by}"
 
 
 def _look_around(facts: Facts) -> None:

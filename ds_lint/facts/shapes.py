@@ -23,14 +23,18 @@ _TIED = "tie_word_embeddings"
 
 
 class Kind:
-    """Parameters of one name and shape; ``times`` is how many there are, ``#`` in the name stands for a number."""
+    """Parameters of one name and shape; ``times`` is how many there are, ``#`` in the name stands for a number.
 
-    __slots__ = ("name", "shape", "times")
+    ``layer`` says what they are the weight of if that is a layer that may get adapters: linear, conv1d or embedding.
+    """
 
-    def __init__(self, name: str, shape: tuple[int, ...], times: int) -> None:
+    __slots__ = ("layer", "name", "shape", "times")
+
+    def __init__(self, name: str, shape: tuple[int, ...], times: int, layer: str | None = None) -> None:
         self.name = name
         self.shape = shape
         self.times = times
+        self.layer = layer
 
     @property
     def size(self) -> int:
@@ -46,12 +50,20 @@ def kinds(config: JsonObject) -> list[Kind] | None:
     """
     described = _described(config)
     if described is not None:
-        return _evaluated(described, config)
+        return _by_case(described, config)
     text = config.get("text_config")
     if not isinstance(text, dict) or (described := _described(text)) is None:
         return None
     named = text | ({_TIED: config[_TIED]} if _TIED in config else {})
-    return _evaluated(described, named | {"architectures": None})
+    return _by_case(described, named | {"architectures": None})
+
+
+def head(config: JsonObject) -> str | None:
+    """The name of the layer that makes logits; None if none is known, or the config names a class with another."""
+    described = _described(config)
+    if described is None or _is_of_another_class(described, config):
+        return None
+    return described["head"]
 
 
 def count(config: JsonObject) -> int | None:
@@ -67,13 +79,20 @@ def in_order(found: list[Kind]) -> list[Kind]:
     for kind in [*found, None]:
         stack = kind.name.partition("#")[0] if kind is not None and "#" in kind.name else None
         if together and together[0].name.partition("#")[0] != stack:
-            ordered += [one for layer in range(max(k.times for k in together)) for one in together if layer < one.times]
+            layers = max(one.times for one in together)
+            ordered += [one for layer in range(layers) for one in together if layer in _layers_with(one, layers)]
             together = []
         if stack is not None and kind is not None:
             together.append(kind)
         elif kind is not None:
             ordered.append(kind)
     return ordered
+
+
+def _layers_with(kind: Kind, layers: int) -> range:
+    """The layers that have a parameter: layers with experts come after those without (``first_k_dense_replace``)."""
+    first = layers - kind.times if "expert" in kind.name or ".gate." in kind.name else 0
+    return range(first, first + kind.times)
 
 
 def _described(config: JsonObject) -> ModelShapes | None:
@@ -84,8 +103,18 @@ def _described(config: JsonObject) -> ModelShapes | None:
     return store["models"].get(model_type) or store["remote_code"].get(model_type)
 
 
+def _by_case(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
+    """The parameters by the first case of the model type that the config is."""
+    cases = (described, *described.get("others", ()))
+    return next((found for one in cases if (found := _evaluated(one, config)) is not None), None)
+
+
 def _evaluated(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
-    if any(key in config and config[key] != value for key, value in described["fixed"].items()):
+    if any(_given(config, key, value) != value for key, value in described["fixed"].items()):
+        return None
+    if any(_given(config, key, UNKNOWN) != value for key, value in described.get("needs", {}).items()):
+        return None
+    if any(config.get(key) not in (None, config.get(same)) for key, same in described.get("same", {}).items()):
         return None
     values = _values(described["keys"], config)
     if values is None:
@@ -99,7 +128,7 @@ def _evaluated(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
         times = _number(entry.get("times", 1), lookup)
         if min((*shape, times), default=0) < 0 or not _is_in_every_class(entry["name"], described, config):
             continue
-        found.append(Kind(entry["name"], shape, times))
+        found.append(Kind(entry["name"], shape, times, entry.get("layer")))
     return found
 
 
@@ -108,18 +137,30 @@ def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool |
     values: dict[str, bool | int | Unknown] = {}
     left: dict[str, bool | int | str] = {}
     for key, stands_in in keys.items():
-        given = config.get(key)
+        names = [name for name in (key, *stands_in.get("also", ())) if _given(config, name, UNKNOWN) is not UNKNOWN]
+        given = _given(config, names[0]) if names else None
         if isinstance(given, int):
             values[key] = given
-        elif given is not None or (case := "null" if key in config else "missing") not in stands_in:
+        elif given is not None:
             return None
+        elif names and "null" in stands_in:
+            left[key] = stands_in["null"]
+        elif not names and "missing" in stands_in:
+            left[key] = stands_in["missing"]
         else:
-            left[key] = stands_in[case]
+            return None
     values |= {key: value for key, value in left.items() if not isinstance(value, str)}
     for key, value in left.items():
         if isinstance(value, str):
             values[key] = _number(value, lambda name: values.get(name, UNKNOWN))
     return None if UNKNOWN in values.values() else values
+
+
+def _given(config: JsonObject, key: str, missing: Any = None) -> Any:
+    """What a config has at a key, which is dotted if it is one of a part."""
+    part, _, name = key.rpartition(".")
+    holder = config.get(part) if part else config
+    return holder.get(name, missing) if isinstance(holder, dict) else missing
 
 
 def _number(expression: str | int, lookup: Callable[[str], Any]) -> Any:
@@ -132,6 +173,11 @@ def _number(expression: str | int, lookup: Callable[[str], Any]) -> Any:
 
 def _is_in_every_class(name: str, described: ModelShapes, config: JsonObject) -> bool:
     """Whether the class that the config names has a parameter; of a class that is not described, its trunk is known."""
-    classes = config.get("architectures")
-    is_another = isinstance(classes, list) and bool(classes) and described["class"] not in classes
+    is_another = _is_of_another_class(described, config)
     return not is_another or not described["prefix"] or name.startswith(f"{described['prefix']}.")
+
+
+def _is_of_another_class(described: ModelShapes, config: JsonObject) -> bool:
+    """Whether the config names classes, and not the one that is described."""
+    classes = config.get("architectures")
+    return isinstance(classes, list) and bool(classes) and described["class"] not in classes

@@ -296,6 +296,7 @@ class Substitute(TypedDict, total=False):
 
     missing: bool | int | str
     null: bool | int | str
+    also: list[str]  # other names of the key
 
 
 _Condition = TypedDict("_Condition", {"if": dict[str, bool]}, total=False)  # the switches that decide
@@ -310,6 +311,7 @@ class ModelParameters(_OneParameter, _Condition, total=False):
     """Parameters of one kind."""
 
     times: str | int  # how many there are, where not one
+    layer: Literal["linear", "conv1d", "embedding"]  # whose weight it is
 
 
 _ModelShapes = TypedDict(
@@ -317,6 +319,7 @@ _ModelShapes = TypedDict(
     {
         "class": str,
         "prefix": str,
+        "head": str | None,  # the layer that makes logits
         "parameters": list[ModelParameters],
         "keys": dict[str, Substitute],
         "fixed": JsonObject,  # the values of the config that the shapes hold for
@@ -328,6 +331,9 @@ class ModelShapes(_ModelShapes, total=False):
     """The shape of every parameter of a model type, as expressions of the keys of its config.json."""
 
     source: str
+    needs: JsonObject  # values that the config must have for the shapes to hold
+    same: dict[str, str]  # keys that the shapes hold for if they are the same as others
+    others: list[ModelShapes]  # other cases of the model type
 
 
 class Shapes(TypedDict):
@@ -368,6 +374,30 @@ class Activations(TypedDict):
     peft: str
     measured: str
     models: dict[str, MeasuredActivations]
+
+
+class PublishedModels(TypedDict):
+    """``published_models.json``: what shapes and activations depend on of the config.json of each published model."""
+
+    models: dict[str, JsonObject]
+    also: dict[str, str]  # models of the same shapes, by the name of one in ``models``
+
+
+class FusedExperts(TypedDict):
+    """What becomes of targets that name experts of which transformers makes one parameter."""
+
+    renamed: dict[str, str]  # the end of the parameter by the target
+    fused: dict[str, list[str]]  # the targets that go into one parameter together
+
+
+class Peft(TypedDict):
+    """``peft.json``: which layers peft gives LoRA adapters to if nothing names them, by model type."""
+
+    release: str
+    transformers: str
+    targets: dict[str, list[str] | str]  # a text is a regular expression
+    experts: dict[str, FusedExperts]
+    experts_like: dict[str, str]  # the record of ``experts`` by model type
 
 
 class Family(TypedDict):
@@ -586,6 +616,10 @@ class Loader(Protocol):
     def __call__(self, name: Literal["shapes"]) -> Shapes: ...
     @overload
     def __call__(self, name: Literal["activations"]) -> Activations: ...
+    @overload
+    def __call__(self, name: Literal["published_models"]) -> PublishedModels: ...
+    @overload
+    def __call__(self, name: Literal["peft"]) -> Peft: ...
     @overload
     def __call__(self, name: Literal["families"]) -> Families: ...
     @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ds_lint.facts.shapes import count, in_order, kinds
+from ds_lint.knowledge import tables
 
 LLAMA_3_8B = {
     "model_type": "llama",
@@ -79,9 +80,41 @@ def test_a_class_with_another_head_has_at_least_the_trunk():
     assert count(classifier) == count(LLAMA_3_8B) - 128256 * 4096
 
 
-def test_of_several_modalities_the_text_is_counted():
+def test_every_part_of_several_modalities_is_counted():
+    config = tables.load("published_models")["models"]["Qwen/Qwen2.5-VL-7B-Instruct"]
+    names = {kind.name.split(".")[1] for kind in kinds(config)}
+    assert {"visual", "language_model"} <= names
+    flat = {name: value for name, value in config.items() if name != "text_config"} | config["text_config"]
+    assert count(flat) == count(config) == 8_292_166_656
+
+
+def test_of_unknown_modalities_the_text_is_counted():
     both = {"model_type": "own", "text_config": LLAMA_3_8B, "vision_config": {"hidden_size": 1024}}
     assert count(both) == count(LLAMA_3_8B)
+
+
+def test_experts_come_after_the_dense_layers():
+    config = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_replace": 1}
+    layers = [[]]
+    for kind in in_order(kinds(config))[1:]:
+        layers += [[]] if kind.name.endswith("q_a_proj.weight") else []
+        layers[-1].append(kind.name)
+    assert [any("experts" in name for name in layer) for layer in layers[1:]] == [False, True, True, True]
+
+
+def test_another_name_of_a_key_counts():
+    few, many = ({"model_type": "qwen3_moe", name: 16} for name in ("num_experts", "num_local_experts"))
+    assert count(few) == count(many) < count({"model_type": "qwen3_moe"})
+
+
+def test_each_case_of_a_model_type_has_its_shapes():
+    opt = {"model_type": "opt", "hidden_size": 64, "word_embed_proj_dim": 32}
+    assert "model.decoder.project_in.weight" in {kind.name for kind in kinds(opt)}
+    assert "model.decoder.project_in.weight" not in {kind.name for kind in kinds(opt | {"word_embed_proj_dim": 64})}
+    compressed, whole = ({"model_type": "deepseek_v2", "q_lora_rank": rank} for rank in (1536, None))
+    assert {kind.name for kind in kinds(compressed)} ^ {kind.name for kind in kinds(whole)} > {
+        "model.layers.#.self_attn.q_proj.weight"
+    }
 
 
 def test_parameters_come_layer_by_layer():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,23 @@ FOLDERS = [
     for path in sorted((Path(__file__).parents[1] / "models").glob("*/config.json"))
     if json.loads(path.read_text())["model_type"] in MODELS and path.parent.name != "tiny"  # which is refused
 ]
-LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
+LAYERS = (
+    "num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "depth"
+)  # fmt: skip
+
+
+NUMBERS = {"position_buckets": 64}  # which a config has only if it is given
+# What must be said too, and goes with the rest.
+GOING_WITH = {
+    "llava": lambda config: {"vision_config": config["vision_config"] | {"num_attention_heads": 16}},
+    "gpt_neo": lambda config: {"attention_types": [[["global"], config["num_layers"]]]},
+}
+
+
+def part_of(config: dict, path: str) -> dict:
+    """What holds a key, which is dotted if it is one of a part."""
+    part = path.rpartition(".")[0]
+    return config.setdefault(part, {}) if part else config
 
 
 def built(model_type: str, config: dict) -> Counter:
@@ -48,17 +65,22 @@ def test_other_sizes(model_type):
     dice = random.Random(model_type)
     keys = MODELS[model_type]["keys"]
     config: dict = {"model_type": model_type}
-    for key in keys:
+    for path in keys:
+        key = path.rpartition(".")[2]
+        given = part_of(config, path)
         if key in LAYERS:
-            config[key] = dice.choice([5, 6, 7])
+            given[key] = dice.choice([5, 6, 7])
         elif "vocab_size" in key and "type" not in key:
-            config[key] = dice.choice([1009 * 256, 1013 * 256])  # above every index of padding
+            given[key] = dice.choice([1009 * 256, 1013 * 256])  # above every index of padding
         elif any(word in key for word in ("intermediate", "ffn", "inner", "d_ff")):
-            config[key] = dice.choice([160, 352])
+            given[key] = dice.choice([160, 352])
         elif key in ("tie_word_embeddings", "attention_bias", "mlp_bias"):
-            config[key] = dice.random() < 0.5
-        elif "missing" not in keys[key]:
-            config[key] = getattr(CONFIG_MAPPING[model_type](), key)
+            given[key] = dice.random() < 0.5
+        elif "missing" not in keys[path]:
+            given[key] = NUMBERS[path] if path in NUMBERS else attrgetter(path)(CONFIG_MAPPING[model_type]())
+    for path, value in MODELS[model_type].get("needs", {}).items():
+        part_of(config, path)[path.rpartition(".")[2]] = value
+    config |= GOING_WITH.get(model_type, lambda _: {})(config)
     found = Counter()
     for kind in kinds(config):
         found[kind.shape] += kind.times
@@ -105,3 +127,24 @@ def test_the_remote_code_of_chatglm_has_the_parameters_of_its_port(layers, group
         "tie_word_embeddings": False,
     }
     assert count(remote) == sum(shape_size * times for shape_size, times in sizes("glm", port))
+
+
+PUBLISHED = {  # the smallest of each model type
+    config["model_type"]: (name, config)
+    for name, config in sorted(
+        tables.load("published_models")["models"].items(), key=lambda one: count(one[1]) or 0, reverse=True
+    )
+    if config["model_type"] in MODELS
+}
+QUICK = ("gpt2", "bert", "opt", "llama", "qwen3")
+
+
+@pytest.mark.parametrize(
+    "model_type", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.long]) for name in sorted(PUBLISHED)]
+)
+def test_published_configs_make_models_of_these_shapes(model_type):
+    _, config = PUBLISHED[model_type]
+    found = Counter()
+    for kind in kinds(config):
+        found[kind.shape] += kind.times
+    assert +found == built(model_type, config)
