@@ -90,7 +90,7 @@ def test_if_nothing_fits_nothing_is_written(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "--fit needs --model, --gpu or --gpu-memory, --world-size"),
+        ((), "--fit needs --model or --parameters, --gpu or --gpu-memory, --world-size"),
         ((*FACTS, "--gpu", "T4", "--stage", "2"), OWN_CHOICE),
         ((*FACTS, "--gpu", "T4", "--offload", "cpu"), OWN_CHOICE),
     ],

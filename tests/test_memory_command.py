@@ -211,9 +211,39 @@ def test_of_several_launches_each_has_a_report(described, memory, project):
 def test_a_model_that_is_not_at_hand_is_asked_for(memory):
     said = memory("run.sh:5")
     assert said == Said(
-        2, "", "ds-lint: run.sh:5: no file of the model acme/unheard-of-7b is on this machine; set --model\n"
+        2,
+        "",
+        "ds-lint: run.sh:5: no file of the model acme/unheard-of-7b is on this machine; set --model (or --parameters)\n",
     )
     assert "note: run.sh:5: no file of the model acme/unheard-of-7b" in " ".join(memory("run.sh").err.split())
+
+
+def test_adapters_leave_the_model_frozen(described, memory):
+    whole = described("ds.json", *FACTS)
+    found = described("ds.json", *FACTS, "--lora", "r=16,targets=q_proj+v_proj")
+    trained = 32 * 16 * (2 * 4096 + 4096 + 1024)  # 32 layers; a matrix with 4096 and one with 4096 or 1024 outputs
+    assert found["setup"]["parameters"] == PARAMETERS + trained
+    elements = found["rank"]["master_weights"]["elements"]
+    assert elements["least"] == elements["most"] == trained // 8
+    assert whole["rank"]["master_weights"]["elements"]["least"] >= PARAMETERS // 8
+    said = memory("ds.json", *FACTS, "--lora", "r=16,targets=q_proj+v_proj").out
+    assert "  model: 8.04 billion parameters, 6.82 million of them trained; " in said
+
+
+def test_adapters_that_are_not_known_are_asked_for(memory):
+    said = memory("ds.json", *FACTS, "--stack", "trainer", "--trainer-args", "--output_dir out --use_peft True")
+    assert said == Said(2, "", "ds-lint: ds.json: the run trains adapters, and which is not known; set --lora\n")
+    assert memory("ds.json", *FACTS, "--lora", "r=4,targets=nothing").status == 2
+
+
+def test_a_number_of_parameters_stands_in_for_a_model(described):
+    found = described("ds.json", "--parameters", "7B", "--world-size", "8", "--stack", "deepspeed")
+    assert found["setup"]["parameters"] == pytest.approx(7e9, rel=0.02)
+
+
+def test_a_published_name_is_enough(described):
+    found = described("ds.json", "--model", "meta-llama/Llama-3.1-8B", "--world-size", "8", "--stack", "deepspeed")
+    assert found["setup"]["parameters"] == PARAMETERS
 
 
 def test_quantized_weights_are_not_estimated(memory, project):
@@ -235,7 +265,7 @@ def test_options_win_over_the_launch(described):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("ds.json",), "ds.json: the model is not known and the number of ranks is not known; set --model and "),
+        (("ds.json",), "ds.json: the model is not known and the number of ranks is not known; set --model "),
         (("ds.json", "--model", "model"), "ds.json: the number of ranks is not known; set --world-size"),
         (("run.sh:4", *FACTS), "run.sh has launches at 2 and 5, and none at 4"),
         (("train.py", *FACTS), "train.py has no config"),

@@ -63,7 +63,8 @@ def init(options: InitOptions) -> int:
         facts = gather(options.sources or Sources(model=options.model, world_size=options.world_size))
     except UnreadableFact as error:
         return _refuse(str(error))
-    model, fitting = facts.model, None
+    model = facts.model if facts.model is not None and not facts.model.is_stand_in else None
+    fitting = None
     wish = _wish(options, model)
     complaint = composition.refusal(wish) or _misplaced(options)
     if options.fit and not complaint:
@@ -105,7 +106,7 @@ def _unfit(options: InitOptions, facts: Facts) -> str | None:
     lacks = [
         option
         for option, known in (
-            ("--model", facts.model),
+            ("--model or --parameters", facts.model),
             ("--gpu or --gpu-memory", facts.gpu),
             ("--world-size", facts.world_size),
         )

@@ -10,6 +10,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.facts.lora import NoAdapters
 from ds_lint.memory import setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from ds_lint.session.options import Options
 
 _OPTIONS = {  # that give what is missing
-    "model": "--model",
+    "model": "--model (or --parameters)",
     "world size": "--world-size",
     "size of the model": "--parameters",
+    "adapters": "--lora",
 }
 
 
@@ -123,7 +125,7 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
     return Answer(
         name=os.path.normpath(shown(config.document.path)),
         launch=os.path.normpath(one.origin) if one.origin is not None else None,
-        model=_model(config, wanted.parameter_count),
+        model=_model(config, wanted),
         gpu_name=config.facts.gpu.name if config.facts.gpu is not None else "",
         estimate=found,
         capacity=there,
@@ -148,10 +150,15 @@ def _rows(wanted: TrainingSetup) -> list[SweepRow]:
     return sweep(wanted)
 
 
-def _model(config: Config, parameters: int) -> str:
+def _model(config: Config, wanted: TrainingSetup) -> str:
+    """The model and its parameters, in words."""
     model = config.facts.model
     assert model is not None  # noqa: S101 - there is no setup without
-    return f"{os.path.normpath(model.origin)}: {_in_words(parameters)} parameters"
+    if model.is_stand_in:
+        return model.origin
+    trained = wanted.trained_count
+    part = f", {_in_words(trained)} of them trained" if trained < wanted.parameter_count else ""
+    return f"{os.path.normpath(model.origin)}: {_in_words(wanted.parameter_count)} parameters{part}"
 
 
 def _in_words(count: int) -> str:
@@ -179,7 +186,10 @@ def _complaint(one: LaunchedConfig) -> str | None:
     """Why there is no estimate, and which options to set; None if there is one."""
     config = one.config
     place = os.path.normpath(one.origin or config.document.path)
-    lacks = setup.missing(config)
+    try:
+        lacks = setup.missing(config)
+    except NoAdapters as error:
+        return f"{place}: {error}"
     model, recipe = config.facts.model, config.facts.recipe
     if model is not None and model.quantization is not None:
         return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
@@ -193,6 +203,7 @@ def _complaint(one: LaunchedConfig) -> str | None:
         "model": f"no file of the model {name} is on this machine" if name else "the model is not known",
         "world size": "the number of ranks is not known",
         "size of the model": "the shapes of the parameters are not known",
+        "adapters": "the run trains adapters, and which is not known",
     }
     told = " and ".join(reasons[one] for one in lacks)
     return f"{place}: {told}; set {' and '.join(_OPTIONS[one] for one in lacks)}"

@@ -335,6 +335,17 @@ def _add_memory(commands: argparse._SubParsersAction[Parser]) -> None:
 def _add_samples(target: argparse._ArgumentGroup) -> None:
     """The options about what decides on memory alone."""
     target.add_argument(
+        "--parameters",
+        metavar="COUNT",
+        help="number of parameters, such as 7B, of a model whose shapes are not known",
+    )
+    target.add_argument(
+        "--lora",
+        metavar="ADAPTERS",
+        help="train LoRA adapters, such as r=16,targets=q_proj+v_proj (targets may be all-linear; default: those of "
+        "peft)",
+    )
+    target.add_argument(
         "--gpu-memory", metavar="SIZE", help="memory of each GPU, such as 80GB, if it has no known name"
     )
     target.add_argument("--micro-batch", type=_positive, metavar="B", help="samples that one GPU computes at once")
@@ -584,7 +595,8 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     fit.add_argument(
         "--fit",
         action="store_true",
-        help="write the fastest config that fits; needs --model, --gpu or --gpu-memory, and --world-size",
+        help="write the fastest config that fits; needs --model or --parameters, --gpu or --gpu-memory, and "
+        "--world-size",
     )
     fit.add_argument("--gpu", metavar="NAME", help="the GPU that the run uses, such as A100-80GB or T4")
     fit.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts import own_arguments, tensors
+from ds_lint.facts import lora_requests, own_arguments
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
-from ds_lint.semantics.features import recomputation_argument
+from ds_lint.semantics.features import adapter_argument, recomputation_argument
 from ds_lint.semantics.preparation import prepare
 from ds_lint.source.spelling import AUTO
 
@@ -144,9 +144,18 @@ def missing(config: Config) -> list[str]:
     model = config.facts.model
     lacks = [] if model is not None else ["model"]
     lacks += [] if config.world_size else ["world size"]
-    if model is not None and (model.parameter_count is None or not tensors.of(model)):
+    if model is not None and (model.parameter_count is None or not lora_requests.parameters(config.facts)):
         lacks.append("size of the model")
+    if lora_requests.requested(config.facts) is None and _trains_adapters(config):
+        lacks.append("adapters")
     return lacks
+
+
+def _trains_adapters(config: Config) -> bool:
+    """Whether anything tells that adapters are trained, by a recipe, a launch or the training arguments."""
+    name, training = adapter_argument(config), config.facts.training
+    given = training.others.get(name) if name is not None and training is not None else None
+    return name is not None and (given is None or str(given.value).lower() not in ("false", "0", "no"))
 
 
 def of(config: Config) -> TrainingSetup | None:
@@ -156,7 +165,7 @@ def of(config: Config) -> TrainingSetup | None:
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
         return None
-    parameters = tuple(tensors.of(model))
+    parameters = tuple(lora_requests.parameters(config.facts))
     if not parameters:
         return None
     zero = prepared.of_zero
