@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import lora_requests, own_arguments
+from ds_lint.facts.lora import ALL, ALL_LINEAR
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import adapter_argument, recomputation_argument
 from ds_lint.semantics.preparation import prepare
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.memory.activations import AdaptedLayers
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -151,6 +152,16 @@ def missing(config: Config) -> list[str]:
     return lacks
 
 
+def _adapted_layers(config: Config) -> AdaptedLayers | None:
+    """The adapters of a run as its activations depend on them; dropout before them is not known."""
+    adapters = lora_requests.requested(config.facts)
+    if adapters is None:
+        return None
+    is_everywhere = {None: False, ALL: True, ALL_LINEAR: True}
+    targets = adapters.targets
+    return AdaptedLayers(adapters.rank, None if isinstance(targets, tuple) else is_everywhere.get(targets))
+
+
 def _trains_adapters(config: Config) -> bool:
     """Whether anything tells that adapters are trained, by a recipe, a launch or the training arguments."""
     name, training = adapter_argument(config), config.facts.training
@@ -204,6 +215,7 @@ def of(config: Config) -> TrainingSetup | None:
         sequence_length=own_arguments.sequence_length(config.facts),
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
+        adapters=_adapted_layers(config),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
