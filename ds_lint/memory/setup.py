@@ -149,9 +149,12 @@ def missing(config: Config) -> list[str]:
     return lacks
 
 
-def of(config: Config) -> TrainingSetup | None:
-    """The setup of a run with this config; None if a fact is missing or the ZeRO stage is not known."""
-    model, ranks = config.facts.model, config.world_size
+def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
+    """The setup of a run with this config; None if a fact is missing or the ZeRO stage is not known.
+
+    ``ranks`` stand for those of the run if they are not known.
+    """
+    model, ranks = config.facts.model, config.world_size or ranks
     prepared = _PreparedValues(config)
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
