@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.band import Band
     from ds_lint.memory.certainty import Needs
-    from ds_lint.memory.estimate import Peak
     from ds_lint.memory.loading import LoadedModel
+    from ds_lint.memory.peaks import Peak
     from ds_lint.memory.states import Amount
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
@@ -29,8 +29,8 @@ _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_o
 _ROOM = 0.95  # share of a node's memory that a run is likely to find free: the system has the rest
 _CLEARLY = 0.9  # share of a GPU that a run may fill that needs no offload
 _SHOWN = 3  # changes that make a run fit
-_SMALLEST = 0.01  # share of the whole from which a part is named
-_PHASES = {"initialization": " while it is initialized", "step": ""}  # saving is another rule
+_SMALLEST = 0.01  # share of the figure above which a part is named
+_PHASES = {"initialization": " while it is initialized", "step": "", "saving": " while it saves"}
 
 
 @rule("DS844", "offload-while-it-fits", severity="info", effects=("advice",), keys=(ZERO,))
@@ -81,7 +81,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"offload of the states of {billions(needs.trained.setup.parameter_count)} parameters to the CPU needs "
-        f"{shortage.amount} of host memory on each node{shortage.when} ({_parts(needs.trained.host, shortage)}), but "
+        f"{shortage.amount} of host memory on each node{shortage.when} ({shortage.parts(needs.trained.host)}), but "
         f"a node has {gibibytes(memory)}: {shortage.condition}the system "
         f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
         RISK,
@@ -109,7 +109,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         key,
         span,
         f"training {billions(needs.trained.setup.parameter_count)} parameters needs {shortage.amount} on every GPU"
-        f"{shortage.when} ({_parts(needs.trained.rank, shortage)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
+        f"{shortage.when} ({shortage.parts(needs.trained.rank)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
         f"{shortage.condition}the run is {'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,
         help=_help(advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage),
@@ -156,8 +156,8 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, "stage") if stage is not None else None,
         stage.value.span if stage is not None else config.opening,
-        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {count} parameters in {loaded.dtype} into host "
-        f"memory ({gibibytes(loaded.rank_bytes)}{together if loaded.ranks > 1 else ''}), but a node has "
+        f"`{loaded.load.function}`, {launch.at(loaded.load.place)}, loads {count} parameters in {loaded.dtype} into "
+        f"host memory ({gibibytes(loaded.rank_bytes)}{together if loaded.ranks > 1 else ''}), but a node has "
         f"{gibibytes(memory)}: the system {'kills' if is_certain else 'is likely to kill'} the run before training "
         "starts",
         RISK,
@@ -201,6 +201,15 @@ class _Shortage:
         """The phase in words, if it is not the training itself."""
         return _PHASES[self.phase]
 
+    def parts(self, amounts: dict[str, Amount]) -> str:
+        """The parts that take most, by the bound that the figure is; those of the states, also if more is there."""
+        sizes = {
+            name.replace("_", " "): amount.bytes.least if self.is_certain else amount.bytes.likely
+            for name, amount in amounts.items()
+        }
+        told = [f"{name} {gibibytes(size)}" for name, size in sizes.items() if size > _SMALLEST * self.figure]
+        return ", ".join(told)
+
     @property
     def condition(self) -> str:
         """What has to be true for the claim."""
@@ -217,9 +226,7 @@ def _shortage(needs: Needs, memory: int, peak_of: Callable[[Peak], Band], room: 
     if not found:
         return None
     phase = max(found, key=lambda one: peaks[one].least if certain else peaks[one].likely)
-    return _Shortage(
-        phase, peaks[phase], is_certain=bool(certain), is_sure=sure > memory, trains_all=needs.trains_all
-    )
+    return _Shortage(phase, peaks[phase], is_certain=bool(certain), is_sure=sure > memory, trains_all=needs.trains_all)
 
 
 def _how_to_load(config: Config, loaded: LoadedModel) -> str:
@@ -246,16 +253,6 @@ def _offloads_to_host(needs: Needs) -> bool:
     return any(one is not None and one.device == "cpu" for one in (wanted.optimizer_offload, wanted.parameter_offload))
 
 
-def _parts(amounts: dict[str, Amount], shortage: _Shortage) -> str:
-    """The parts that take most, by the bound that the figure is."""
-    sizes = {
-        name.replace("_", " "): amount.bytes.least if shortage.is_certain else amount.bytes.likely
-        for name, amount in amounts.items()
-    }
-    least = _SMALLEST * sum(sizes.values())
-    return ", ".join(f"{name} {gibibytes(size)}" for name, size in sizes.items() if size and size >= least)
-
-
 def _advice(config: Config, needs: Needs) -> list[Advice]:
     """What makes the run fit; nothing if the ranks or the nodes are not known, so that there is no figure."""
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
@@ -273,7 +270,9 @@ def _help(advice: list[Advice], otherwise: str, shortage: _Shortage) -> str:
         f"{gibibytes(one.estimate.host_bytes.likely)} of host memory)"
         for one in advice[:_SHOWN]
     ]
-    told = f"{'It fits' if advice[0].is_sure else 'It is likely to fit'} with {'; or '.join(ways)}." if ways else otherwise
+    told = otherwise
+    if ways:
+        told = f"{'It fits' if advice[0].is_sure else 'It is likely to fit'} with {'; or '.join(ways)}."
     return told if shortage.is_sure or shortage.trains_all else f"{told} LoRA trains fewer parameters and needs less."
 
 

@@ -40,8 +40,8 @@ _QUANTIZED = ("load_in_4bit", "load_in_8bit")
 class ModelLoad(NamedTuple):
     """A call of ``from_pretrained`` of a model.
 
-    ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true. ``dtype``
-    is the one that the call asks for as torch names it, or "auto"; empty if it asks for none, None if it is not known.
+    ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true.
+    ``dtype`` is the one that the call asks for as torch names it, or "auto"; "" if none, None if it is not known.
     ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
     call if all come later and the model is trained, with its function.
     """

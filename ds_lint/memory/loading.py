@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.memory import certainty
+from ds_lint.memory.band import Band, exactly
+from ds_lint.memory.doubts import is_quantized
 from ds_lint.semantics.features import zero_stage
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.model_loading import ModelLoad
     from ds_lint.semantics.config import Config
 
-WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}  # bytes of an element, by torch's names
+_WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}  # bytes of an element, by torch's names
 
 
 class LoadedModel(NamedTuple):
@@ -36,19 +37,33 @@ class LoadedModel(NamedTuple):
 
 def on_each_rank(config: Config) -> LoadedModel | None:
     """What each rank holds of the whole model; None if it holds nothing, or if it is not known."""
-    facts = config.facts
-    launch, model, ranks = facts.launch, facts.model, 1 if config.world_size == 1 else facts.ranks_per_node
-    if launch is None or launch.script is None or model is None or not model.parameter_count or ranks is None:
-        return None
-    if len(launch.script.calls.loads) != 1 or certainty.is_quantized(config):
-        return None
-    (load,) = launch.script.calls.loads
-    if load.device_map is not None or not _loads_whole(load, config):
+    facts, load = config.facts, _load(config)
+    ranks = 1 if config.world_size == 1 else facts.ranks_per_node
+    if load is None or facts.model is None or not facts.model.parameter_count or ranks is None:
         return None
     dtype = _dtype(load, config)
-    if dtype is None or _is_mapped(load, dtype, config):
+    if dtype is None or not _loads_whole(load, config) or _is_mapped(load, dtype, config):
         return None
-    return LoadedModel(load, dtype, model.parameter_count * WIDTHS[dtype], ranks)
+    return LoadedModel(load, dtype, facts.model.parameter_count * _WIDTHS[dtype], ranks)
+
+
+def width(config: Config) -> Band | None:
+    """The bytes of each element that a rank takes to load the model, if the script shows it."""
+    load = _load(config)
+    dtype = _dtype(load, config) if load is not None else None
+    if load is None or dtype is None:
+        return None
+    found = _WIDTHS[dtype]
+    return Band(0, 0, found) if _is_mapped(load, dtype, config) else exactly(found)
+
+
+def _load(config: Config) -> ModelLoad | None:
+    """The call by which the script loads the model into host memory; None if there is not one alone."""
+    launch = config.facts.launch
+    loads = launch.script.calls.loads if launch is not None and launch.script is not None else ()
+    if len(loads) != 1 or loads[0].device_map is not None or is_quantized(config):
+        return None
+    return loads[0]
 
 
 def _loads_whole(load: ModelLoad, config: Config) -> bool:
@@ -66,7 +81,7 @@ def _dtype(load: ModelLoad, config: Config) -> str | None:
         asked = "float32" if config.knowledge.stack_does("models-are-loaded-in-fp32-unasked") else "auto"
     if asked == "auto":
         asked = config.facts.model.dtype if config.facts.model is not None else None
-    return asked if asked in WIDTHS else None
+    return asked if asked in _WIDTHS else None
 
 
 def _is_mapped(load: ModelLoad, dtype: str, config: Config) -> bool:

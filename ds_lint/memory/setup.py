@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ds_lint.facts import own_arguments, tensors
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.memory import loading
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import recomputation_argument
 from ds_lint.semantics.preparation import prepare
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.activations import AdaptedLayers
+    from ds_lint.memory.band import Band
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -92,6 +94,7 @@ class TrainingSetup(NamedTuple):
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
+    loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None
     gathers_on_save: bool = False
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
@@ -200,6 +203,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         attention=own_arguments.attention(config.facts),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
+        loaded_width=loading.width(config),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
