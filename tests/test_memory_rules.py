@@ -201,13 +201,13 @@ def stage(number, **settings):
 
 
 def test_a_script_that_freezes_nothing_trains_everything(found):
-    (finding,) = found(stage(1), gpu="v100")
+    (finding,) = found(stage(1), gpu="t4")
     assert (finding["code"], finding["severity"]) == ("DS852", "error")
     assert "if you train all parameters" not in finding["message"]
-    (finding,) = found(stage(1), gpu="v100", more="model = get_peft_model(model, peft_config)")
+    (finding,) = found(stage(1), gpu="t4", more="model = get_peft_model(model, peft_config)")
     assert (finding["code"], finding["severity"]) == ("DS852", "warning")
     assert "if you train all parameters" in finding["message"]
-    assert found(stage(1), gpu="v100", more="model = PipelineModule(model, num_stages=4)") == []
+    assert found(stage(1), gpu="t4", more="model = PipelineModule(model, num_stages=4)") == []
 
 
 FP32 = 4 * PARAMETERS

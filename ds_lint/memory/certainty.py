@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
     from ds_lint.semantics.config import Config
 
-_COUNTLESS = 2**40  # ranks, of which each holds nothing of what is partitioned
+_COUNTLESS = 1024  # ranks: of what they share, each holds less than a thousandth
 
 
 class Needs(NamedTuple):
