@@ -190,7 +190,18 @@ def found(monkeypatch, capsys, tmp_path):
         config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": "auto"}, **config}
         files = {"ds.json": config, "run.sh": job, "train.py": script, "model/config.json": LLAMA}
         write_into(tmp_path)(files)
-        run(["check", ".", "--transformers-version", transformers, "--select", "DS844,DS851,DS852,DS855", "--output-format", "json"])
+        run(
+            [
+                "check",
+                ".",
+                "--transformers-version",
+                transformers,
+                "--select",
+                "DS844,DS851,DS852,DS855",
+                "--output-format",
+                "json",
+            ]
+        )
         return json.loads(capsys.readouterr().out)["findings"]
 
     return check

@@ -12,14 +12,13 @@ from ds_lint.semantics.features import is_on, zero_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ds_lint.memory.advice import Advice
     from ds_lint.memory.band import Band
     from ds_lint.memory.certainty import Needs
     from ds_lint.memory.loading import LoadedModel
     from ds_lint.memory.peaks import Peak
-    from ds_lint.memory.states import Amount
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
@@ -75,17 +74,18 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
     shortage = _shortage(needs, memory, _host_peak, room=_ROOM)
     if shortage is None:
         return
+    held = {name: amount.bytes for name, amount in needs.trained.host.items()}
     advice = _advice(config, needs)
     key, span = _place(config, advice, (ZERO, "offload_optimizer", "device"), (ZERO, "offload_param", "device"))
     yield Problem(
         key,
         span,
         f"offload of the states of {billions(needs.trained.setup.parameter_count)} parameters to the CPU needs "
-        f"{shortage.amount} of host memory on each node{shortage.when} ({shortage.parts(needs.trained.host)}), but "
+        f"{shortage.amount} of host memory on each node{shortage.when} ({shortage.parts(held)}), but "
         f"a node has {gibibytes(memory)}: {shortage.condition}the system "
         f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
         RISK,
-        help=_help(advice, "Use more nodes, or offload to NVMe at stage 3.", shortage),
+        help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
         severity="error" if shortage.is_sure else None,
     )
@@ -103,16 +103,17 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
     shortage = _shortage(needs, gpu.memory, _gpu_peak) if needs is not None else None
     if needs is None or shortage is None:
         return
+    held = needs.trained.peaks[shortage.phase].held
     advice = _advice(config, needs)
     key, span = _place(config, advice, (ZERO, "stage"), (ZERO,))
     yield Problem(
         key,
         span,
         f"training {billions(needs.trained.setup.parameter_count)} parameters needs {shortage.amount} on every GPU"
-        f"{shortage.when} ({shortage.parts(needs.trained.rank)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
+        f"{shortage.when} ({shortage.parts(held)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
         f"{shortage.condition}the run is {'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,
-        help=_help(advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage),
+        help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
         severity="error" if shortage.is_sure else None,
     )
@@ -201,14 +202,10 @@ class _Shortage:
         """The phase in words, if it is not the training itself."""
         return _PHASES[self.phase]
 
-    def parts(self, amounts: dict[str, Amount]) -> str:
-        """The parts that take most, by the bound that the figure is; those of the states, also if more is there."""
-        sizes = {
-            name.replace("_", " "): amount.bytes.least if self.is_certain else amount.bytes.likely
-            for name, amount in amounts.items()
-        }
-        told = [f"{name} {gibibytes(size)}" for name, size in sizes.items() if size > _SMALLEST * self.figure]
-        return ", ".join(told)
+    def parts(self, held: Mapping[str, Band]) -> str:
+        """The kinds that take most, by the bound that the figure is."""
+        sizes = {name.replace("_", " "): band.least if self.is_certain else band.likely for name, band in held.items()}
+        return ", ".join(f"{name} {gibibytes(size)}" for name, size in sizes.items() if size > _SMALLEST * self.figure)
 
     @property
     def condition(self) -> str:
@@ -263,7 +260,7 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     return advice(needs.trained.setup, capacity(config.facts))
 
 
-def _help(advice: list[Advice], otherwise: str, shortage: _Shortage) -> str:
+def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage) -> str:
     """The changes that make the run fit with what it then takes, else what helps in general."""
     ways = [
         f"{one.words} ({gibibytes(one.estimate.gpu_bytes.likely)} per GPU, "
@@ -272,7 +269,9 @@ def _help(advice: list[Advice], otherwise: str, shortage: _Shortage) -> str:
     ]
     told = otherwise
     if ways:
-        told = f"{'It fits' if advice[0].is_sure else 'It is likely to fit'} with {'; or '.join(ways)}."
+        known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
+        where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
+        told = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
     return told if shortage.is_sure or shortage.trains_all else f"{told} LoRA trains fewer parameters and needs less."
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 _COUNTLESS = 1024  # ranks: of what they share, each holds less than a thousandth
+_MOST_REMEMBERED = 64
+
+_estimates: dict[str, Estimate] = {}  # by what their setups are
 
 
 class Needs(NamedTuple):
@@ -57,7 +60,7 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
         return None
     if is_quantized(config) or is_split_otherwise(config) or not found.optimizer or setup.is_dtype_assumed(config):
         return None
-    needed = estimate(found._replace(optimizer_offload=None, parameter_offload=None))
+    needed = _estimate(found._replace(optimizer_offload=None, parameter_offload=None))
     return needed if "activations" in needed.parts else None
 
 
@@ -67,8 +70,18 @@ def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:
     has_adapters = adapter_argument(config) is not None and all(tensor.is_trained for tensor in found.tensors)
     if has_adapters or _has_bf16_optimizer(config, found):
         found = _frozen(found)
-    trained = estimate(found)
-    return Needs(trained, trained if surely_trains_all(config) else estimate(_frozen(found)))
+    trained = _estimate(found)
+    return Needs(trained, trained if surely_trains_all(config) else _estimate(_frozen(found)))
+
+
+def _estimate(found: TrainingSetup) -> Estimate:
+    """The estimate of a setup; an editor asks for the same one after nearly every edit."""
+    key = repr(found)
+    if key not in _estimates:
+        if len(_estimates) >= _MOST_REMEMBERED:
+            _estimates.clear()
+        _estimates[key] = estimate(found)
+    return _estimates[key]
 
 
 def _frozen(found: TrainingSetup) -> TrainingSetup:
@@ -76,11 +89,9 @@ def _frozen(found: TrainingSetup) -> TrainingSetup:
 
 
 def _has_bf16_optimizer(config: Config, found: TrainingSetup) -> bool:
-    """Whether ``BF16_Optimizer`` of DeepSpeed holds the states, of which nothing is counted.
+    """Whether ``BF16_Optimizer`` of an older release holds the states, of which nothing is counted.
 
     Source: ``_do_optimizer_sanity_check`` in ``deepspeed/runtime/engine.py``.
     """
-    if found.dtype != "bf16" or found.stage > 1:
-        return False
-    asked = named_accumulation_dtype(config)
-    return asked == "fp32" or (asked is None and config.knowledge.does("bf16-accumulates-in-fp32"))
+    is_possible = found.dtype == "bf16" and found.stage < 2 and named_accumulation_dtype(config) is None
+    return is_possible and config.knowledge.does("bf16-accumulates-in-fp32")
