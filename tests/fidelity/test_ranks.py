@@ -124,6 +124,7 @@ def test_states_take_what_is_said_and_little_more(stage):
     [(3, True, 20_000), (3, False, 20_000), (3, True, 10**9), (2, True, 10**9)],
 )
 def test_the_host_holds_what_is_said(stage, pin_memory, sub_group_size):
+    """DS851: the states on the host, and what page-locked buffers take beside them."""
     answer = first_answer(run("host", str(stage), json.dumps(pin_memory), str(sub_group_size), ranks=1))
     facts = Facts(world_size=1)
     parameters = [Parameter(str(place), (size,), "BF16") for place, size in enumerate(answer["sizes"])]
