@@ -26,7 +26,6 @@ ZERO = "zero_optimization"
 _16_BIT = 2  # bytes
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save")
 _ROOM = 0.95  # share of a node's memory that a run is likely to find free: the system has the rest
-_CLEARLY = 0.9  # share of a GPU that a run may fill that needs no offload
 _SHOWN = 3  # changes that make a run fit
 _SMALLEST = 0.01  # share of the figure above which a part is named
 _PHASES = {"initialization": " while it is initialized", "step": "", "saving": " while it saves"}
@@ -41,7 +40,7 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
     from ds_lint.memory import certainty
 
     found = certainty.of_gpu_without_offload(config)
-    if found is None or found.gpu_bytes.most > _CLEARLY * gpu.least_memory:
+    if found is None or found.gpu_bytes.most > gpu.least_memory:
         return
     sections = [name for name in ("offload_optimizer", "offload_param") if config.value(ZERO, name, "device")]
     member = config.member(ZERO, sections[0], "device") if sections else None
