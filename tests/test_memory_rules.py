@@ -160,6 +160,39 @@ def test_the_finding_is_at_the_offload_whose_change_helps_first():
     assert "of host memory)" in finding.help
 
 
+# Offload
+
+
+@pytest.mark.parametrize(
+    ("facts", "tokens", "expected"),
+    [
+        ({"gpu": "H100-80GB", "world_size": 64}, 2048, ["DS844"]),
+        ({"gpu": "H100-80GB", "world_size": 64}, None, []),  # activations are not known
+        ({"gpu": "H100-80GB"}, 2048, []),
+        ({"gpu": "H100-80GB", "world_size": 1}, 2048, []),
+        ({"gpu": "T4", "world_size": 64}, 2048, []),
+    ],
+)
+def test_offload_that_is_not_needed(facts, tokens, expected):
+    facts = known(**facts)
+    facts.sequence_length = tokens
+    config = zero(3, offload_optimizer=CPU, offload_param=CPU)
+    findings = [finding for finding in memory_findings(config, facts) if finding.code == "DS844"]
+    assert [finding.code for finding in findings] == expected
+    for finding in findings:
+        linted = config_of_dict({"train_micro_batch_size_per_gpu": 1, **config}, stack="deepspeed", facts=facts)
+        most = certainty.of_gpu_without_offload(linted).gpu_bytes.most
+        assert most > certainty.of_gpu(linted).trained.gpu_bytes.most
+        assert f"at most {gibibytes(most)} on every GPU" in finding.message
+        assert f"{gibibytes(80 * GIB - most)} stay free" in finding.message
+    assert "DS844" not in codes(zero(3), facts)
+
+
+def test_of_several_sizes_of_a_gpu_the_smallest_has_to_suffice():
+    assert named("A100").least_memory == 40 * GIB < named("A100").memory
+    assert named("A100-80GB").least_memory == 80 * GIB
+
+
 # Launches of a project
 
 SCRIPT = """\

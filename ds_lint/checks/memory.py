@@ -50,7 +50,8 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
     yield Problem(
         (ZERO, sections[0], "device"),
         member.value.span,
-        f"{' and '.join(f'`{name}`' for name in sections)} slow every step down, and the run fits without: it needs at "
+        f"{' and '.join(f'`{name}`' for name in sections)} {'slow' if len(sections) > 1 else 'slows'} every step down, "
+        f"and the run fits on the GPU without {'them' if len(sections) > 1 else 'it'}: it needs at "
         f"most {gibibytes(most)} on every GPU, and {gpu.name} has {gibibytes(gpu.least_memory)}, so that "
         f"{gibibytes(gpu.least_memory - most)} stay free",
         ADVICE,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.memory.band import Band
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
+    from ds_lint.session.material import Material
 
 _KEY = "zero_optimization"
 _MOST = 3  # lenses at one place
@@ -29,10 +30,11 @@ def lenses(opened: OpenDocument, context: LintContext) -> list[types.CodeLens]:
     for document in opened.configs:
         if document.kind != "deepspeed" or document.root is None or (member := document.root.member(_KEY)) is None:
             continue
-        material = [group[0] for group in grouped([one for one in context.material if one.may_name(document)])]
+        groups = grouped([one for one in context.material if one.may_name(document)])
+        material: list[Material | None] = [group[0] for group in groups] or [None]
         basis = context.basis.but(policies=())
         titles: dict[str, str] = {}  # with the first launch of each
-        for one in material or [None]:
+        for one in material:
             config = configs.from_document(document, with_material(one, basis) if one is not None else basis)
             if (title := _title(config)) is not None:
                 titles.setdefault(title, one.origin if one is not None else "")
