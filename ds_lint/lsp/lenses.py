@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ds_lint.lsp.documents import OpenDocument
     from ds_lint.memory.band import Band
+    from ds_lint.memory.certainty import Needs
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.material import Material
@@ -58,7 +59,7 @@ def _title(config: Config) -> str | None:
     told = [_figure(on_gpu.trained.gpu_bytes, gpu.memory if gpu is not None else None, "GPU")]
     if on_host is not None:
         told.append(_figure(on_host.trained.host_bytes, host, "host"))
-    return "; ".join([*told, *_open(config)])
+    return "; ".join([*told, *_assumed(on_gpu)])
 
 
 def _figure(band: Band, capacity: int | None, where: str) -> str:
@@ -68,10 +69,9 @@ def _figure(band: Band, capacity: int | None, where: str) -> str:
     return f"{gibibytes(band.likely)}{of} per {where}{bounds}"
 
 
-def _open(config: Config) -> Iterator[str]:
-    """What is not in the figures."""
-    from ds_lint.memory import certainty
-
-    found = certainty.of_gpu(config)
-    if found is not None and "activations" not in found.trained.parts:
+def _assumed(needs: Needs) -> Iterator[str]:
+    """What the figures take for granted, or leave out."""
+    if not needs.trains_all:
+        yield "if all parameters are trained"
+    if "activations" not in needs.trained.parts:
         yield "without activations"
