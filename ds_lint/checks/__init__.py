@@ -95,7 +95,7 @@ def _has_issues(config: Config) -> bool:
 FOR_FACTS: tuple[tuple[Callable[[Config], bool], tuple[str, ...]], ...] = (
     (_is_filled_in, ("agreement",)),
     (_has_training_arguments, ("incompatible", "overridden")),
-    (_has_model_or_machine, ("hardware",)),
+    (_has_model_or_machine, ("hardware", "memory")),
     (_knows_model, ("model",)),
     (_has_launch, ("script",)),
     (_knows_ranks, ("launching",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.amounts import billions
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, Problem
 from ds_lint.diagnostics.rule import rule
@@ -9,7 +10,6 @@ from ds_lint.facts.model_requests import quantization
 from ds_lint.fixes import edits
 from ds_lint.semantics.architectures import experts_that_are_chosen, overflowing_family, trained_in, width_places
 from ds_lint.semantics.features import is_on, is_truthy, may_checkpoint_itself, model_dtype, number_of, zero_stage
-from ds_lint.semantics.memory import billions
 from ds_lint.semantics.places import said_at
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.spelling import AUTO, as_json

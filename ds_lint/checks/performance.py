@@ -6,7 +6,6 @@ from ds_lint.diagnostics.problem import ADVICE, Problem
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import certain_dtype, is_on, is_truthy, named_accumulation_dtype, number_of, zero_stage
-from ds_lint.semantics.memory import gibibytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 
 ZERO = "zero_optimization"
 _GB = 10**9
-_WEIGHT, _GRADIENT, _OPTIMIZER = 4, 4, 12  # bytes per parameter at most: fp32, and for Adam a copy and two states
-_GRADIENTS = 2  # the stage from which gradients are partitioned
-_LEFT_FREE = 4  # three quarters of a GPU are left for activations and buffers
 
 
 @rule("DS840", "large-communication-buffers", severity="info", effects=("advice",), keys=(ZERO,), default=False)
@@ -121,29 +117,6 @@ def torch_adam(config: Config) -> Iterator[Problem]:
         help="Delete `torch_adam`, unless the machine cannot build DeepSpeed's own Adam.",
         label="slower",
     )
-
-
-@rule("DS844", "offload-while-it-fits", severity="info", effects=("advice",), keys=(ZERO,), default=False)
-def offload_while_it_fits(config: Config) -> Iterator[Problem]:
-    """Optimizer offload, although a GPU has several times the memory that all states need."""
-    model, gpu, ranks, stage = config.facts.model, config.facts.gpu, config.world_size, zero_stage(config)
-    member = config.member(ZERO, "offload_optimizer", "device")
-    if member is None or not offloads_optimizer(config) or not stage or not ranks:
-        return
-    if model is None or not model.parameter_count or gpu is None:
-        return
-    weights = _WEIGHT / (ranks if stage == 3 else 1) + _GRADIENT / (ranks if stage >= _GRADIENTS else 1)
-    needed = model.parameter_count * (weights + _OPTIMIZER / ranks)
-    if needed * _LEFT_FREE < gpu.memory:
-        yield Problem(
-            (ZERO, "offload_optimizer", "device"),
-            member.value.span,
-            f"all model states need at most {gibibytes(needed)} per GPU, and {gpu.name} has "
-            f"{gibibytes(gpu.memory)}: steps are faster without offload, if activations fit too",
-            ADVICE,
-            help="Delete `offload_optimizer`, and add it again if the run is out of memory.",
-            label="fits on the GPU",
-        )
 
 
 def _default(config: Config, name: str) -> float | None:

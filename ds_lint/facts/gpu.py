@@ -22,9 +22,12 @@ _BF16_SINCE = (8, 0)  # Ampere
 
 
 class Gpu:
-    """One kind of GPU; ``compute_capability`` is None for one that is not NVIDIA's."""
+    """One kind of GPU; ``compute_capability`` is None for one that is not NVIDIA's.
 
-    __slots__ = ("compute_capability", "memory", "name", "origin", "supports_bf16")
+    ``least_memory`` is that of the smallest which is sold under the name, if the size is not known.
+    """
+
+    __slots__ = ("compute_capability", "least_memory", "memory", "name", "origin", "supports_bf16")
 
     def __init__(
         self,
@@ -34,9 +37,11 @@ class Gpu:
         *,
         supports_bf16: bool,
         origin: str = "",
+        least_memory: int | None = None,
     ) -> None:
         self.name = name
         self.memory = memory  # bytes
+        self.least_memory = least_memory or memory
         self.compute_capability = compute_capability
         self.supports_bf16 = supports_bf16
         self.origin = origin or name
@@ -67,6 +72,7 @@ def named(name: str) -> Gpu:
         capability,
         supports_bf16=capability >= _BF16_SINCE if capability else facts["bf16"],
         origin=f"{kind} with {memory} GB",
+        least_memory=(asked or min(facts["memory"])) * GIB,
     )
 
 

@@ -33,6 +33,7 @@ MAYBE_SETUPS = re.compile(
     r"\w*Accelerator|AcceleratorState|DeepSpeedPlugin|parse_(?:json|yaml)_file|parse_args_and_config"
 )
 _TELLING = re.compile(r"acc|arg|conf|deepspeed|dist|init|parse|prepare|setup|train", re.IGNORECASE)
+_DTYPES = ("auto", "bfloat16", "float16", "float32", "float64")
 _QUANTIZED = ("load_in_4bit", "load_in_8bit")
 
 
@@ -40,6 +41,7 @@ class ModelLoad(NamedTuple):
     """A call of ``from_pretrained`` of a model.
 
     ``device_map`` is where a map is given that is not None, ``low_memory`` where ``low_cpu_mem_usage`` is true.
+    ``dtype`` is the one that the call asks for as torch names it, or "auto"; "" if none, None if it is not known.
     ``is_after_setup`` says that what tells transformers the config was made before. ``setup_after`` is the first such
     call if all come later and the model is trained, with its function.
     """
@@ -48,6 +50,7 @@ class ModelLoad(NamedTuple):
     place: CodePlace
     device_map: CodePlace | None
     low_memory: CodePlace | None
+    dtype: str | None
     is_after_setup: bool
     setup_after: tuple[str, CodePlace] | None
 
@@ -100,6 +103,7 @@ class LoadReader:
                 place(call.func),
                 place(given) if given is not None and has_map else None,
                 place(low) if low is not None and literal(low) is True else None,
+                _dtype(call),
                 any(self.trained.precedes(setup, call) for setup in self.setups),
                 self._setup_after(call),
             )
@@ -218,6 +222,18 @@ class LoadReader:
         if last in ("init_distributed", "initialize", "__init__") or call in self.setups:
             return True
         return full.startswith(("deepspeed.", "accelerate.")) or self._may_tell(call) or self.imported.is_unknown(name)
+
+
+def _dtype(call: ast.Call) -> str | None:
+    """The dtype that a load asks for: under the newer name of the argument or the older one."""
+    if any(given.arg is None for given in call.keywords):  # ``**`` may bring it
+        return None
+    asked = keyword(call, "dtype") or keyword(call, "torch_dtype")
+    if asked is None or (isinstance(asked, ast.Constant) and asked.value is None):
+        return ""
+    named = literal(asked) if isinstance(asked, ast.Constant) else dotted_name(asked)
+    last = named.rpartition(".")[2] if isinstance(named, str) else ""
+    return last if last in _DTYPES else None
 
 
 def _path(node: ast.expr | None) -> str | None:

@@ -42,6 +42,9 @@ class Listener(Protocol):
     def show_elsewhere(self, path: str, result: LintResult | None) -> None:
         """The findings in a config may have places in other texts that are open."""
 
+    def facts_changed(self) -> None:
+        """Other launches than before tell of the texts."""
+
     def complain(self, message: str) -> None:
         """The user should know of this."""
 
@@ -114,6 +117,12 @@ class Schedule:
             return None
         return opened
 
+    def context_of(self, opened: OpenDocument) -> LintContext:
+        """What a text is linted with, and the launches and recipes that tell of it."""
+        material = self._launches.material(opened.whole_path)
+        context = self._projects.context(opened.path)
+        return context.launched_by(material) if material else context
+
     def aside(self, act: Callable[[], Result]) -> asyncio.Future[Result]:
         """Do what takes long beside the loop that answers."""
         return asyncio.get_running_loop().run_in_executor(self._aside, act)
@@ -179,8 +188,11 @@ class Schedule:
         """Lint the open texts again that are launched otherwise than before, and the other configs that they launch."""
         here = [opened for opened in self._documents if self._launches.root_of(opened.whole_path) == root]
         paths = {opened.whole_path for opened in here}
+        others = [opened for opened in here if opened.material != self._launches.material(opened.whole_path)]
+        if others:
+            self._listener.facts_changed()
         for opened in here:
-            if opened.material != self._launches.material(opened.whole_path):
+            if opened in others:
                 self._lint_soon(opened)
             else:
                 self._listener.show_elsewhere(opened.whole_path, opened.result)

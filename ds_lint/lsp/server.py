@@ -24,7 +24,7 @@ from ds_lint.launches.files import ENDINGS
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint
 from ds_lint.linter.selection import find
-from ds_lint.lsp import actions, completion, configuration, hover, links, notebooks
+from ds_lint.lsp import actions, completion, configuration, hover, lenses, links, notebooks
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
 from ds_lint.lsp.project import Projects
 from ds_lint.lsp.protocol import Protocol, RefusedMessage
@@ -87,6 +87,7 @@ class Server(LanguageServer):
         """Lint everything that is open again, because something else than its text has changed."""
         self.schedule.lint_all()
         self.notebooks.lint_all()
+        self.facts_changed()
 
     def configure(self, values: Any) -> None:
         """Take the client's settings, and lint by them."""
@@ -96,6 +97,13 @@ class Server(LanguageServer):
             self.complain(complaint)
         self.projects.configure(configuration.options_of(values, self.documents.directory))
         self.lint_all()
+
+    def facts_changed(self) -> None:
+        """Have the client ask for the lenses again, which depend on more than the text."""
+        workspace = self.client_capabilities.workspace
+        lens = workspace.code_lens if workspace is not None and any(self.documents) else None
+        if lens is not None and lens.refresh_support:
+            self.workspace_code_lens_refresh(None)
 
     def complain(self, message: str) -> None:
         """Show a message, once."""
@@ -268,6 +276,12 @@ async def _code_action(ls: Server, params: types.CodeActionParams) -> list[types
 def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentLink]:
     opened = ls.schedule.config_at(params.text_document.uri)
     return list(links.links(opened)) if opened is not None else []
+
+
+@server.feature(types.TEXT_DOCUMENT_CODE_LENS)
+def _lenses(ls: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
+    opened = ls.schedule.config_at(params.text_document.uri)
+    return lenses.lenses(opened, ls.schedule.context_of(opened)) if opened is not None else []
 
 
 @server.feature(TARGET)

@@ -225,7 +225,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     processes = host.PROCESS
     all_elements = sum(tensor.size for tensor in setup.tensors)
     saved = setup.checkpoint_width
-    widths = Band(min(saved or 2, setup.width), saved or setup.width, _FULL)  # as the script loads it
+    widths = setup.loaded_width or Band(0, saved or setup.width, _FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
     if setup.stage == 3 and setup.uses_zero_init:
         loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ds_lint.facts import lora_requests, own_arguments
 from ds_lint.facts.lora import ALL, ALL_LINEAR
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.memory import loading
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import adapter_argument, recomputation_argument
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.facts.tensors import Tensor
     from ds_lint.knowledge.records import JsonObject
+    from ds_lint.memory.band import Band
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
@@ -93,6 +95,7 @@ class TrainingSetup(NamedTuple):
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
+    loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None
     gathers_on_save: bool = False
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
@@ -169,9 +172,12 @@ def _trains_adapters(config: Config) -> bool:
     return name is not None and (given is None or str(given.value).lower() not in ("false", "0", "no"))
 
 
-def of(config: Config) -> TrainingSetup | None:
-    """The setup of a run with this config; None if a fact is missing or the ZeRO stage is not known."""
-    model, ranks = config.facts.model, config.world_size
+def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
+    """The setup of a run with this config; None if a fact is missing or the ZeRO stage is not known.
+
+    ``ranks`` stand for those of the run if they are not known.
+    """
+    model, ranks = config.facts.model, config.world_size or ranks
     prepared = _PreparedValues(config)
     stage = prepared.stage()
     if model is None or ranks is None or stage is None:
@@ -218,6 +224,7 @@ def of(config: Config) -> TrainingSetup | None:
         adapters=_adapted_layers(config),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
+        loaded_width=loading.width(config),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),

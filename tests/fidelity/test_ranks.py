@@ -19,7 +19,7 @@ from ranks import run
 from ds_lint.facts import Facts
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter
-from ds_lint.semantics.memory import model_states
+from ds_lint.memory import host, setup, states
 
 pytestmark = pytest.mark.fidelity
 
@@ -97,19 +97,24 @@ def test_parameters_below_the_threshold_stay_whole(one, together):
 # ------------------------------------------------------------------------------------------------- DS851 and DS852
 
 
+STATES = ("parameters", "gradients", "master_weights", "optimizer_states")
+
+
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_states_take_what_is_said_and_little_more(stage):
     """DS851 and DS852: bytes of all tensors that a rank holds."""
     done = run("states", str(stage))
     answer = first_answer(done)
     facts = Facts(world_size=2)
-    facts.model = Model("", {"dtype": "bfloat16"}, parameter_count=answer["parameters"])
+    parameters = [Parameter("all", (answer["parameters"],), "BF16")]
+    facts.model = Model("", {"dtype": "bfloat16"}, parameters=parameters, parameter_count=answer["parameters"])
     config = {
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
         "bf16": {"enabled": True},
         "zero_optimization": {"stage": stage},
     }
-    said = sum(model_states(as_config(config, facts)).gpu.values())
+    parts = states.of(setup.of(as_config(config, facts)))
+    said = sum(parts[name].gpu.bytes.least for name in STATES)
     print(f"stage {stage}: at least {said:,.0f} bytes, measured {answer['bytes']:,}")
     assert said <= answer["bytes"] < 2 * said
 
@@ -119,6 +124,7 @@ def test_states_take_what_is_said_and_little_more(stage):
     [(3, True, 20_000), (3, False, 20_000), (3, True, 10**9), (2, True, 10**9)],
 )
 def test_the_host_holds_what_is_said(stage, pin_memory, sub_group_size):
+    """DS851: the states on the host, and what page-locked buffers take beside them."""
     answer = first_answer(run("host", str(stage), json.dumps(pin_memory), str(sub_group_size), ranks=1))
     facts = Facts(world_size=1)
     parameters = [Parameter(str(place), (size,), "BF16") for place, size in enumerate(answer["sizes"])]
@@ -130,9 +136,12 @@ def test_the_host_holds_what_is_said(stage, pin_memory, sub_group_size):
         "bf16": {"enabled": True},
         "zero_optimization": zero | ({"offload_param": offload} if stage == 3 else {}),
     }
-    states = model_states(as_config(config, facts))
-    assert states.host == answer["held"]
-    buffers = states.beside - 2 * 2**30  # beside the process
+    wanted = setup.of(as_config(config, facts))
+    held = {name: placed.host.bytes.likely for name, placed in states.of(wanted).items()}
+    assert held["parameters"] == answer["held"]["weights"]
+    assert held["gradients"] == answer["held"]["gradients"]
+    assert held["master_weights"] + held["optimizer_states"] == answer["held"]["optimizer"]
+    buffers = host.rounding(wanted).likely
     if stage == 3:
         assert buffers == sum(taken(*one) for one in answer["pinned"])
     else:
@@ -146,7 +155,7 @@ def taken(maker: str, size: int) -> int:
         block *= 2
     if maker == "_partition_param":  # moved into one flat buffer; torch keeps the block
         return block
-    return block - size + (size if maker == "_setup_for_real_optimizer" else 0)  # which is still there as it is copied
+    return block - size
 
 
 def as_config(config, facts):

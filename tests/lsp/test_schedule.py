@@ -34,6 +34,9 @@ class RecordingListener:
         self.threads.add(threading.current_thread())
         self.is_published.set()
 
+    def facts_changed(self):
+        """No client shows lenses."""
+
     def show_elsewhere(self, _path, _result):
         """No other text is open."""
 
