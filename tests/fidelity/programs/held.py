@@ -153,7 +153,8 @@ def _holding(engine: Any) -> dict[str, dict[str, int]]:
     seen: set[int] = set()
     found = _by_role(engine, seen)
     gc.collect()
-    return found | {"other": _count([one for one in gc.get_objects() if isinstance(one, torch.Tensor)], seen)}
+    tensors = [one for one in gc.get_objects() if isinstance(one, torch.Tensor)]
+    return found | {"other": _count([one for one in tensors if one.numel() > 1], seen)}  # one of 1 is a flag
 
 
 def _by_role(engine: Any, seen: set[int]) -> dict[str, dict[str, int]]:
@@ -179,11 +180,11 @@ def _by_role(engine: Any, seen: set[int]) -> dict[str, dict[str, int]]:
 
 
 def _count(tensors: Iterable[Any], seen: set[int]) -> dict[str, int]:
-    """Elements of storages that have not been seen, by dtype; single ones such as the number of a step do not count."""
+    """Elements of storages that have not been seen, by dtype; scalars such as the number of a step do not count."""
     found: Counter[str] = Counter()
     for tensor in _tensors(tensors):
         storage = tensor.untyped_storage()
-        if tensor.is_meta or storage.nbytes() <= tensor.element_size() or storage.data_ptr() in seen:
+        if tensor.dim() == 0 or tensor.is_meta or storage.nbytes() == 0 or storage.data_ptr() in seen:
             continue
         seen.add(storage.data_ptr())
         found[str(tensor.dtype).removeprefix("torch.")] += storage.nbytes() // tensor.element_size()
