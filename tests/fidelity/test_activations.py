@@ -90,6 +90,15 @@ PUBLISHED = [LLAMA_8B, QWEN_05B, GPT2, MISTRAL_7B, T5_LARGE, BERT, GEMMA2_9B]
 BATCHES = [(1, 2048), (4, 512)]
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """One thread of torch, which is faster with small tensors, most of all on a busy machine."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(usual)
+
+
 @contextmanager
 def fused_dropout() -> Iterator[None]:
     """Dropout that keeps a mask of one byte, as on a GPU."""
@@ -111,15 +120,21 @@ def built(config: dict, computed: Pass, *, targets: Any = None) -> torch.nn.Modu
             setattr(made, key, 0.0)
     made.use_cache = False
     made._attn_implementation = computed.attention
-    model = getattr(transformers, MEASURED[config["model_type"]]["class"])(made)
+    torch.set_default_dtype(torch.float32 if computed.dtype == "fp32" else torch.bfloat16)
+    try:
+        model = getattr(transformers, MEASURED[config["model_type"]]["class"])(made)
+    finally:
+        torch.set_default_dtype(torch.float32)
     if computed.adapters is not None:
         import peft
 
         model.enable_input_require_grads()
-        model = peft.get_peft_model(model, peft.LoraConfig(r=computed.adapters.rank, target_modules=targets))
+        lora = peft.LoraConfig(r=computed.adapters.rank, target_modules=targets)
+        model = peft.get_peft_model(model, lora, autocast_adapter_dtype=False)  # the engine casts them
+        model.to(torch.bfloat16)
     if computed.is_checkpointed:
         model.gradient_checkpointing_enable()
-    return model.to(torch.float32 if computed.dtype == "fp32" else torch.bfloat16).train()
+    return model.train()
 
 
 def batch(config: dict, computed: Pass, *, is_padded: bool) -> dict[str, torch.Tensor]:

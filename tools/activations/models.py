@@ -80,7 +80,8 @@ def probes(family: Family, count: int) -> list[Probe]:
     found: list[Probe] = []
     for place in range(count):
         length, rank = dice.randrange(9, 40), dice.choice([2, 3, 5, 8])
-        found.append(Probe(_config(family, dice, place), 2 + place % 3, length, rank))
+        micro_batch = 1 if place == count - 1 else 2 + place % 3  # some copies are not made of one sequence
+        found.append(Probe(_config(family, dice, place), micro_batch, length, rank))
     return found
 
 
