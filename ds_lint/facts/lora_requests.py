@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.tensors import Tensor
 
 
-class _Fields(NamedTuple):
+class _AdapterFields(NamedTuple):
     """How a framework is asked for adapters, with what it takes if a field is missing."""
 
     switches: dict[str, tuple[Any, ...]]  # the fields that ask for LoRA, with the values that do; None if missing
@@ -34,27 +34,27 @@ class _Fields(NamedTuple):
 
 _FRAMEWORKS = {
     # src/llamafactory/hparams/finetuning_args.py
-    "LLaMA-Factory": _Fields(
+    "LLaMA-Factory": _AdapterFields(
         {"finetuning_type": ("lora", None)}, "lora_rank", 8, "lora_target", ALL, "additional_target"
     ),
     # src/axolotl/utils/schemas/peft.py
-    "axolotl": _Fields(
+    "axolotl": _AdapterFields(
         {"adapter": ("lora", "qlora")}, "lora_r", None, "lora_target_modules", None, "lora_modules_to_save",
         needs_targets=True, all_linear="lora_target_linear",
     ),
     # swift/arguments/tuner_args.py
-    "ms-swift": _Fields(
+    "ms-swift": _AdapterFields(
         {"tuner_type": ("lora", None), "train_type": ("lora", None)}, "lora_rank", 8, "target_modules", ALL,
         "modules_to_save",
     ),
     # trl/trainer/model_config.py
-    "TRL": _Fields(
+    "TRL": _AdapterFields(
         {"use_peft": (True, "True", "true")}, "lora_r", 16, "lora_target_modules", None, "lora_modules_to_save"
     ),
 }  # fmt: skip
 # A script of the user's own: nothing is known of what it takes if a flag is missing.
 _OF_SCRIPTS = tuple(
-    _Fields({}, rank, None, targets, None, "lora_modules_to_save", needs_targets=True)
+    _AdapterFields({}, rank, None, targets, None, "lora_modules_to_save", needs_targets=True)
     for rank in ("lora_r", "lora_rank")
     for targets in ("lora_target_modules", "lora_target", "target_modules")
 )
@@ -102,7 +102,7 @@ def _value_of(flags: dict[str, Any]) -> Callable[[str], Any]:
     return lambda name: True if name in flags and flags[name] is None else flags.get(name)
 
 
-def _read(fields: _Fields, value: Callable[[str], Any], source: str) -> Adapters | None:
+def _read(fields: _AdapterFields, value: Callable[[str], Any], source: str) -> Adapters | None:
     """The adapters by these fields; None if there are none, or a value is not known."""
     if any(value(name) not in wanted for name, wanted in fields.switches.items()):
         return None
@@ -123,7 +123,7 @@ def _rank(given: Any, default: int | None) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _targets(given: Any, fields: _Fields) -> Any:
+def _targets(given: Any, fields: _AdapterFields) -> Any:
     """The targets that a field names; UNKNOWN if it is not known which."""
     if given is None:
         return UNKNOWN if fields.needs_targets else fields.default_targets
