@@ -330,10 +330,10 @@ and Adam on one GPU. It does not know ZeRO, so its figure is the same for every 
 ## What the engine holds
 
 The model states that the real engine holds at the boundary of a step on the rank that holds most, GPU and host
-together, in bytes per parameter, and how far the estimators are from it. The other ranks are torch's fake group, and every storage is
-counted once. The models are small siblings: a few layers of the same class, with the number of parameters behind
-the name, and `stage3_param_persistence_threshold` is 500. DeepSpeed's figure is the one for a GPU, and with offload an
-eighth of the one for the host.
+together, in bytes per parameter, and how far the estimators are from it. The other ranks are torch's fake group, and
+every storage is counted once. The models are small siblings: a few layers of the same class, with the number of
+parameters behind the name, and `stage3_param_persistence_threshold` is 500. DeepSpeed's figure is the one for a GPU,
+and with offload an eighth of the one for the host.
 
 {sibling_table()}
 
