@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from linted import lint_dict, lint_with
 
-from ds_lint.facts import Facts, training
+from ds_lint.facts import Facts
 from ds_lint.facts.gpu import named
 from ds_lint.facts.model import Model
 from ds_lint.facts.safetensors import Parameter

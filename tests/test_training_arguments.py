@@ -71,7 +71,7 @@ def test_what_is_not_given_is_the_default_of_the_release():
 
 def test_flags_that_no_release_has_are_the_scripts_own():
     training = arguments_of("--bf16 --dataset alpaca --lora-rank 8")
-    assert (list(training.given), training.others) == (["bf16"], ["dataset", "lora_rank"])
+    assert (list(training.given), list(training.others)) == (["bf16"], ["dataset", "lora_rank"])
 
 
 @pytest.mark.parametrize(
