@@ -1,4 +1,4 @@
-"""What a GPU holds that is no tensor of the run, as a stated allowance.
+"""What a GPU holds beside the tensors of the run, as a stated allowance.
 
 Typed by hand, from the sources beside each figure; none of it was measured by ds-lint.
 """

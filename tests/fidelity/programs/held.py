@@ -102,7 +102,7 @@ def _be_one_of_many() -> list[int]:
 
 
 def _model() -> Any:
-    """The model, within ``zero.Init`` if the job says so."""
+    """The model, within ``zero.Init`` if the job asks for it."""
     config = getattr(transformers, JOB["model"]["config"])(**JOB["model"]["values"])
     config._experts_implementation = "eager"  # kernels of grouped matrices want sizes that divide
     make = getattr(transformers, JOB["model"]["class"])
