@@ -137,7 +137,7 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
 
 def _advice(wanted: TrainingSetup, there: Capacity) -> list[Advice]:
     """What makes the run fit."""
-    if there == (None, None):
+    if not there.is_known:
         return []
     from ds_lint.memory.advice import advice
 

@@ -77,7 +77,7 @@ class Advice(NamedTuple):
 
 def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
     """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps."""
-    if capacity == (None, None) or capacity.holds(now := estimate(setup)):
+    if not capacity.is_known or capacity.holds(now := estimate(setup)):
         return []
     needs = _Estimates(setup)
     bounds: tuple[Bound, ...] = ("most", "likely")

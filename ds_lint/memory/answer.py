@@ -37,7 +37,8 @@ class Answer(NamedTuple):
 
     def verdict_of(self, needed: Estimate) -> bool | None:
         """Whether a run fits on both the GPU and the host, as far as their memory is known."""
-        known = [one for one, room in zip(self.fit_of(needed), self.capacity, strict=True) if room is not None]
+        there = (self.capacity.gpu, self.capacity.host)
+        known = [one for one, room in zip(self.fit_of(needed), there, strict=True) if room is not None]
         return False if False in known else all(known) or None
 
     @property

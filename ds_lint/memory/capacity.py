@@ -18,21 +18,34 @@ if TYPE_CHECKING:
 
 
 class Capacity(NamedTuple):
-    """The bytes of one GPU and of one node's host memory; None if they are not known."""
+    """The bytes of one GPU and of one node's host memory; None if they are not known.
+
+    ``least_gpu`` is that of the smallest GPU sold under the name, if the name does not tell the size: what does
+    not fit on the largest fits on none, and what fits on the smallest fits on all.
+    """
 
     gpu: int | None = None
     host: int | None = None
+    least_gpu: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the memory of the GPU or of the host is known."""
+        return self.gpu is not None or self.host is not None
 
     def fit(self, needed: Estimate) -> Fit:
         """Whether a run fits."""
-        return Fit(fits(needed.gpu_bytes, self.gpu), fits(needed.host_bytes, self.host))
+        on_gpu = fits(needed.gpu_bytes, self.gpu)
+        if on_gpu and self.least_gpu is not None and needed.gpu_bytes.most > self.least_gpu:
+            on_gpu = None
+        return Fit(on_gpu, fits(needed.host_bytes, self.host))
 
     def holds(self, needed: Estimate, bound: Bound = "most") -> bool:
         """Whether what a run takes at the most, or by another bound, is there, as far as that is known."""
         return all(_is_enough(getattr(band, bound), known) for band, known in self._pairs(needed))
 
     def _pairs(self, needed: Estimate) -> tuple[tuple[Band, int | None], ...]:
-        return (needed.gpu_bytes, self.gpu), (needed.host_bytes, self.host)
+        return (needed.gpu_bytes, self.least_gpu or self.gpu), (needed.host_bytes, self.host)
 
 
 class Fit(NamedTuple):
@@ -44,7 +57,10 @@ class Fit(NamedTuple):
 
 def capacity(facts: Facts) -> Capacity:
     """What the facts tell of the machine."""
-    return Capacity(facts.gpu.memory if facts.gpu is not None else None, facts.host_memory)
+    gpu = facts.gpu
+    if gpu is None:
+        return Capacity(None, facts.host_memory)
+    return Capacity(gpu.memory, facts.host_memory, gpu.least_memory if gpu.least_memory < gpu.memory else None)
 
 
 def _is_enough(needed: float, known: int | None) -> bool:

@@ -152,7 +152,8 @@ def _columns(answer: Answer) -> Iterator[_Column]:
         cells = {label_of(name): _cell(amount.bytes) for name, amount in parts.items()}
         cells |= {_phase(name): _cell(peak) for name, peak in peaks.items()}
         if room is not None:
-            cells["capacity"] = _Cell(in_units(room))
+            least = answer.capacity.least_gpu if title == "per GPU" else None
+            cells["capacity"] = _Cell(in_units(least or room), f"to {in_units(room)}" if least else "")
         yield _Column(title, cells)
 
 
@@ -213,8 +214,8 @@ def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """What is known of whether it fits, and what is not counted."""
     fit = answer.fit
     for is_enough, sentence in (
-        (fit.gpu, _sentence(answer, answer.gpu_name, answer.estimate.gpu_bytes, answer.capacity.gpu, fit.gpu)),
-        (fit.host, _sentence(answer, "the host", answer.estimate.host_bytes, answer.capacity.host, fit.host)),
+        (fit.gpu, _sentence(_of_gpu(answer), answer.estimate.gpu_bytes, answer.capacity.gpu, fit.gpu)),
+        (fit.host, _sentence(_of_host(answer), answer.estimate.host_bytes, answer.capacity.host, fit.host)),
     ):
         if sentence is None:
             continue
@@ -227,13 +228,22 @@ def _verdict(answer: Answer, terminal: Terminal) -> Iterator[str]:
         yield from wrap(f"not included: {note}", terminal.width, taken=0, indent=2)
 
 
-def _sentence(
-    answer: Answer, where: str, needed: Band, room: int | None, is_enough: bool | None
-) -> tuple[str, str] | None:
+def _of_gpu(answer: Answer) -> str:
+    """How much memory there is on the GPU; of what is sold under its name, the smallest and the largest."""
+    most, least = answer.capacity.gpu, answer.capacity.least_gpu
+    of = f"{in_units(least)} to " if least is not None else ""
+    return f"{answer.gpu_name} has {of}{in_units(most)}" if most is not None else ""
+
+
+def _of_host(answer: Answer) -> str:
+    """How much memory there is on the host."""
+    return f"the host has {in_units(answer.capacity.host)}" if answer.capacity.host is not None else ""
+
+
+def _sentence(there: str, needed: Band, room: int | None, is_enough: bool | None) -> tuple[str, str] | None:
     """A verdict in a word and the reason for it; None if the memory there is not known."""
     if room is None or not needed.most:
         return None
-    there = f"{where} has {in_units(room)}"
     if is_enough is False:
         return "does not fit", f"{there}, but the run takes at least {in_units(needed.least)}"
     if is_enough:
@@ -302,7 +312,7 @@ def _rows(answer: Answer, terminal: Terminal, *, has_bounds: bool) -> list[str]:
         mark = ">" if row.is_chosen else " "
         cells = "".join(GAP + column[index] for column in columns)
         text = f"{mark} {row.stage:>5}  {offload.ljust(width)}{cells}"
-        word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity != (None, None) else ("", "")
+        word, style = _WORDS[answer.verdict_of(row.estimate)] if answer.capacity.is_known else ("", "")
         text = text if word else text.rstrip()
         painted = terminal.paint(text, STRONG) if row.is_chosen else text
         rows.append(f"{painted}{GAP}{terminal.paint(word, style)}" if word else painted)
