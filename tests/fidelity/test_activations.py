@@ -99,6 +99,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(usual)
 
 
+@pytest.fixture(autouse=True)
+def no_hooks_on_gradients(monkeypatch) -> None:
+    """The tracker hooks every parameter, of which a frozen one has no gradient; all are dropped here as they come."""
+    usual = MemTracker._track_module_params_and_buffers
+    monkeypatch.setattr(
+        MemTracker,
+        "_track_module_params_and_buffers",
+        lambda self, module, install_grad_hooks=True: usual(self, module, install_grad_hooks=False),
+    )
+
+
 @contextmanager
 def fused_dropout() -> Iterator[None]:
     """Dropout that keeps a mask of one byte, as on a GPU."""
