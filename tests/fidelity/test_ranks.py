@@ -106,7 +106,8 @@ def test_states_take_what_is_said_and_little_more(stage):
     done = run("states", str(stage))
     answer = first_answer(done)
     facts = Facts(world_size=2)
-    parameters = [Parameter("all", (answer["parameters"],), "BF16")]
+    layers = 8  # of one size
+    parameters = [Parameter(str(layer), (answer["parameters"] // layers,), "BF16") for layer in range(layers)]
     facts.model = Model("", {"dtype": "bfloat16"}, parameters=parameters, parameter_count=answer["parameters"])
     config = {
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
