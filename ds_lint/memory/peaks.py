@@ -121,7 +121,8 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
         return [_kinds(parts, *_STATES) | {"gradients": exactly(setup.trained_count * _FULL)}]
     if setup.stage < 3:
         # The parameters are copied into one buffer: on the GPU only if that much is free.
-        copied = Band(0, 0, _whole_gradients(setup).most if setup.flattens_on_gpu else 0)
+        flat = _whole_gradients(setup).plus(_partition(setup, setup.width))  # and the share of this rank once more
+        copied = Band(0, 0, flat.most if setup.flattens_on_gpu else 0)
         return [weights, _kinds(parts, "parameters") | {"buckets": copied}]
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
     at_first = weights | {

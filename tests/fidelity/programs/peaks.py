@@ -68,8 +68,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     accelerator = deepspeed.get_accelerator()
     accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
     accelerator.supported_dtypes = lambda: list(DTYPES.values())
-    os.environ["WORLD_SIZE"] = str(job["ranks"])
-    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=job["ranks"])
+    os.environ.update(WORLD_SIZE=str(job["ranks"]), RANK=str(job["rank"]))
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=job["rank"], world_size=job["ranks"])
     deepspeed.init_distributed(verbose=False)
     gather = torch.distributed.all_gather_into_tensor
     torch.distributed.all_gather_into_tensor = lambda output, given, group=None, async_op=False: (
