@@ -27,6 +27,9 @@ _AS_TRANSFORMERS = {
 }
 _OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
 _TRUE = (True, "true", "True")
+_FALSE = (None, False, "false", "False", UNKNOWN)
+# The last two are LLaMA-Factory's.
+_FUSING = ("use_liger", "use_liger_kernel", "torch_compile", "enable_liger_kernel", "use_unsloth")
 
 
 def sequence_length(facts: Facts) -> int | None:
@@ -56,6 +59,11 @@ def is_checkpointed(facts: Facts) -> bool | None:
         return None
     off = recipe.value("disable_gradient_checkpointing")
     return None if off is UNKNOWN else off not in _TRUE
+
+
+def may_fuse(facts: Facts) -> bool:
+    """Whether kernels that keep less than those of the model's own class may be used, such as those of Liger."""
+    return any(value not in _FALSE for name in _FUSING for value in _values(facts, name))
 
 
 def _values(facts: Facts, name: str) -> Iterator[Any]:

@@ -83,7 +83,8 @@ def _activations(setup: TrainingSetup) -> Band | None:
         setup.attention,
         setup.adapters,
     )
-    return activations(setup.architecture, computed)
+    found = activations(setup.architecture, computed)
+    return found if found is None or setup.keeps_all_activations else found._replace(least=0)
 
 
 def fits(needed: Band, capacity: float | None) -> bool | None:

@@ -94,6 +94,7 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
     uses_zero_init: bool | None = None
@@ -222,6 +223,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
+        keeps_all_activations=config.facts.sequence_length is not None and _knows_kernels(config),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
         loaded_width=loading.width(config),
@@ -245,6 +247,14 @@ def _is_checkpointed(config: Config) -> bool | None:
     if (found := recomputation_argument(config)) is not None:
         return bool(found[1].value)
     return None if any(map(training.may_be_set, _CHECKPOINTING)) else False
+
+
+def _knows_kernels(config: Config) -> bool:
+    """Whether the model computes with the kernels of its class: the Trainer is told so, and scripts do as they like."""
+    if config.stack != "trainer" or config.facts.training is None or own_arguments.may_fuse(config.facts):
+        return False
+    arguments = [config.argument(name) for name in ("use_liger_kernel", "torch_compile")]
+    return not any(argument is not None and argument.value for argument in arguments)
 
 
 def is_dtype_assumed(config: Config) -> bool:
