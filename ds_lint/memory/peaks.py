@@ -164,7 +164,9 @@ def _passes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     whole = _whole_gradients(setup)
     reduced = exactly(min(_REDUCED_AT_ONCE, setup.trained_count) * setup.width)
     if setup.stage == 1:
-        reduced = _gradients_of(setup).at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
+        mine = _gradients_of(setup)
+        mine = mine._replace(least=min(mine.least, share(setup) * setup.width))  # others are given back meanwhile
+        reduced = mine.at_least(filled).plus(Band(0, 0, bucket.most + largest.most))
     last = {"gradients": whole, "buckets": reduced}
     if setup.accumulation_steps > 1:
         held = {"gradients": whole, "buckets": bucket} if setup.stage == 1 else {"gradients": whole}
