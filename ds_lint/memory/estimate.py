@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ds_lint.memory.peaks import Peak
     from ds_lint.memory.setup import TrainingSetup
 
+_OTHER_SHAPES = 2  # how far models of one size are apart in width, depth and vocabulary; a round number
+
 
 class Estimate(NamedTuple):
     """What a run takes. ``parts`` are those of the rank that holds most."""
@@ -60,7 +62,7 @@ def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)
     if setup.stage == 3:
-        parts["live"] = Placed(gpu=amount(live_parameters(setup), setup.width))
+        parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
     if (computed := _activations(setup)) is not None:
         parts["activations"] = Placed(gpu=Amount(bytes=computed))
     parts["buffers"] = Placed(host=host.buffers(setup))
@@ -84,7 +86,16 @@ def _activations(setup: TrainingSetup) -> Band | None:
         setup.adapters,
     )
     found = activations(setup.architecture, computed)
-    return found if found is None or setup.keeps_all_activations else found._replace(least=0)
+    if found is None:
+        return None
+    return _widened(setup, found if setup.keeps_all_activations else found._replace(least=0))
+
+
+def _widened(setup: TrainingSetup, found: Band) -> Band:
+    """What depends on the architecture, of a model of which only the number of parameters is known."""
+    if not setup.is_stand_in:
+        return found
+    return found._replace(least=found.least / _OTHER_SHAPES, most=found.most * _OTHER_SHAPES)
 
 
 def fits(needed: Band, capacity: float | None) -> bool | None:

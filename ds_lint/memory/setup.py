@@ -94,6 +94,7 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    is_stand_in: bool = False  # only the number of parameters is that of the model
     keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
@@ -223,6 +224,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
+        is_stand_in=model.is_stand_in,
         keeps_all_activations=config.facts.sequence_length is not None and _knows_kernels(config),
         architecture=model.config,
         checkpoint_width=_SAVED_AS.get(model.dtype or ""),
