@@ -12,6 +12,8 @@ from typing import NamedTuple
 from ds_lint.memory import host
 from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
+from ds_lint.memory.gradients import gradients
+from ds_lint.memory.parameters import parameters
 from ds_lint.memory.partition import share, sub_groups, touched
 
 TYPE_CHECKING = False
@@ -124,13 +126,12 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
         flat = _whole_gradients(setup).plus(_partition(setup, setup.width))  # and the share of this rank once more
         copied = Band(0, 0, flat.most if setup.flattens_on_gpu else 0)
         return [weights, _kinds(parts, "parameters") | {"buckets": copied}]
+    sharded = parameters(setup._replace(persistence_threshold=0, hpz=1))  # none is gathered yet
+    weights["parameters"] = sharded.gpu.bytes
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
-    at_first = weights | {
-        "gradients": exactly(updated * _FULL)
-    }  # of zeros, which are freed before the buffers are made
-    return [
-        _plus(held, "live", _largest(setup)) for held in (at_first, weights | _kinds(parts, "gradients", "buckets"))
-    ]
+    zeros = {"gradients": exactly(updated * _FULL)}  # which are freed before the buffers are made
+    buffers = _kinds(parts, "gradients", "buckets")
+    return [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
 
 
 def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
@@ -237,7 +238,9 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     if setup.stage in (1, 2):
         copied = 2 * all_elements * setup.width  # the parameters, and their flat copy
         loaded = loaded.at_least(Band(0, 0, copied) if setup.flattens_on_gpu else exactly(copied))
-    lasting = _node(setup, {name: part for name, part in parts.items() if name != "optimizer_states"})
+    begun = {name: part for name, part in parts.items() if name != "optimizer_states"}
+    begun["gradients"] = gradients(setup._replace(accumulation_steps=1))  # none are accumulated yet
+    lasting = _node(setup, begun)
     return processes.plus(loaded).times(setup.ranks_per_node).at_least(lasting)
 
 

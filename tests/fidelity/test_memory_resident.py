@@ -13,10 +13,11 @@ import pytest
 
 pytest.importorskip("deepspeed")
 
+from installed import measured_with_the_newest
 from ranks import run
 from test_memory_peaks import MODEL, OFFLOAD, expected, job
 
-pytestmark = [pytest.mark.fidelity, pytest.mark.long]
+pytestmark = [pytest.mark.fidelity, pytest.mark.long, measured_with_the_newest]
 
 LARGE = {**MODEL, "vocab_size": 4000, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 10}
 BESIDE = 300e6  # bytes: activations, threads, and pages of the libraries that training is the first to touch

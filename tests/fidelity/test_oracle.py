@@ -297,7 +297,7 @@ def test_silence_and_order(oracle: Oracle, capfd: pytest.CaptureFixture[str]) ->
 
 def test_a_hanging_config_is_stopped() -> None:
     with Oracle(timeout=0.001) as oracle:
-        verdicts = oracle.verdicts([config(), config()])
+        verdicts = oracle.verdicts([config(), config()], level="train")  # which takes longer on any machine
         directory = oracle.directory
     assert [verdict.undecided for verdict in verdicts] == ["no answer within 0.001 s"] * 2
     assert not directory.exists()
