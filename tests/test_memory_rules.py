@@ -6,6 +6,7 @@ Figures are relations and arithmetic: what the parts of an estimate are is teste
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from command_line import write_into
@@ -252,6 +253,14 @@ def test_a_script_that_freezes_nothing_trains_everything(found):
     assert (finding["code"], finding["severity"]) == ("DS852", "warning")
     assert "if you train all parameters" in finding["message"]
     assert found(stage(1), gpu="t4", more="model = PipelineModule(model, num_stages=4)") == []
+
+
+def test_a_sequence_may_be_shorter_than_the_longest(found, monkeypatch):
+    config = stage(3, offload_optimizer=CPU, stage3_gather_16bit_weights_on_model_save=False)
+    assert found(config, gpu="h100") == []
+    longest = "--model_name_or_path model --max_seq_length 131072 --gradient_checkpointing False"
+    monkeypatch.setattr(sys.modules[__name__], "JOB", JOB.replace("--model_name_or_path model", longest))
+    assert found(config, gpu="h100") == []
 
 
 FP32 = 4 * PARAMETERS

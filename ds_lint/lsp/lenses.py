@@ -52,7 +52,7 @@ def _title(config: Config) -> str | None:
         return None
     from ds_lint.memory import certainty  # most texts lack a fact
 
-    on_gpu, on_host = certainty.of_gpu(config), certainty.of_host(config)
+    on_gpu, on_host = certainty.of_gpu_at_full_length(config), certainty.of_host(config)
     if on_gpu is None:
         return None
     gpu, host = config.facts.gpu, config.facts.host_memory

@@ -41,7 +41,19 @@ class Needs(NamedTuple):
 
 @once
 def of_gpu(config: Config) -> Needs | None:
-    """What a run takes on each GPU; of ranks that are not known, what each of them holds however many there are."""
+    """What a run takes on each GPU; of ranks that are not known, what each of them holds however many there are.
+
+    Activations count only if the user says how long sequences are: an argument of the script says how long one may be.
+    """
+    found = setup.of(config, ranks=_COUNTLESS)
+    if found is not None and config.facts.sequence_length is None:
+        found = found._replace(sequence_length=None)
+    return _needs(config, found)
+
+
+@once
+def of_gpu_at_full_length(config: Config) -> Needs | None:
+    """The same if every sequence is as long as the arguments of the script allow."""
     return _needs(config, setup.of(config, ranks=_COUNTLESS))
 
 
