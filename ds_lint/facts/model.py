@@ -30,7 +30,7 @@ _ADAPTER = "adapter_config.json"  # PEFT's
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _EXPERTS = re.compile(r"(moe_)?(num_(local_|routed_)?|n_routed_)experts|ffn_config\.moe_num_experts")
 _MOST_BYTES = 64_000_000  # of an index, which has a line for every tensor of a model
-_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}  # of an element, by torch's names
 
 
 class Model:
@@ -236,7 +236,7 @@ def _weights(folder: str, config: JsonObject) -> tuple[list[Parameter] | None, i
 def _counted(metadata: JsonObject, config: JsonObject) -> int | None:
     """The number of parameters by an index whose files are not here."""
     total, size = _count(metadata.get("total_parameters")), _count(metadata.get("total_size"))
-    width = _BYTES.get(Model("", config).dtype or "")
+    width = BYTES.get(Model("", config).dtype or "")
     if total is None and size is not None and width is not None:
         return size // width
     return total

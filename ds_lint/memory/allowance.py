@@ -5,10 +5,10 @@ Typed by hand, from the sources beside each figure; none of it was measured by d
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.amounts import GIB
 from ds_lint.memory.band import Band, exactly
 
 MIB = 2**20
-GIB = 2**30
 
 # The context of CUDA with the kernels that are loaded: 1 to 2 GB, says "Model training anatomy" in the documents of
 # transformers, which shows 1343 MB on a V100 for one tensor of one number. Since CUDA 11.7 a kernel is loaded when it

@@ -6,6 +6,7 @@ Sources: ``deepspeed/runtime/zero/stage_1_and_2.py``, ``stage3.py``, ``partition
 
 from __future__ import annotations
 
+from ds_lint.diagnostics.amounts import GIB
 from ds_lint.memory import swapping
 from ds_lint.memory.band import NOTHING, Band
 from ds_lint.memory.partition import largest_trained, share, sub_groups
@@ -15,10 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
-_GIB = 2**30
 # A process that has imported torch, DeepSpeed and transformers takes 0.4 GiB on a CPU; with a CUDA context and its
 # libraries, about 2 GiB (https://github.com/pytorch/pytorch/issues/113326), and more with NCCL and data workers.
-PROCESS = Band(0.4 * _GIB, 2.0 * _GIB, 4.0 * _GIB)
+PROCESS = Band(0.4 * GIB, 2.0 * GIB, 4.0 * GIB)
 
 
 def buffers(setup: TrainingSetup) -> Amount:

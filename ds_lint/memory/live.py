@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band
+from ds_lint.memory.partition import persistent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,16 +75,6 @@ def _gathered(setup: TrainingSetup) -> Band:
     )
     more = largest + min(setup.prefetch_bucket, setup.max_live_parameters)
     return Band(least, max(least, likely), max(min(sum(gathered), likely + more), likely))
-
-
-def persistent(setup: TrainingSetup) -> list[bool]:
-    """Whether each parameter is never partitioned, which parameter_offload.py decides in the order of the model."""
-    total, found = 0, []
-    for tensor in setup.tensors:
-        stays = tensor.size <= setup.persistence_threshold and tensor.size + total <= setup.persistence_total
-        total += tensor.size if stays else 0
-        found.append(stays)
-    return found
 
 
 def modules(tensors: Sequence[Tensor], *, are_experts_one: bool = False) -> list[Module]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ds_lint.facts.model import BYTES
 from ds_lint.memory.band import Band, exactly
 from ds_lint.memory.doubts import is_quantized
 from ds_lint.semantics.features import zero_stage
@@ -17,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.launches.model_loading import ModelLoad
     from ds_lint.semantics.config import Config
-
-_WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}  # bytes of an element, by torch's names
 
 
 class LoadedModel(NamedTuple):
@@ -44,7 +43,7 @@ def on_each_rank(config: Config) -> LoadedModel | None:
     dtype = _dtype(load, config)
     if dtype is None or not _loads_whole(load, config) or _is_mapped(load, dtype, config):
         return None
-    return LoadedModel(load, dtype, facts.model.parameter_count * _WIDTHS[dtype], ranks)
+    return LoadedModel(load, dtype, facts.model.parameter_count * BYTES[dtype], ranks)
 
 
 def width(config: Config) -> Band | None:
@@ -53,7 +52,7 @@ def width(config: Config) -> Band | None:
     dtype = _dtype(load, config) if load is not None else None
     if load is None or dtype is None:
         return None
-    found = _WIDTHS[dtype]
+    found = BYTES[dtype]
     return Band(0, 0, found) if _is_mapped(load, dtype, config) else exactly(found)
 
 
@@ -81,7 +80,7 @@ def _dtype(load: ModelLoad, config: Config) -> str | None:
         asked = "float32" if config.knowledge.stack_does("models-are-loaded-in-fp32-unasked") else "auto"
     if asked == "auto":
         asked = config.facts.model.dtype if config.facts.model is not None else None
-    return asked if asked in _WIDTHS else None
+    return asked if asked in BYTES else None
 
 
 def _is_mapped(load: ModelLoad, dtype: str, config: Config) -> bool:

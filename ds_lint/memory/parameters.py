@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
 from ds_lint.memory.band import exactly
-from ds_lint.memory.partition import part, share, sub_groups
+from ds_lint.memory.partition import part, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.facts.tensors import Tensor
     from ds_lint.memory.setup import TrainingSetup
 
 
@@ -63,18 +64,7 @@ def _whole(setup: TrainingSetup) -> int:
     ranks = setup.shards
     if ranks == 1 and setup.parameter_offload is None:
         return 0
-    return sum(ranks * part(tensor.size, ranks) for tensor in persistent(setup))
-
-
-def persistent(setup: TrainingSetup) -> list[Tensor]:
-    """The parameters that stage 3 keeps whole (``mark_persistent_parameters`` in parameter_offload.py)."""
-    found: list[Tensor] = []
-    together = 0
-    for tensor in setup.tensors:
-        if tensor.size <= setup.persistence_threshold and together + tensor.size <= setup.persistence_total:
-            found.append(tensor)
-            together += tensor.size
-    return found
+    return sum(ranks * part(tensor.size, ranks) for tensor in compress(setup.tensors, persistent(setup)))
 
 
 def _second_partitions(setup: TrainingSetup) -> Placed:
@@ -85,7 +75,7 @@ def _second_partitions(setup: TrainingSetup) -> Placed:
     """
     if setup.hpz <= 1:
         return Placed()
-    kept = set(persistent(setup))
+    kept = set(compress(setup.tensors, persistent(setup)))
     held = amount(
         sum(
             part(tensor.size, setup.ranks) * setup.ranks // setup.hpz

@@ -180,3 +180,13 @@ def is_for_muon(tensor: Tensor) -> bool:
 
 def _decays(tensor: Tensor) -> bool:
     return not _WITHOUT_DECAY.search(tensor.name)
+
+
+def persistent(setup: TrainingSetup) -> list[bool]:
+    """Whether each parameter is never partitioned, which parameter_offload.py decides in the order of the model."""
+    total, found = 0, []
+    for tensor in setup.tensors:
+        stays = tensor.size <= setup.persistence_threshold and tensor.size + total <= setup.persistence_total
+        total += tensor.size if stays else 0
+        found.append(stays)
+    return found

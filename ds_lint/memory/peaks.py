@@ -15,6 +15,7 @@ from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.gradients import gradients
 from ds_lint.memory.parameters import parameters
 from ds_lint.memory.partition import share, sub_groups, touched
+from ds_lint.memory.placed import FULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     Parts = dict[str, Placed]
     Moment = dict[str, Band]  # what one GPU holds, by kind
 
-_FULL = 4  # bytes of an element in fp32
 _STATES = ("parameters", "master_weights", "optimizer_states")
 _REDUCED_AT_ONCE = 500_000_000  # elements, of ``allreduce_no_retain`` in deepspeed/runtime/engine.py
 # torch's Adam without ``fused`` computes with lists of tensors ("foreach") of the size of what it updates.
@@ -120,7 +120,7 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
         if setup.dtype == "fp32":
             return [weights]
         # The wrapper makes the states with gradients of zeros in fp32.
-        return [_kinds(parts, *_STATES) | {"gradients": exactly(setup.trained_count * _FULL)}]
+        return [_kinds(parts, *_STATES) | {"gradients": exactly(setup.trained_count * FULL)}]
     if setup.stage < 3:
         # The parameters are copied into one buffer: on the GPU only if that much is free.
         flat = _whole_gradients(setup).plus(_partition(setup, setup.width))  # and the share of this rank once more
@@ -129,7 +129,7 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     sharded = parameters(setup._replace(persistence_threshold=0, hpz=1))  # none is gathered yet
     weights["parameters"] = sharded.gpu.bytes
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
-    zeros = {"gradients": exactly(updated * _FULL)}  # which are freed before the buffers are made
+    zeros = {"gradients": exactly(updated * FULL)}  # which are freed before the buffers are made
     buffers = _kinds(parts, "gradients", "buckets")
     return [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
 
@@ -182,14 +182,14 @@ def _updates(setup: TrainingSetup) -> Band:
         return NOTHING
     is_full = setup.dtype == "fp32"
     if setup.stage == 0:  # 4N each and flat, beside the 16-bit ones
-        return _whole_gradients(setup).plus(exactly(0 if is_full else 2 * _FULL * setup.trained_count))
+        return _whole_gradients(setup).plus(exactly(0 if is_full else 2 * FULL * setup.trained_count))
     if setup.stage < 3:  # gradients, flat, in fp32
-        made = _partition(setup, setup.width).times(2).plus(NOTHING if is_full else _partition(setup, _FULL))
+        made = _partition(setup, setup.width).times(2).plus(NOTHING if is_full else _partition(setup, FULL))
     else:  # one sub-group after the other; the gradients have a buffer of their own
         updated = max((group.size for group in sub_groups(setup)), default=0)
-        made = exactly(updated * (_FULL if is_full else setup.width + _FULL))
+        made = exactly(updated * (FULL if is_full else setup.width + FULL))
     if setup.optimizer in _COMPUTES_WITH_LISTS:
-        lists = _partition(setup, _FULL)
+        lists = _partition(setup, FULL)
         made = made.plus(Band(0, lists.likely, 2 * lists.most))
     return made
 
@@ -229,7 +229,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     processes = host.PROCESS
     all_elements = sum(tensor.size for tensor in setup.tensors)
     saved = setup.checkpoint_width
-    widths = setup.loaded_width or Band(0, saved or setup.width, _FULL)  # 0 if the file stays mapped
+    widths = setup.loaded_width or Band(0, saved or setup.width, FULL)  # 0 if the file stays mapped
     loaded = widths.times(all_elements)
     if setup.stage == 3 and setup.uses_zero_init:
         loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
@@ -247,7 +247,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
 def _gathered(setup: TrainingSetup) -> Band:
     """What a save of the whole model takes on the node of rank 0, and optimizer states as they are written."""
     whole = sum(tensor.size for tensor in setup.tensors) * setup.width
-    written = setup.ranks_per_node * share(setup) * _FULL  # a tensor on the GPU is copied to be written
+    written = setup.ranks_per_node * share(setup) * FULL  # a tensor on the GPU is copied to be written
     is_on_gpu = setup.optimizer_offload is None
     found = Band(0, 0, written) if is_on_gpu else NOTHING
     if setup.stage == 3 and setup.gathers_on_save:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ds_lint.facts import lora_requests, own_arguments
 from ds_lint.facts.lora import ALL, ALL_LINEAR
+from ds_lint.facts.model import BYTES
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading
 from ds_lint.memory.activations import AdaptedLayers
@@ -38,7 +39,6 @@ _ARGUMENTS = {MICRO: "per_device_train_batch_size"}  # where the Trainer has ano
 _TRAINERS_OWN = "adamw_torch"  # without ``optim``, in every release; newer ones take its fused form where there is one
 _GATHERS = ("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save")
 WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4}  # bytes of an element
-_SAVED_AS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 _WIDTH_OF = {  # bytes of a dtype as a config names it (DtypeEnum in deepspeed/runtime/config.py)
     **dict.fromkeys(("fp32", "float32", "torch.float32", "float"), 4),
     **dict.fromkeys(("fp16", "float16", "torch.float16", "half", "bf16", "bfloat16", "torch.bfloat16"), 2),
@@ -227,7 +227,7 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_stand_in=model.is_stand_in,
         keeps_all_activations=config.facts.sequence_length is not None and _knows_kernels(config),
         architecture=model.config,
-        checkpoint_width=_SAVED_AS.get(model.dtype or ""),
+        checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
         uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),

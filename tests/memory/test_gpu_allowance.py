@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ds_lint.memory.allowance import GIB, allowance
+from ds_lint.diagnostics.amounts import GIB
+from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band
 
 

@@ -7,7 +7,8 @@ import pytest
 from ds_lint.facts.shapes import in_order, kinds
 from ds_lint.facts.tensors import Tensor
 from ds_lint.memory.band import NOTHING, Band
-from ds_lint.memory.live import live_parameters, modules, persistent
+from ds_lint.memory.live import live_parameters, modules
+from ds_lint.memory.partition import persistent
 from ds_lint.memory.setup import TrainingSetup
 
 TENSORS = (
