@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import os
@@ -17,7 +16,7 @@ from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
 from ds_lint.smoke.driver.leftovers import port_of
 from ds_lint.smoke.launch import meeting_store
 from ds_lint.smoke.launch.rendezvous import environment
-from ds_lint.smoke.standins import ops
+from ds_lint.smoke.standins import device, ops
 
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Job
@@ -42,7 +41,7 @@ def set_up(job: Job, rank: int) -> None:
     contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined] # noqa: SLF001 - no other way
     contexts.update(spawn=fork, forkserver=fork)
     _quiet()
-    _ask_no_processor()
+    device.ask_no_processor()
     ops.install(builds=job.builds_ops, takes_built=job.mode == CUDA)
     if job.mode != CUDA:
         _pass_for_a_gpu()
@@ -114,37 +113,13 @@ def _take_gpu(local_rank: int) -> None:
 
 
 def _pass_for_a_gpu() -> None:
-    """Let the libraries believe in fp16 and bf16; the arithmetic of both is there on a CPU too."""
+    """Let the libraries believe in a GPU with fp16 and bf16."""
     import accelerate.state
     import transformers.training_args
-    from deepspeed.accelerator import get_accelerator
-    from torch.distributed import Backend
 
-    accelerator = get_accelerator()
-    accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
-    accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
-    torch.Tensor.pin_memory = lambda tensor, *_device: tensor  # needs a GPU
-    accelerator.is_pinned = lambda _tensor: True  # which older releases ask before they write to NVMe
-    gloo = (str(Backend.GLOO), accelerate.state.DistributedType.MULTI_GPU)
-    accelerate.state.PartialState._prepare_backend = lambda *_args, **_more: gloo  # noqa: SLF001 - it finds none without a GPU
-    for module in (accelerate.state, transformers.training_args):
-        for name in ("is_bf16_available", "is_fp16_available", "is_torch_bf16_gpu_available"):
-            if hasattr(module, name):
-                setattr(module, name, lambda *_args, **_more: True)
-
-
-def _ask_no_processor() -> None:
-    """Finding out the name of the processor starts processes, for one warning about AMD."""
-    import deepspeed.ops.adam.cpu_adam
-    import deepspeed.ops.lion.cpu_lion
-
-    for module in (deepspeed.ops.adam.cpu_adam, deepspeed.ops.lion.cpu_lion):
-        if hasattr(module, "get_cpu_info"):
-            module.get_cpu_info = lambda: {"vendor_id_raw": "unasked"}
-    with contextlib.suppress(ImportError):
-        import cpuinfo
-
-        cpuinfo.get_cpu_info = lambda: {"vendor_id_raw": "unasked"}
+    device.stand_in_of_deepspeed()
+    device.stand_in_of_accelerate(accelerate.state)
+    device.stand_in_of_transformers(transformers.training_args)
 
 
 def _quiet() -> None:

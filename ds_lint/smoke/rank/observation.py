@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
@@ -20,7 +22,7 @@ from ds_lint.smoke.rank.recording import Recording
 from ds_lint.smoke.rank.tied import tied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ds_lint.smoke.job import Evidence, Job
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 class Watch:
     """Fills the evidence of one rank while its engine trains."""
 
-    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None], *, records: bool = True) -> None:
         self.job = job
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
@@ -41,47 +43,44 @@ class Watch:
         self._skipped = 0
         self._frozen: dict[str, str] | None = None  # digests before the first step
         self._inputs: set[tuple[torch.dtype, torch.Size]] = set()
-        census.begin()
-        self.recording = Recording(job) if job.part == TRAIN else None  # what a reference run repeats
-        forward, backward, step = DeepSpeedEngine.forward, DeepSpeedEngine.backward, DeepSpeedEngine.step
+        self.recording = Recording(job) if records and job.part == TRAIN else None  # what a reference run repeats
 
-        def watched_forward(engine: Any, *args: Any, **kwargs: Any) -> Any:
-            given = [one for one in (*args, *kwargs.values()) if torch.is_tensor(one)]
-            self._samples.append(next((len(one) for one in given), 0))
-            self._inputs.update((one.dtype, one.shape) for one in given)
-            if self._frozen is None:
-                self._frozen = probes.frozen(engine)
-            if self.recording is not None:
-                self.recording.before_forward()
-            outputs = self._watching_layers(engine, lambda: forward(engine, *args, **kwargs))
-            if self.recording is not None:
-                self.recording.saw_forward(engine, kwargs, outputs)
-            return outputs
+    def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A forward pass of the engine."""
+        given = list(tensors_in((args, kwargs)))
+        self._samples.append(next((len(one) for one in given if one.dim()), 0))
+        self._inputs.update((one.dtype, one.shape) for one in given)
+        if self._frozen is None:
+            self._frozen = probes.frozen(engine)
+        if self.recording is not None:
+            self.recording.before_forward()
+        outputs = self._watching_layers(engine, lambda: call(engine, *args, **kwargs))
+        if self.recording is not None:
+            self.recording.saw_forward(engine, kwargs, outputs)
+        return outputs
 
-        def watched_backward(engine: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-            self._losses.append(float(loss.detach().float().mean()))
-            self._watch_scaling(engine, loss, kwargs)
-            if self.recording is not None:
-                self.recording.saw_backward(engine)
-            answer = backward(engine, loss, *args, **kwargs)
-            self._note_layers()
-            self._look_at_gradients(engine)
-            return answer
+    def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """The backward pass of a micro step."""
+        self._losses.append(float(loss.detach().float().mean()))
+        self._watch_scaling(engine, loss, kwargs)
+        if self.recording is not None:
+            self.recording.saw_backward(engine)
+        answer = call(engine, loss, *args, **kwargs)
+        self._note_layers()
+        self._look_at_gradients(engine)
+        return answer
 
-        def watched_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
-            is_whole = engine.is_gradient_accumulation_boundary()
-            self._watch_optimizer(engine, probes.inner_optimizer(engine))
-            if is_whole and self.recording is not None:
-                self.recording.before_step(engine)
-            rates = [group["lr"] for group in probes.inner_optimizer(engine).param_groups]
-            answer = step(engine, *args, **kwargs)
-            if is_whole:
-                self._rates = [float(rate) for rate in rates]  # others have already stopped the step
-                self._note_step(engine)
-            return answer
-
-        DeepSpeedEngine.forward = watched_forward
-        DeepSpeedEngine.backward, DeepSpeedEngine.step = watched_backward, watched_step
+    def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
+        """A call of the engine's ``step``; it is whole if the optimizer makes one."""
+        self._watch_optimizer(engine, probes.inner_optimizer(engine))
+        if is_whole and self.recording is not None:
+            self.recording.before_step(engine)
+        rates = [group["lr"] for group in probes.inner_optimizer(engine).param_groups]
+        answer = call()
+        if is_whole:
+            self._rates = [float(rate) for rate in rates]  # others have already stopped the step
+            self._note_step(engine)
+        return answer
 
     def built(self, model: Any) -> None:
         """Record what a model is before an engine has it: which names are one tensor, and the size of its buffers."""
@@ -129,7 +128,7 @@ class Watch:
                 self.recording.after_update(begun)
             return answer
 
-        optimizer.step = watched
+        optimizer.step = types.MethodType(lambda _self, *args, **kwargs: watched(*args, **kwargs), optimizer)
 
     def _look_at_gradients(self, engine: Any) -> None:
         if self.evidence.steps:  # once is enough
@@ -216,6 +215,58 @@ class Watch:
         self.evidence.held[kind] = holding.held
         self.evidence.dtypes[kind] = sorted(holding.dtypes)
         self.evidence.devices[kind] = sorted(holding.devices)
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among the arguments of a call; nothing is consumed that can be iterated only once."""
+    if torch.is_tensor(values):
+        yield values
+    elif isinstance(values, Mapping):
+        for one in values.values():
+            yield from tensors_in(one)
+    elif isinstance(values, (list, tuple)):
+        for one in values:
+            yield from tensors_in(one)
+
+
+class Observer(Protocol):
+    """Who is told of the calls of an engine, and makes them."""
+
+    def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A forward pass."""
+
+    def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A backward pass."""
+
+    def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
+        """A step."""
+
+
+def observe_engines(find: Callable[[Any], Observer | None]) -> None:
+    """Tell the observer of each engine of its calls, from now on; those of an engine without one go their own way."""
+    forward, backward, step = DeepSpeedEngine.forward, DeepSpeedEngine.backward, DeepSpeedEngine.step
+
+    def observed_forward(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        observer = find(engine)
+        if observer is None:
+            return forward(engine, *args, **kwargs)
+        return observer.forward(engine, args, kwargs, forward)
+
+    def observed_backward(engine: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        observer = find(engine)
+        if observer is None:
+            return backward(engine, loss, *args, **kwargs)
+        return observer.backward(engine, loss, args, kwargs, backward)
+
+    def observed_step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        observer = find(engine)
+        if observer is None:
+            return step(engine, *args, **kwargs)
+        is_whole = engine.is_gradient_accumulation_boundary()
+        return observer.step(engine, lambda: step(engine, *args, **kwargs), is_whole=is_whole)
+
+    DeepSpeedEngine.forward = observed_forward
+    DeepSpeedEngine.backward, DeepSpeedEngine.step = observed_backward, observed_step
 
 
 def _digests(weights: dict[str, torch.Tensor]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.smoke.job import EXPORT, REFERENCE, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.rank import (
     accelerate_run,
+    census,
     deepspeed_run,
     environment,
     export,
@@ -21,7 +22,7 @@ from ds_lint.smoke.rank import (
     trainer_run,
 )
 from ds_lint.smoke.rank.cause import cause_of
-from ds_lint.smoke.rank.observation import Watch
+from ds_lint.smoke.rank.observation import Watch, observe_engines
 from ds_lint.smoke.standins import aio, kernels, ops, pybind
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             clock.enter("meet")
             environment.set_up(job, number)
             recorder.watch()
+            census.begin()
             watch = Watch(job, evidence, clock.enter)
+            observe_engines(lambda _engine: watch)
             _way(job)(job, number, config, watch)
             watch.finish()
         clock.enter("done")

@@ -1,0 +1,20 @@
+"""The probe in the processes of the user's own command; importing it starts it, if ``ds-lint smoke`` runs the command.
+
+A script that does not get ``PYTHONPATH`` from its launcher (``python -I``, a container) imports it as its first line.
+"""
+
+from __future__ import annotations
+
+from ds_lint.smoke.probe import plan as plans
+
+
+def _begin() -> None:
+    plan = plans.of_environment()
+    if plan is None:
+        return
+    from ds_lint.smoke.probe import presence
+
+    presence.begin(plan)
+
+
+_begin()

@@ -1,0 +1,243 @@
+"""One engine of the user's script on one rank: what is given to it, what it does, and what it saves."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.smoke.job import Evidence, Job, TrainedParameter
+from ds_lint.smoke.probe import frameworks, shown
+from ds_lint.smoke.probe.plan import RESUME, TRAIN
+from ds_lint.smoke.probe.replay import Replay
+from ds_lint.smoke.rank import probes, recorder
+from ds_lint.smoke.rank.observation import Watch, tensors_in
+from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.standins import ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ds_lint.smoke.probe.frameworks import Maker
+    from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.probe.presence import Presence
+
+
+class ObservedEngine:
+    """An engine from ``deepspeed.initialize`` to the last step of the run."""
+
+    def __init__(self, number: int, plan: Plan, presence: Presence, maker: Maker) -> None:
+        self.number = number
+        self.engine: Any = None
+        self.steps = 0  # that the optimizer has made since the start
+        self._plan = plan
+        self._presence = presence
+        self._maker = maker
+        self._log: recorder.ReadLog | None = None
+        self._config: Any = None
+        self._path: str | None = None
+        self._parameters: list[TrainedParameter] = []
+        self._tied: list[list[str]] = []
+        self._buffers = 0
+        self._trainer, self._accelerator = maker.trainer, maker.accelerator
+
+    # ------------------------------------------------------------------------------------------------ initialization
+
+    def before_initialize(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Note what the engine is made of; the config is passed on as a dict that records who reads it."""
+        given = dict(given)
+        model = given.get("model")
+        parameters = given.get("model_parameters")
+        if parameters is not None and not isinstance(parameters, (list, tuple, dict)):
+            parameters = given["model_parameters"] = list(parameters)  # an iterator can be read once
+        if model is not None:
+            self._parameters = list(_parameters(model, given.get("optimizer"), parameters))
+            self._tied = tied(model)
+            self._buffers = sum(buffer.numel() for buffer in model.buffers())
+        self._log = recorder.start("deepspeed.")
+        name = "config" if given.get("config") is not None else "config_params"
+        config = given.get(name)
+        if config is None:
+            config = getattr(given.get("args"), "deepspeed_config", None)
+        if isinstance(config, dict):
+            self._config = copy.deepcopy(recorder.plain(config))
+            given[name] = recorder.wrap(recorder.plain(config), (), self._log)
+        elif isinstance(config, (str, os.PathLike)):
+            self._path = os.path.abspath(os.fspath(config))
+        return given
+
+    def after_initialize(self, engine: Any, made_step: Callable[[], None]) -> None:
+        """The engine is made: observe it."""
+        self.engine = engine
+        self._made_step = made_step
+        rank = torch.distributed.get_rank()
+        if self._config is None:
+            self._config = recorder.plain(getattr(engine.config, "_param_dict", None) or {})
+        evidence = Evidence(rank, parameters=self._parameters, tied=self._tied, model_buffers=self._buffers)
+        mode = CUDA if torch.device(engine.device).type == "cuda" else CPU
+        model = engine.module
+        has_adapters = bool(getattr(model, "peft_config", None))
+        self._job = Job(
+            text="",
+            stack=self._maker.stack,
+            folder=os.path.join(self._plan.own_folder, f"engine-{self.number}"),
+            has_adapters=has_adapters,
+            world_size=torch.distributed.get_world_size(),
+            mode=mode,
+            part=self._plan.part,
+            steps=self._plan.steps,
+            steps_after=self._plan.steps_after,
+        )
+        self.shown = shown.ShownEngine(
+            number=self.number,
+            evidence=evidence,
+            stack=self._maker.stack,
+            world_size=self._job.world_size,
+            mode=mode,
+            model_class=f"{type(model).__module__}.{type(model).__qualname__}",
+            config=self._config,
+            config_path=self._path,
+            arguments=frameworks.given_arguments(self._trainer),
+            optimizer=_class_of(probes.inner_optimizer(engine)) if engine.optimizer is not None else "",
+            is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
+            has_adapters=has_adapters,
+        )
+        evidence.model = type(model).__name__
+        self._watch = Watch(self._job, evidence, lambda _phase: None, records=False)
+        kept = os.path.join(self._plan.kept_folder, f"engine-{self.number}")
+        self._checkpoint = os.path.join(kept, "checkpoint")
+        self._export = os.path.join(kept, "export")
+        self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
+        self._is_loaded = False
+        self._digests: list[str] = []
+        self._backwards = 0
+
+    # -------------------------------------------------------------------------------------------------------- steps
+
+    def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A forward pass; one that trains nothing, as in an evaluation, goes its own way."""
+        if not (engine.module.training and torch.is_grad_enabled()) or engine.optimizer is None:
+            return call(engine, *args, **kwargs)
+        if self._presence.phase != "step":
+            self._presence.enter("step")
+        if self._plan.part == RESUME and not self._is_loaded:
+            self._load()
+
+        def watched(args: Any, kwargs: Any) -> Any:
+            self._note_inputs(args, kwargs)
+            return self._watch.forward(engine, args, kwargs, call)
+
+        return self._replay.forward(engine, args, kwargs, watched)
+
+    def _note_inputs(self, args: Any, kwargs: Any) -> None:
+        given = list(tensors_in((args, kwargs)))
+        self._digests.append(" ".join(map(probes.digest, given)))
+        if not self.steps:
+            self.shown.rows.append(next((len(one) for one in given if one.dim()), 0))
+
+    def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """The backward pass of a micro step."""
+        self._backwards += 1
+        self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
+        return self._watch.backward(engine, loss, args, kwargs, call)
+
+    def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
+        """A call of the engine's ``step``."""
+        try:
+            answer = self._watch.step(engine, call, is_whole=is_whole)
+        except Exception as error:
+            self._presence.raised(error)
+            raise
+        if is_whole:
+            self._after_step()
+        return answer
+
+    def _after_step(self) -> None:
+        self.steps += 1
+        self.shown.is_trained = True
+        self.shown.batches.append(self._digests)
+        self.shown.micro_steps.append(self._backwards)
+        self._digests, self._backwards = [], 0
+        if self._replay.is_on:
+            self._replay.shown.rates.append(self.shown.evidence.steps[-1].learning_rates)
+        plan = self._plan
+        if plan.part == TRAIN and self.steps == plan.steps:
+            self._at_checkpoint()
+        last = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
+        if self.steps == last:
+            self._replay.shown.last = probes.fingerprint(self.engine)
+            self._replay.is_on = False
+        self._made_step()
+
+    def _at_checkpoint(self) -> None:
+        """What the rank holds, and what it saves; the random state is as before."""
+        state = torch.get_rng_state()
+        self._watch.at_checkpoint(self.engine)
+        self._presence.enter("save")
+        self.engine.save_checkpoint(self._checkpoint)
+        self.shown.has_checkpoint = True
+        self.shown.not_saved = frameworks.save_model(self.engine, self._trainer, self._accelerator, self._export)
+        torch.distributed.barrier()
+        self._presence.enter("step")
+        torch.set_rng_state(state)
+        self._replay.is_on = self._plan.resumes
+        self.write()
+
+    def _load(self) -> None:
+        self._is_loaded = True
+        self._presence.enter("load")
+        if os.path.isdir(self._checkpoint):
+            try:
+                self.engine.load_checkpoint(self._checkpoint)
+            except Exception as error:
+                self._replay.shown.error = f"{type(error).__name__}: {error}"
+                self._presence.raised(error)
+                self.write()
+                raise
+            self._replay.shown.restored = probes.fingerprint(self.engine)
+        self._presence.enter("step")
+
+    # -------------------------------------------------------------------------------------------------------- the end
+
+    def write(self) -> None:
+        """Leave what was shown so far for the driver."""
+        evidence = self.shown.evidence
+        evidence.stand_ins = ops.used()
+        if self._log is not None and isinstance(self._config, dict):
+            evidence.unread = sorted(".".join(map(str, path)) for path in recorder.unread(self._config, self._log))
+        self.shown.replayed = self._replay.shown
+        os.makedirs(self._plan.own_folder, exist_ok=True)
+        shown.write(self.shown, self._plan.own_folder)
+
+
+def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParameter]:
+    """The parameters in the order in which the optimizer has them, each with its group; then those of no optimizer."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = getattr(optimizer, "param_groups", None) or given
+    if groups is None:
+        groups = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if isinstance(groups, dict):
+        groups = [groups]
+    if not groups or not isinstance(groups[0], dict):
+        groups = [{"params": groups}]
+    seen: set[int] = set()
+    for number, group in enumerate(groups):
+        members = group["params"]
+        for parameter in [members] if torch.is_tensor(members) else members:
+            if id(parameter) in names and id(parameter) not in seen and parameter.requires_grad:
+                seen.add(id(parameter))
+                yield _described(names[id(parameter)], parameter, number)
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in seen:
+            yield _described(name, parameter, 0, is_trainable=False)
+
+
+def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:
+    return TrainedParameter(name, getattr(parameter, "ds_numel", parameter.numel()), group, is_trainable)
+
+
+def _class_of(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

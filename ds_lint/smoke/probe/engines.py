@@ -1,0 +1,110 @@
+"""The engines of the user's script: each is observed from its creation to the last step of the run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.probe import imports
+from ds_lint.smoke.probe.frameworks import Maker
+from ds_lint.smoke.probe.plan import TRAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+    from ds_lint.smoke.probe.engine import ObservedEngine
+    from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.probe.presence import Presence
+
+_OTHERS = 2  # times the steps of the run that one engine makes while it waits for those of the others
+
+
+def install(plan: Plan, presence: Presence) -> None:
+    """Observe every engine that ``deepspeed.initialize`` makes in this process."""
+    engines = _Engines(plan, presence)
+    imports.after("deepspeed", engines.watch)
+
+
+class _Engines:
+    """All engines of this process."""
+
+    def __init__(self, plan: Plan, presence: Presence) -> None:
+        self._plan = plan
+        self._presence = presence
+        self._maker = Maker()
+        self._observed: list[ObservedEngine] = []
+
+    def watch(self, deepspeed: ModuleType) -> None:
+        """Wrap ``deepspeed.initialize``, and hook the class of the engines."""
+        from ds_lint.smoke.rank import recorder
+        from ds_lint.smoke.rank.observation import observe_engines
+
+        initialize = deepspeed.initialize
+        signature = inspect.signature(initialize)
+
+        @functools.wraps(initialize)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            return self._initialize(initialize, signature.bind_partial(*args, **kwargs).arguments)
+
+        deepspeed.initialize = observed
+        recorder.watch()
+        observe_engines(self._observer_of)
+        self._watch_pipelines()
+
+    def _observer_of(self, engine: Any) -> ObservedEngine | None:
+        return next((one for one in self._observed if one.engine is engine), None)
+
+    def _initialize(self, initialize: Callable[..., Any], given: dict[str, Any]) -> Any:
+        from ds_lint.smoke.probe.engine import ObservedEngine
+
+        before = self._presence.phase
+        self._presence.enter("initialize")
+        one = ObservedEngine(len(self._observed) + 1, self._plan, self._presence, self._maker)
+        given = one.before_initialize(given)
+        try:
+            made = initialize(**given)
+        except Exception as error:
+            self._presence.raised(error)
+            raise
+        one.after_initialize(made[0], self._made_step)
+        self._observed.append(one)
+        self._presence.enter(before)
+        return made
+
+    def _watch_pipelines(self) -> None:
+        """A ``PipelineEngine`` makes its steps within ``train_batch``."""
+        from deepspeed.runtime.pipe.engine import PipelineEngine
+
+        train_batch = PipelineEngine.train_batch
+
+        def watched(engine: Any, *args: Any, **kwargs: Any) -> Any:
+            one = self._observer_of(engine)
+            if one is None:
+                return train_batch(engine, *args, **kwargs)
+            return one.train_batch(engine, args, kwargs, train_batch)
+
+        PipelineEngine.train_batch = watched
+
+    def _made_step(self) -> None:
+        """End the run if every engine that makes steps has made those of the run; all ranks count the same."""
+        plan = self._plan
+        whole = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
+        made = [one.steps for one in self._observed if one.steps]
+        if all(steps >= whole for steps in made) or max(made) >= _OTHERS * whole:
+            self._finish(self._observed)
+
+    def _finish(self, observed: Iterable[ObservedEngine]) -> None:
+        """End this process with the others: the launcher sees success, and the script does not go on."""
+        import torch
+
+        for one in observed:
+            one.write()
+        self._presence.enter("done")
+        torch.distributed.barrier()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -1,0 +1,102 @@
+"""The Trainer or the Accelerator that is about to make an engine, and how each saves its model."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.probe import imports
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ds_lint.diagnostics.finding import Stack
+
+WEIGHTS = "pytorch_model.bin"
+
+
+class Maker:
+    """What of the stack is at work in this process."""
+
+    def __init__(self) -> None:
+        self.trainer: Any = None  # the one that trains
+        self.accelerator: Any = None  # the one that prepares a model
+        imports.after("transformers.trainer", self._watch_trainer)
+        imports.after("accelerate.accelerator", self._watch_accelerator)
+
+    @property
+    def stack(self) -> Stack:
+        """The stack of an engine that is made now."""
+        if self.trainer is not None:
+            return "trainer"
+        return "accelerate" if self.accelerator is not None else "deepspeed"
+
+    def _watch_trainer(self, module: ModuleType) -> None:
+        train = module.Trainer.train
+
+        @functools.wraps(train)
+        def watched(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+            before, self.trainer = self.trainer, trainer
+            try:
+                return train(trainer, *args, **kwargs)
+            finally:
+                self.trainer = before
+
+        module.Trainer.train = watched
+
+    def _watch_accelerator(self, module: ModuleType) -> None:
+        prepare = module.Accelerator._prepare_deepspeed  # noqa: SLF001 - where Accelerate makes an engine
+
+        @functools.wraps(prepare)
+        def watched(accelerator: Any, *args: Any, **kwargs: Any) -> Any:
+            before, self.accelerator = self.accelerator, accelerator
+            try:
+                return prepare(accelerator, *args, **kwargs)
+            finally:
+                self.accelerator = before
+
+        module.Accelerator._prepare_deepspeed = watched  # noqa: SLF001
+
+
+def save_model(engine: Any, trainer: Any, accelerator: Any, folder: str) -> str | None:
+    """Save the model as the framework of the script does; why not, if it cannot. Every rank takes part."""
+    if trainer is not None:
+        trainer.save_model(folder)
+        return None
+    model = engine.module
+    if accelerator is not None:
+        try:
+            weights = accelerator.get_state_dict(engine)
+        except ValueError as error:  # on every rank: stage 3 that gathers no weights
+            return f"accelerator.get_state_dict raises: {str(error).partition('. ')[0]}"
+        if hasattr(model, "save_pretrained"):
+            is_main = accelerator.is_main_process
+            model.save_pretrained(folder, is_main_process=is_main, save_function=accelerator.save, state_dict=weights)
+        elif accelerator.is_main_process:
+            os.makedirs(folder, exist_ok=True)
+            accelerator.save(weights, os.path.join(folder, WEIGHTS))
+        return None
+    if engine.save_16bit_model(folder, WEIGHTS) is False:
+        return "engine.save_16bit_model returns False and writes nothing"
+    if engine.global_rank == 0 and hasattr(getattr(model, "config", None), "save_pretrained"):
+        model.config.save_pretrained(folder)
+    return None
+
+
+def given_arguments(trainer: Any) -> dict[str, Any]:
+    """The training arguments that differ from their defaults, with the steps that the Trainer has computed."""
+    if trainer is None:
+        return {}
+    from dataclasses import MISSING, fields
+
+    given: dict[str, Any] = {}
+    for one in fields(trainer.args):
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        value = getattr(trainer.args, one.name, default)
+        value = getattr(value, "value", value)
+        if value != getattr(default, "value", default) and isinstance(value, (bool, int, float, str, list, dict)):
+            given[one.name] = value
+    if getattr(trainer.state, "max_steps", 0) > 0:
+        given["max_steps"] = trainer.state.max_steps
+    return given

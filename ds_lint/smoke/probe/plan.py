@@ -1,0 +1,58 @@
+"""What the probe does in the processes of the user's command, and where it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+VARIABLE = "DS_LINT_PROBE"  # names the file with the plan
+TRAIN, RESUME = "train", "resume"  # the starts of the command
+
+
+class Plan(NamedTuple):
+    """The plan of one start of the command; every process of it reads the same."""
+
+    folder: str  # of the whole run: everything is written below it
+    part: str = TRAIN
+    steps: int = 3  # optimizer steps of each engine up to the checkpoint
+    steps_after: int = 2  # and after it, which the second start repeats
+    resumes: bool = True  # a second start follows
+    uses_cpu: bool = False  # the stand-ins for GPUs apply
+    shrinks: bool = False  # models are made small where the script makes them
+
+    @property
+    def own_folder(self) -> str:
+        """Where this start writes what it shows."""
+        return os.path.join(self.folder, self.part)
+
+    @property
+    def kept_folder(self) -> str:
+        """Where the first start leaves what the second one needs: checkpoints, and recorded inputs."""
+        return os.path.join(self.folder, "kept")
+
+    @property
+    def outputs(self) -> str:
+        """Where the outputs of the script go instead of the user's own folders."""
+        return os.path.join(self.folder, "outputs")
+
+
+def write(plan: Plan) -> str:
+    """Write the plan into its folder; the path."""
+    path = os.path.join(plan.folder, f"plan-{plan.part}.json")
+    os.makedirs(plan.own_folder, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(plan._asdict(), file)
+    return path
+
+
+def read(path: str) -> Plan:
+    """The plan in a file."""
+    with open(path, encoding="utf-8") as file:
+        return Plan(**json.load(file))
+
+
+def of_environment() -> Plan | None:
+    """The plan that the environment names; None outside a run of ds-lint."""
+    path = os.environ.get(VARIABLE)
+    return read(path) if path else None

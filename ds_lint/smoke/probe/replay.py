@@ -1,0 +1,121 @@
+"""Records the forward passes after the checkpoint, and replays them in the second start of the command.
+
+A step is a function of the weights and states, the inputs of the model, the random state, and the gradients of what the
+model returns. The second start gets the last three from the first: its own data, which begins at the beginning again,
+does not count. So the steps after a checkpoint repeat bit for bit if the checkpoint brings back all the rest, whatever
+loss the script computes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ds_lint.smoke.probe.plan import RESUME
+from ds_lint.smoke.probe.shown import Replayed
+from ds_lint.smoke.rank import probes
+from ds_lint.smoke.rank.observation import tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.smoke.probe.plan import Plan
+
+_ROUNDED = 1e-3  # relative, of a loss in 16 bit
+_MOST = 2 * 2**30  # bytes of gradients of outputs that a rank records
+
+
+class Replay:
+    """The forward passes after the checkpoint of one engine on one rank."""
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._passes = 0  # that were recorded or replayed
+        self._bytes = 0
+        self._own_losses: dict[int, float] = {}  # that the model returned, by forward pass
+        self.is_on = plan.part == RESUME
+        self.shown = Replayed()
+
+    def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
+        """A forward pass with its own inputs, or with those that were recorded."""
+        if not self.is_on:
+            return call(args, kwargs)
+        number, self._passes = self._passes, self._passes + 1
+        is_repeated = self._plan.part == RESUME
+        if is_repeated:
+            if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
+                return call(args, kwargs)
+            args, kwargs, states = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+            _set_random_states(states)
+        else:
+            self._save(self._path(number), (args, kwargs, _random_states()))
+        outputs = call(args, kwargs)
+        found = [one for one in tensors_in(outputs) if one.is_floating_point()]
+        self.shown.outputs.append(" ".join(map(probes.digest, found)))
+        own = getattr(outputs, "loss", None)
+        if torch.is_tensor(own) and own.numel() == 1:
+            self._own_losses[number] = float(own.detach().float())
+        for place, one in enumerate(found):
+            if one.requires_grad:
+                one.register_hook(self._hook(number, place, is_loss=one is own, is_repeated=is_repeated))
+        return outputs
+
+    def backward(self, loss: Any, windows: int, ranks: int) -> None:
+        """The loss that goes backward: that which the model returned, or another one.
+
+        The Trainer multiplies it by the ranks, and divides it by the micro steps of a window.
+        """
+        if not self.is_on:
+            return
+        value = float(loss.detach().float().mean())
+        self.shown.losses.append(value)
+        own = self._own_losses.get(self._passes - 1)
+        factors = {first / second for first in (1, windows, ranks) for second in (1, windows, ranks)}
+        is_own = own is not None and any(math.isclose(value * one, own, rel_tol=_ROUNDED) for one in factors)
+        self.shown.has_own_loss |= not is_own and not (own is not None and math.isnan(own))
+
+    def _hook(self, number: int, place: int, *, is_loss: bool, is_repeated: bool) -> Callable[[Any], Any]:
+        path = f"{self._path(number)}.{place}"
+
+        def record(gradient: torch.Tensor) -> None:
+            if not is_loss and not self.shown.has_own_loss:
+                return  # it follows from the gradient of the loss
+            if self._bytes + gradient.nbytes > _MOST:
+                self.shown.is_complete = False
+                return
+            self._bytes += gradient.nbytes
+            self._save(path, gradient)
+
+        def repeat(gradient: torch.Tensor) -> torch.Tensor:
+            if not os.path.exists(path):
+                return gradient
+            recorded: torch.Tensor = torch.load(path, weights_only=True, map_location=gradient.device)
+            return recorded.to(gradient.dtype) if recorded.shape == gradient.shape else gradient
+
+        return repeat if is_repeated else record
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self._folder, f"forward-{number}.pt")
+
+    def _save(self, path: str, value: Any) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        torch.save(value, path)
+
+
+def _random_states() -> dict[str, Any]:
+    states: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_states(states: dict[str, Any]) -> None:
+    torch.set_rng_state(states["torch"].cpu())
+    random.setstate(states["python"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"].cpu())

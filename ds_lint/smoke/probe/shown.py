@@ -1,0 +1,75 @@
+"""What one engine of the user's script shows on one rank; it travels to the driver in a file."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.knowledge.records import JsonObject
+    from ds_lint.smoke.job import Evidence
+
+_SUFFIX = ".engine"
+
+
+@dataclass
+class ShownEngine:
+    """An engine on one rank, in one start of the command."""
+
+    number: int  # in the order in which the script makes them, from 1
+    evidence: Evidence
+    stack: Stack
+    world_size: int
+    mode: str
+    model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
+    config: JsonObject | None = None  # as DeepSpeed gets it
+    config_path: str | None = None  # the file that DeepSpeed itself reads
+    arguments: dict[str, Any] = field(default_factory=dict)  # TrainingArguments that differ from their defaults
+    optimizer: str = ""  # the class that makes the steps
+    is_trained: bool = False  # it has made a step
+    is_pipeline: bool = False
+    batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
+    rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
+    micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
+    replayed: Replayed | None = None
+    has_adapters: bool = False
+    has_checkpoint: bool = False
+    not_saved: str | None = None  # why no model was saved
+
+
+@dataclass
+class Replayed:
+    """The steps after the checkpoint, as they were made first and as the second start repeats them."""
+
+    restored: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank at the checkpoint
+    outputs: list[str] = field(default_factory=list)  # of each forward pass
+    losses: list[float] = field(default_factory=list)
+    rates: list[list[float]] = field(default_factory=list)
+    last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
+    has_own_loss: bool = False  # the script computes the loss outside the model
+    is_complete: bool = True  # else gradients of the outputs were too large to record
+    error: str | None = None  # what loading the checkpoint raised
+
+
+def write(shown: ShownEngine, folder: str) -> None:
+    """Write what an engine shows; a reader never sees half of it."""
+    path = os.path.join(folder, f"{shown.evidence.rank}-{shown.number}{_SUFFIX}")
+    with open(f"{path}.new", "wb") as file:
+        pickle.dump(shown, file)
+    os.replace(f"{path}.new", path)
+
+
+def read_all(folder: str) -> dict[int, list[ShownEngine]]:
+    """The engines of a start by their number, each with its ranks in order."""
+    found: dict[int, list[ShownEngine]] = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if name.endswith(_SUFFIX):
+            with open(os.path.join(folder, name), "rb") as file:
+                one: ShownEngine = pickle.load(file)  # noqa: S301 - our own probe has written it
+            found.setdefault(one.number, []).append(one)
+    for ranks in found.values():
+        ranks.sort(key=lambda one: one.evidence.rank)
+    return dict(sorted(found.items()))
