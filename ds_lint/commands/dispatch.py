@@ -5,6 +5,7 @@ A subcommand is imported when it is called, so that none costs the others start-
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ds_lint.commands import conflicts
@@ -60,6 +61,31 @@ def run_check(options: Namespace) -> int:
     # A selection of rules does not hide what a run shows.
     asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
     return check(asked, smoke_of(options))
+
+
+def run_smoke(options: Namespace) -> int:
+    """Run the user's own script for a few steps."""
+    from ds_lint.commands.smoke import ScriptSmoke, smoke
+    from ds_lint.linter.engine import every_rule
+    from ds_lint.smoke.script.proof import ScriptWish
+
+    if not options.command_words:
+        return _refused("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
+    asked = Options([os.curdir], versions=_versions(options), settings=options.settings, isolated=options.isolated)
+    for name in ("preview", "output_format", "output_file", "fail_on", "exit_zero", "quiet", "verbose"):
+        setattr(asked, name, getattr(options, name))
+    asked.select, asked.ignore = options.select or None, options.ignore or []
+    asked.extend_select = [*(options.extend_select or []), *(rule.code for rule in every_rule() if rule.kind == "run")]
+    asked.said_by = options.said_by
+    wish = ScriptWish(
+        steps=options.steps,
+        resumes=options.resume,
+        seconds=options.timeout,
+        uses_cpu=options.cpu,
+        keep=options.keep,
+        folder=options.folder,
+    )
+    return smoke(asked, ScriptSmoke(options.command_words, wish, options.config, options.report))
 
 
 def run_upgrade(options: Namespace) -> int:

@@ -55,7 +55,10 @@ environment variables, each for the option with its name:
 def parse(arguments: list[str]) -> int:
     """Run the subcommand that the command line names."""
     parser = command_line()
+    arguments, behind = _split(arguments)
     options, left = parser.parse_known_args(_for_argparse(arguments))
+    if behind is not None:
+        options.command_words = behind
     if not hasattr(options, "run"):
         parser.print_help(sys.stderr)
         return 2
@@ -72,6 +75,14 @@ def parse(arguments: list[str]) -> int:
         sys.stderr.write(complaint(str(error)))
         return 2
     return status
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """The command line of ``smoke`` and the command behind ``--``, whose words are not options of ds-lint."""
+    if arguments[:1] != ["smoke"] or "--" not in arguments:
+        return arguments, None
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
 
 
 def _for_argparse(arguments: list[str]) -> list[str]:
@@ -103,6 +114,7 @@ def command_line() -> Parser:
     parser.add_argument("-V", "--version", action="version", version=f"ds-lint {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_check(commands)
+    _add_script(commands)
     _add_upgrade(commands)
     _add_effective(commands)
     _add_memory(commands)
@@ -220,6 +232,58 @@ def _add_smoke(check: argparse.ArgumentParser) -> None:
     smoke.add_argument("--smoke-keep", metavar="DIR", help="keep checkpoints and logs of the runs in DIR")
     # Rank 0 of `python -m ds_lint.smoke.worker` is this command with that option.
     smoke.add_argument("--smoke-join", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_script(commands: argparse._SubParsersAction[Parser]) -> None:
+    smoke = commands.add_parser(
+        "smoke",
+        help="run a few training steps of your own script and check them",
+        usage="%(prog)s [OPTION ...] -- COMMAND ...",
+        description="Start COMMAND, which trains with DeepSpeed, and let it make a few steps on its own model\n"
+        "and data. Check what the config promises, save, stop, and start it again to resume.\n"
+        "COMMAND is what you would type: torchrun, deepspeed, accelerate launch, srun, a\n"
+        "shell script or python. The script is not changed. What it prints goes to\n"
+        "standard error.",
+        epilog="examples:\n"
+        "  ds-lint smoke -- torchrun --nproc-per-node 2 train.py --deepspeed ds.json\n"
+        "  ds-lint smoke --cpu -- deepspeed --num_gpus 2 train.py --deepspeed_config ds.json\n\n"
+        "exit status:\n"
+        "  0  every promise is kept, or no finding is at or above --fail-on\n"
+        "  1  findings: the config does something else than it says, or a promise is broken\n"
+        "  2  wrong usage, or the script does not reach an engine of DeepSpeed\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run = smoke.add_argument_group("training run")
+    run.add_argument(
+        "--steps", type=_positive, metavar="N", default=3, help="optimizer steps up to the checkpoint (default: 3)"
+    )
+    run.add_argument(
+        "--no-resume", dest="resume", action="store_false", help="do not start the command again to resume"
+    )
+    run.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the DeepSpeed config of the script (default: the one that the command names)",
+    )
+    run.add_argument(
+        "--cpu",
+        action="store_true",
+        help="train on CPU ranks, with stand-ins for what needs a GPU (default on a machine without GPUs)",
+    )
+    run.add_argument(
+        "--timeout", type=_positive, metavar="S", default=1800, help="seconds for each start (default: 1800)"
+    )
+    run.add_argument("--folder", metavar="DIR", help="directory for the run, which ranks on all nodes can access")
+    run.add_argument("--keep", metavar="DIR", help="keep checkpoints and outputs of the run in DIR")
+    run.add_argument("--report", metavar="FILE", help="write an HTML report of the run to FILE")
+    _add_rules_of_a_report(smoke)
+    _add_settings(smoke)
+    files = smoke.add_argument_group("output")
+    _add_output(files)
+    _add_color(files)
+    _add_volume(files)
+    _add_versions(smoke.add_argument_group("what the config is checked for"))
+    smoke.set_defaults(run=dispatch.run_smoke, command_words=[])
 
 
 def _add_fixing(check: argparse.ArgumentParser) -> None:
@@ -386,6 +450,28 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """The options of both ``check`` and ``upgrade``; returns the group about what configs are checked for."""
     command.add_argument("paths", nargs="*", metavar="PATH", help="file, directory, or - for standard input")
     target = _add_target(command)
+    _add_rules_of_a_report(command)
+    _add_settings(command)
+    _add_search(command)
+    files = command.add_argument_group("input and output")
+    _add_output(files)
+    files.add_argument(
+        "--statistics", action="store_true", help="print the number of findings of each rule instead of the findings"
+    )
+    files.add_argument(
+        "--limit", type=_not_negative, metavar="N", default=LIMIT,
+        help=f"how many findings of one rule and severity `full` prints, 0 for all (default: {LIMIT})",
+    )  # fmt: skip
+    _add_color(files)
+    files.add_argument("--stdin-filename", metavar="NAME", help="name of standard input in the report")
+    files.add_argument(
+        "--detect", action="store_true", help="skip named files without a DeepSpeed config, as in a directory"
+    )
+    _add_volume(files)
+    return target
+
+
+def _add_rules_of_a_report(command: argparse.ArgumentParser) -> None:
     rules = command.add_argument_group("rules")
     rules.add_argument(
         "--select",
@@ -405,26 +491,17 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     rules.add_argument(
         "--exit-zero", action="store_true", help="exit with 0 even if there are findings; errors still exit with 2"
     )
-    _add_settings(command)
-    _add_search(command)
-    files = command.add_argument_group("input and output")
+
+
+def _add_output(files: argparse._ArgumentGroup) -> None:
     files.add_argument(
         "--output-format", choices=sorted(FORMATS), metavar="FORMAT",
         help=f"one of {', '.join(sorted(FORMATS))} (default: full; in a GitHub workflow, github)",
     )  # fmt: skip
     files.add_argument("--output-file", metavar="FILE", help="write the report to FILE instead of standard output")
-    files.add_argument(
-        "--statistics", action="store_true", help="print the number of findings of each rule instead of the findings"
-    )
-    files.add_argument(
-        "--limit", type=_not_negative, metavar="N", default=LIMIT,
-        help=f"how many findings of one rule and severity `full` prints, 0 for all (default: {LIMIT})",
-    )  # fmt: skip
-    _add_color(files)
-    files.add_argument("--stdin-filename", metavar="NAME", help="name of standard input in the report")
-    files.add_argument(
-        "--detect", action="store_true", help="skip named files without a DeepSpeed config, as in a directory"
-    )
+
+
+def _add_volume(files: argparse._ArgumentGroup) -> None:
     volume = files.add_mutually_exclusive_group()
     volume.add_argument(
         "-v", "--verbose", action="store_true", help="print which releases and facts are used, and where they come from"
@@ -432,7 +509,6 @@ def _add_common(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     volume.add_argument(
         "-q", "--quiet", action="store_true", help="print findings and training runs, but no notes and no summary"
     )
-    return target
 
 
 def _add_search(command: argparse.ArgumentParser) -> None:

@@ -176,7 +176,7 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
         raise
     if smoke.report is not None:
         try:
-            _write_page([report for report, _ in linted], smoke.report)
+            write_page([report for report, _ in linted], smoke.report)
         except OSError as error:  # the runs are reported anyway
             complaints.append(f"the report of the smoke run cannot be written: {_cause(error)}")
     return complaints
@@ -291,7 +291,8 @@ def _launch(
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
 
 
-def _write_page(reports: list[FileReport], path: str) -> None:
+def write_page(reports: list[FileReport], path: str) -> None:
+    """Write the page about the runs of these reports."""
     from ds_lint.smoke.html import page
 
     with open(path, "w", encoding="utf-8") as file:
@@ -303,7 +304,7 @@ def _write_page(reports: list[FileReport], path: str) -> None:
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
     """Add a verdict to the report on its config; yields a complaint if the run could not be made."""
     report.smoke = [*(report.smoke or ()), verdict]
-    _add_findings(report, context, verdict)
+    add_findings_of(report, context, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
         yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
@@ -325,7 +326,7 @@ def _log(verdict: Verdict) -> str:
     return f" (output of the libraries: {verdict.log})" if verdict.log else ""
 
 
-def _add_findings(report: FileReport, context: LintContext, verdict: Verdict) -> None:
+def add_findings_of(report: FileReport, context: LintContext, verdict: Verdict) -> None:
     """The findings of the rules about runs; one that repeats an earlier finding confirms it instead."""
     known = context.basis.facts
     facts = Facts(world_size=known.world_size, nodes=known.nodes, training=known.training)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 FAKE = "fake"  # rank 0 of a world that is not there
 CPU = "cpu-gloo"
 CUDA = "cuda-nccl"
-MODES = (CPU, CUDA, FAKE)
+SCRIPT = "script"  # the user's own
+MODES = (CPU, CUDA, FAKE, SCRIPT)
 COVERAGE = "coverage"  # the id of the checks that name a key which no other check is about
 
 STATUSES = ("error", "fail", "warn", "skip", "pass")  # worst first
@@ -76,6 +77,16 @@ class Held(NamedTuple):
     bytes: int
 
 
+class ScriptEngine(NamedTuple):
+    """The engine of the user's own script that a run is about."""
+
+    number: int  # in the order in which the script makes them, from 1
+    device: str  # CPU or CUDA
+    model_class: str
+    optimizer: str  # the class that makes the steps; empty if the engine is not trained
+    is_trained: bool
+
+
 class Verdict(NamedTuple):
     """One run: how it was made, what it showed."""
 
@@ -97,6 +108,7 @@ class Verdict(NamedTuple):
     error: str | None = None  # why it could not run, in one sentence
     log: str | None = None  # the file with what the libraries printed; kept only where something went wrong
     peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
+    engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
 
 
 def worst(statuses: list[str]) -> str:

@@ -12,11 +12,13 @@ from ds_lint.diagnostics.verdict import (
     CPU,
     CUDA,
     FAKE,
+    SCRIPT,
     STATUSES,
     Adaptation,
     Check,
     Held,
     RankEnd,
+    ScriptEngine,
     Step,
     Verdict,
 )
@@ -233,7 +235,8 @@ def _has_answers(verdict: Verdict) -> bool:
 
 def ranks(verdict: Verdict) -> str:
     """``2 CPU ranks``, ``8 GPUs``, ``rank 0 of 1,024 simulated``."""
-    noun = {CPU: "CPU rank", CUDA: "GPU"}.get(verdict.mode)
+    device = verdict.engine.device if verdict.engine is not None else verdict.mode
+    noun = {CPU: "CPU rank", CUDA: "GPU", SCRIPT: "rank"}.get(device)
     if noun is None:
         return f"rank 0 of {verdict.world_size:,} simulated"
     return f"{verdict.world_size:,} {noun}{'' if verdict.world_size == 1 else 's'}"
@@ -419,6 +422,7 @@ def as_object(verdict: Verdict) -> Json:
         "steps": [_plain(step._asdict()) for step in verdict.steps],
         "held": [{kind: amount._asdict() for kind, amount in held.items()} for held in verdict.held],
         "peak_bytes": verdict.peak_bytes,
+        "engine": verdict.engine._asdict() if verdict.engine is not None else None,
         "versions": verdict.versions,
         "log": verdict.log,
     }
@@ -436,6 +440,7 @@ def verdict_of(run: RunRecord) -> Verdict:
             "ranks": [RankEnd(**one) for one in run["ranks"]],
             "steps": [_step(one) for one in run["steps"]],
             "held": held,
+            "engine": ScriptEngine(**run["engine"]) if "engine" in run else None,
         }
     )
 

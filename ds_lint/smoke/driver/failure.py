@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DISK = "the disk is full"
 # Messages for the causes (``ds_lint/smoke/rank/cause.py``) that are not the config; None if the text is enough.
-_CAUSES = {
+CAUSES = {
     "disk": _DISK,
     "memory": "there is not enough memory",
     "file": "a file cannot be written",
@@ -114,8 +114,8 @@ def _killed(end: RankEnd) -> Failure:
 
 def _raised(job: Job, rank: int, raised: Raised) -> Failure:
     text = first_line(str(raised))
-    if raised.cause in _CAUSES:
-        blame = _CAUSES[raised.cause]
+    if raised.cause in CAUSES:
+        blame = CAUSES[raised.cause]
         free = f" ({_free(job.folder)})" if blame == _DISK else ""
         return Failure(f"{f'{blame}{free}: ' if blame else ''}{text}", None, rank, raised)
     if raised.kind == "UnknownArchitecture":

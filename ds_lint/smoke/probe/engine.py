@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import platform
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -96,6 +98,7 @@ class ObservedEngine:
             evidence=evidence,
             stack=self._maker.stack,
             world_size=self._job.world_size,
+            data_parallel=int(getattr(engine, "dp_world_size", None) or self._job.world_size),
             mode=mode,
             model_class=f"{type(model).__module__}.{type(model).__qualname__}",
             config=self._config,
@@ -104,6 +107,7 @@ class ObservedEngine:
             optimizer=_class_of(probes.inner_optimizer(engine)) if engine.optimizer is not None else "",
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
             has_adapters=has_adapters,
+            versions=_versions(),
         )
         evidence.model = type(model).__name__
         self._watch = Watch(self._job, evidence, lambda _phase: None, records=False)
@@ -237,6 +241,15 @@ def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParam
 
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:
     return TrainedParameter(name, getattr(parameter, "ds_numel", parameter.numel()), group, is_trainable)
+
+
+def _versions() -> dict[str, str]:
+    """The releases of the libraries of this process."""
+    found = {"python": platform.python_version()}
+    for name in ("torch", "deepspeed", "transformers", "accelerate", "trl", "peft"):
+        if (module := sys.modules.get(name)) is not None and hasattr(module, "__version__"):
+            found[name] = str(module.__version__)
+    return found
 
 
 def _class_of(value: Any) -> str:

@@ -23,6 +23,7 @@ class ShownEngine:
     evidence: Evidence
     stack: Stack
     world_size: int
+    data_parallel: int  # ranks with samples of their own
     mode: str
     model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
     config: JsonObject | None = None  # as DeepSpeed gets it
@@ -37,6 +38,7 @@ class ShownEngine:
     replayed: Replayed | None = None
     has_adapters: bool = False
     has_checkpoint: bool = False
+    versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
     not_saved: str | None = None  # why no model was saved
 
 

@@ -16,13 +16,13 @@ def inspect(job: Job) -> Exported:
     """Load the saved model with ``from_pretrained``, and the fp32 weights as zero_to_fp32 does."""
     is_trainer = job.stack == "trainer"
     folder = trainer_run.export_folder(job) if is_trainer else os.path.join(job.folder, deepspeed_run.EXPORT)
-    exported = Exported(files=_files(folder))
+    exported = Exported(files=files_of(folder))
     try:
         _load(folder, job, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
         exported.load_error = f"{type(error).__name__}: {error}"
     try:
-        _recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
+        recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
         exported.recovery_error = f"{type(error).__name__}: {error}"
     return exported
@@ -33,12 +33,13 @@ def real_shapes(job: Job) -> list[int] | None:
     return [shape.numel for shape in training_model.shapes(job.model)] if job.model is not None else None
 
 
-def _files(folder: str) -> list[str]:
+def files_of(folder: str) -> list[str]:
+    """The names of the files in a folder; none if there is no such folder."""
     return sorted(name for name in os.listdir(folder)) if os.path.isdir(folder) else []
 
 
 def _load(folder: str, job: Job, exported: Exported) -> None:
-    weights = dict(_stored(folder))
+    weights = dict(stored(folder))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
     exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     recipe = training_model.recipe_of(job)
@@ -47,6 +48,11 @@ def _load(folder: str, job: Job, exported: Exported) -> None:
         return
     auto = training_model.auto_class(recipe)
     model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
+    note_loaded(model, info, weights, exported)
+
+
+def note_loaded(model: Any, info: dict[str, Any], weights: dict[str, Any], exported: Exported) -> None:
+    """What ``from_pretrained`` made of the weights of files, and said of them."""
     exported.tied = tied(model)
     exported.missing = sorted(info["missing_keys"])
     # Some models keep modules in fp32 that were trained, and saved, in 16 bit (T5's _keep_in_fp32_modules).
@@ -68,7 +74,7 @@ def _load_adapters(folder: str, recipe: training_model.Recipe, weights: dict[str
     }
 
 
-def _stored(folder: str) -> Any:
+def stored(folder: str) -> Any:
     """The tensors of the weights files by name."""
     import torch
     from safetensors.torch import load_file
@@ -79,7 +85,8 @@ def _stored(folder: str) -> Any:
         yield from torch.load(path, map_location="cpu", weights_only=True).items()
 
 
-def _recover(folder: str, exported: Exported) -> None:
+def recover(folder: str, exported: Exported) -> None:
+    """The fp32 weights of a checkpoint."""
     import torch
     from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 

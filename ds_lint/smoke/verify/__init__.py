@@ -15,7 +15,9 @@ from ds_lint.smoke.verify import (
     offload,
     precision,
     recomputation,
+    replayed,
     saving,
+    script_steps,
     shares,
     steps,
     ties,
@@ -51,6 +53,50 @@ PROPERTIES: tuple[Verify, ...] = (
     generation.generate,
     keys.keys,
 )
+
+
+# Of the user's own script: what depends on its model and data is not compared with a small model.
+OF_SCRIPTS: tuple[Verify, ...] = (
+    shares.stage,
+    shares.sharding,
+    groups.secondary_partitions,
+    shares.persistence,
+    memory.memory,
+    offload.offload,
+    offload.placement,
+    precision.dtypes,
+    precision.loss,
+    precision.overflow,
+    precision.loss_scale,
+    script_steps.batch,
+    script_steps.samples,
+    steps.learning_rates,
+    steps.clipping,
+    recomputation.recomputation,
+    frozen.frozen,
+    replayed.resume,
+    saving.export,
+    ties.tied_weights,
+    saving.recovery,
+    keys.keys,
+)
+# Of those, what can be said if ranks share the layers of a model: a rank holds parameters that others do not have.
+OF_PIPELINES: tuple[Verify, ...] = (
+    shares.stage,
+    precision.dtypes,
+    precision.loss,
+    precision.overflow,
+    script_steps.batch,
+    steps.learning_rates,
+    replayed.resume,
+    keys.keys,
+)
+
+
+def verify_script(expectation: Expectation, runs: Runs, properties: tuple[Verify, ...] = OF_SCRIPTS) -> list[Check]:
+    """The same for an engine of the user's own script."""
+    checks = [check for property_ in properties for check in property_(expectation, runs)]
+    return [*checks, *coverage.unverified(expectation, runs, checks)]
 
 
 def verify(expectation: Expectation, runs: Runs) -> list[Check]:

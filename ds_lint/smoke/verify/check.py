@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import Check, Held
 from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from ds_lint.smoke.driver.failure import Failure
     from ds_lint.smoke.driver.messages import Ended
     from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Reference
+    from ds_lint.smoke.probe.shown import Replayed, ShownEngine
+
+
+class Repetition(NamedTuple):
+    """The steps after the checkpoint of both starts of a script, by rank; ``why_not``: there is no second one."""
+
+    first: list[Replayed]
+    second: list[Replayed]
+    why_not: str | None = None
+    is_cut_off: bool = False  # by a cause other than the config and the script
 
 
 @dataclass
@@ -35,6 +45,8 @@ class Runs:
     reference: Reference | None = None
     reference_error: str | None = None
     no_reference: NoReference | None = None  # why none was made
+    repetition: Repetition | None = None  # of the steps of a script; None: there was no second start
+    script: list[ShownEngine] = field(default_factory=list)  # the engine of the user's own script, by rank
 
     @property
     def engine(self) -> Engine:
@@ -47,6 +59,21 @@ class Runs:
     def world_size(self) -> int:
         """Ranks of the run."""
         return self.job.world_size
+
+    @property
+    def is_script(self) -> bool:
+        """Whether this is the user's own script, with tensors and data of its own."""
+        return bool(self.script)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether ranks share the layers of a model."""
+        return any(one.is_pipeline for one in self.script)
+
+    @property
+    def data_parallel(self) -> int:
+        """Ranks with samples of their own."""
+        return self.script[0].data_parallel if self.script else self.world_size
 
     @property
     def steps_made(self) -> int:

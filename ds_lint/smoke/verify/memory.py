@@ -19,7 +19,7 @@ from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested, ranks
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.groups import secondary_share
 from ds_lint.smoke.verify.partitions import partition
-from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of
+from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of, whole_in_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ def _most(expectation: Expectation, runs: Runs, evidence: Evidence) -> dict[str,
     names = expectation.states or tuple(states_of(evidence))
     hpz = int(expectation.number(ZERO, "zero_hpz_partition_size") or 1)
     return {
-        "parameters": partition(parameters, 3, ranks) if stage == 3 else padded,
+        "parameters": partition(parameters, 3, ranks) + whole_in_run(expectation, parameters) if stage == 3 else padded,
         "master weights": owned,
         "optimizer states": owned * len(names),
         "gradients": _gradients(expectation, runs, trainable, owned, is_offloaded=is_offloaded),
@@ -116,7 +116,7 @@ def _most(expectation: Expectation, runs: Runs, evidence: Evidence) -> dict[str,
         # The largest gradient on the way to host memory and back, and the share of the weights in 16 bit.
         "offload buffers": 2 * largest + share if is_offloaded or expectation.parameter_offload is not None else 0,
         "secondary partitions": secondary_share(parameters, ranks, hpz) if stage == 3 and hpz > 1 else 0,
-        "unknown": 0,
+        **({} if runs.is_script else {"unknown": 0}),  # a script may keep tensors of its own
     }
 
 

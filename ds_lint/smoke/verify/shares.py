@@ -107,10 +107,17 @@ def expected_shares(
         else partition(trainable, stage, ranks, layout_of(expectation))
     )
     whole = sum(parameter.elements for parameter in parameters)
-    expected = {"parameters": partition(parameters, stage, ranks) if stage == 3 else whole, "master weights": in_memory}
+    held = partition(parameters, stage, ranks) + whole_in_run(expectation, parameters) if stage == 3 else whole
+    expected = {"parameters": held, "master weights": in_memory}
     if stage == 3 and expectation.parameter_offload is not None and expectation.parameter_offload.value == "nvme":
         del expected["parameters"]
     return expected | (dict.fromkeys(states, in_memory) if has_plain_states(expectation) else {})
+
+
+def whole_in_run(expectation: Expectation, parameters: list[TrainedParameter]) -> int:
+    """The elements that ZeRO-3 keeps whole in this run, beside the partitions; none of a small model."""
+    threshold = expectation.setting("stage3_param_persistence_threshold") or 0
+    return persistent([one.elements for one in parameters], int(threshold), expectation.model_threshold)
 
 
 def has_plain_states(expectation: Expectation) -> bool:

@@ -1,0 +1,161 @@
+"""``ds-lint smoke -- COMMAND``: a few training steps of the user's own script, checked and reported."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.commands import progress
+from ds_lint.commands.failures import WRONG_USAGE, complain
+from ds_lint.commands.report import finish
+from ds_lint.commands.training_runs import add_findings_of, write_page
+from ds_lint.diagnostics.report import Complaint
+from ds_lint.linter.choice import choose
+from ds_lint.output.smoke import outcome
+from ds_lint.semantics import configs
+from ds_lint.session.command_line import launches_of
+from ds_lint.session.material import with_material
+from ds_lint.session.session import Session
+from ds_lint.smoke.driver.client import CouldNotRun, ended_by_signal
+from ds_lint.smoke.launch import devices
+from ds_lint.smoke.script.proof import ScriptWish, prove
+from ds_lint.source import documents
+from ds_lint.source.files import bytes_of
+from ds_lint.targets.distributions import installed
+
+if TYPE_CHECKING:
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.facts.launched import LaunchFacts
+    from ds_lint.semantics.config import Config
+    from ds_lint.session.context import LintContext
+    from ds_lint.session.options import Options
+    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.source.document import Document
+
+_NO_CONFIG = "<config of the script>"
+
+
+class ScriptSmoke(NamedTuple):
+    """What is asked for beside the options of a report."""
+
+    command: list[str]
+    wish: ScriptWish
+    config: str | None = None  # the file that the script trains with, if the command does not tell
+    report: str | None = None  # the HTML file to write
+
+
+def smoke(options: Options, asked: ScriptSmoke) -> int:
+    """Run the command, print the report, and return the exit status."""
+    unable: list[Complaint] = []
+    try:
+        session = Session(options)
+        configs_of_script = ConfigsOfScript(asked, session)
+        wish = asked.wish._replace(uses_cpu=asked.wish.uses_cpu or devices.visible() == 0)
+        with ended_by_signal(), progress.shown(1, quiet=options.quiet) as show:
+            found, without = prove(asked.command, wish, configs_of_script.of_engine, show.config(asked.command[0]))
+            show.done(", ".join(outcome(one.verdict) for one in found) or "could not run")
+    except CouldNotRun as error:
+        return complain(error)
+    except WRONG_USAGE as error:
+        return complain(error)
+    linted = configs_of_script.linted(without)
+    for one in found:
+        report, context = configs_of_script.report_of(one.config)
+        add_verdict(report, context, one.verdict, unable)
+    if without is not None:
+        unable.append(Complaint(None, f"the script could not be checked: {without.error}"))
+    if asked.report is not None:
+        write_page([report for report, _ in linted], asked.report)
+    return finish(options, linted, session.notes, unable, can_fix=False)
+
+
+def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unable: list[Complaint]) -> None:
+    """Add the run of an engine to the report on its config, with its findings."""
+    report.smoke = [*(report.smoke or ()), verdict]
+    add_findings_of(report, context, verdict)
+    if verdict.status == "error":
+        why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
+        unable.append(Complaint(None, f"{report.path}: the run of the script is incomplete: {why}"))
+
+
+class ConfigsOfScript:
+    """The configs of a script's engines, linted with what its command tells."""
+
+    def __init__(self, asked: ScriptSmoke, session: Session) -> None:
+        self._session = session
+        self._target = choose("", {}, installed("")).newest
+        launches = launches_of(asked.command)
+        self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
+        self._reports: dict[str, tuple[FileReport, LintContext]] = {}
+        paths = [asked.config] if asked.config is not None else [path for _, named in launches for path in named]
+        self._named = [document for path in paths if (document := _config_at(path)) is not None]
+        if asked.config is not None and not self._named:
+            raise CouldNotRun(f"{asked.config} holds no DeepSpeed config")
+
+    def of_engine(self, engine: ShownEngine) -> Config:
+        """The config of an engine as the user wrote it; if it is in no file that is known, as DeepSpeed gets it."""
+        path = engine.config_path
+        document = next(
+            (one for one in self._documents(path) if path is not None or _is_made_of(engine.config, one)), None
+        )
+        if document is None:
+            document = documents.from_dict(engine.config or {})
+            document.path = _NO_CONFIG if not self._reports else f"{_NO_CONFIG} {engine.number}"
+        report, context = self._lint(document)
+        stack = engine.stack
+        basis = context.basis.but(policies=(), stack=stack)
+        if self._launch is not None:
+            basis = with_material(self._launch, basis)
+        return configs.from_document(report.document, basis)
+
+    def _documents(self, path: str | None) -> list[Document]:
+        if path is None:
+            return self._named
+        same = [one for one in self._named if os.path.realpath(one.path) == os.path.realpath(path)]
+        return same or [one for one in [_config_at(os.path.relpath(path))] if one is not None]
+
+    def _lint(self, document: Document) -> tuple[FileReport, LintContext]:
+        if document.path not in self._reports:
+            context = self._session.context(document.path)
+            if self._launch is not None:
+                context = context.launched_by([self._launch])
+            self._reports[document.path] = context.lint(document, context.rules), context
+        return self._reports[document.path]
+
+    def report_of(self, config: Config) -> tuple[FileReport, LintContext]:
+        """The report on a config of an engine."""
+        return self._reports[config.document.path]
+
+    def linted(self, without: Verdict | None) -> list[tuple[FileReport, LintContext]]:
+        """The reports on the configs of all engines; without any engine, on the config that the command names."""
+        if not self._reports:
+            for document in self._named[:1]:
+                report, _ = self._lint(document)
+                report.smoke = [without] if without is not None else []
+        return list(self._reports.values())
+
+
+def _config_at(path: str) -> Document | None:
+    """The one DeepSpeed config in a file."""
+    try:
+        found = documents.configs_in(bytes_of(path), path)
+    except OSError:
+        return None
+    known = [one for one in found if one.kind in ("deepspeed", "accelerate", "recipe")]
+    return known[0] if len(known) == 1 else None
+
+
+def _is_made_of(config: object, document: Document) -> bool:
+    """Whether the config of an engine has every value of a text that is not ``"auto"``."""
+    from ds_lint.source.tree import plain
+
+    if document.kind != "deepspeed" or document.root is None:
+        return True
+    return _agrees(plain(document.root), config)
+
+
+def _agrees(written: object, given: object) -> bool:
+    if isinstance(written, dict):
+        return isinstance(given, dict) and all(_agrees(value, given.get(name)) for name, value in written.items())
+    return written == "auto" or given is None or written == given

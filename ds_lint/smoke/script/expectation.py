@@ -1,0 +1,47 @@
+"""What a config asks for in the user's own script: its values, with each ``"auto"`` as the framework filled it in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.facts import Facts
+from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.semantics import configs
+from ds_lint.smoke.driver.expectation import Expectation, with_meant_names
+from ds_lint.source.spelling import AUTO
+
+if TYPE_CHECKING:
+    from ds_lint.semantics.config import Config
+    from ds_lint.smoke.probe.shown import ShownEngine
+
+_ORIGIN = "the script"
+
+
+def expectation_of(config: Config, one: ShownEngine) -> Expectation:
+    """What a config asks for in an engine of a script."""
+    changed, written_as = with_meant_names(config)
+    _fill(changed, one.config or {})
+    facts = Facts(world_size=one.world_size, training=_arguments(one))
+    facts.model = config.facts.model
+    seen = configs.from_document(config.document, config.basis.but(stack=one.stack, facts=facts))
+    return Expectation(seen, changed, written_as)
+
+
+def _fill(config: dict[str, Any], given: dict[str, Any]) -> None:
+    """Replace each ``"auto"`` by what DeepSpeed was given; what it was not given is not there."""
+    for name, value in list(config.items()):
+        if isinstance(value, dict):
+            below = given.get(name)
+            _fill(value, below if isinstance(below, dict) else {})
+        elif value == AUTO:
+            if given.get(name, AUTO) == AUTO:
+                del config[name]
+            else:
+                config[name] = given[name]
+
+
+def _arguments(one: ShownEngine) -> TrainingArguments | None:
+    """The training arguments of a script with the Trainer."""
+    if one.stack != "trainer":
+        return None
+    return TrainingArguments({name: Argument(value, _ORIGIN) for name, value in one.arguments.items()}, _ORIGIN)

@@ -1,0 +1,72 @@
+"""What a new process finds in the files that the user's script has saved: ``python -m`` this, with a job in a file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.job import Exported
+from ds_lint.smoke.rank import export, lora
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.script.saved_files import SavedFiles
+
+
+def inspect(saved: SavedFiles) -> Exported:
+    """Load the saved model as a user would, and the fp32 weights as zero_to_fp32 does."""
+    exported = Exported(files=export.files_of(saved.export))
+    weights = dict(export.stored(saved.export))
+    exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
+    exported.stored = {name: export.digest(tensor) for name, tensor in weights.items()}
+    try:
+        _load(saved, weights, exported)
+    except Exception as error:  # noqa: BLE001 - the error is the result
+        exported.load_error = f"{type(error).__name__}: {error}"
+    if saved.is_sharded:
+        try:
+            export.recover(saved.checkpoint, exported)
+        except Exception as error:  # noqa: BLE001 - the error is the result
+            exported.recovery_error = f"{type(error).__name__}: {error}"
+    return exported
+
+
+def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> None:
+    if saved.has_adapters:
+        names = {name: lora.name_in_file(name) for name in saved.trained}
+        exported.missing = sorted(name for name, in_file in names.items() if in_file not in weights)
+        exported.loaded = {name: exported.stored[names[name]] for name in names if names[name] in weights}
+        return
+    if not saved.model_class.startswith("transformers."):
+        exported.loaded = _with_tied(exported.stored, saved.tied) if weights else None
+        return
+    module, _, name = saved.model_class.rpartition(".")
+    loader = getattr(importlib.import_module(module), name)
+    model, info = loader.from_pretrained(saved.export, dtype="auto", output_loading_info=True)
+    export.note_loaded(model, info, weights, exported)
+
+
+def _with_tied(stored: dict[str, str], tied: list[list[str]]) -> dict[str, str]:
+    """The tensors of a file under all of their names: one that has several is stored once."""
+    whole = dict(stored)
+    for names in tied:
+        found = next((stored[name] for name in names if name in stored), None)
+        whole.update({name: found for name in names if found is not None})
+    return whole
+
+
+def main() -> None:
+    """Inspect the files that a pickled record names, and write the result beside it."""
+    (path,) = sys.argv[1:]
+    with open(path, "rb") as file:
+        saved: SavedFiles = pickle.load(file)  # noqa: S301 - the driver has written it
+    found = inspect(saved)
+    with open(f"{path}.new", "wb") as file:
+        pickle.dump(found, file)
+    os.replace(f"{path}.new", f"{path}.found")
+
+
+if __name__ == "__main__":
+    main()

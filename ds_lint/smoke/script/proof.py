@@ -1,0 +1,277 @@
+"""The training run of the user's own script: started twice, read, and checked engine by engine."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
+from ds_lint.smoke.driver.client import own_folder
+from ds_lint.smoke.driver.kept_files import keep
+from ds_lint.smoke.job import Exported, Job
+from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
+from ds_lint.smoke.script import ending, start
+from ds_lint.smoke.script.expectation import expectation_of
+from ds_lint.smoke.script.saved_files import SavedFiles
+from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, verify_script
+from ds_lint.smoke.verify.check import Repetition, Runs, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ds_lint.semantics.config import Config
+    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.script.start import CommandEnd
+
+STEPS, STEPS_AFTER = 3, 2
+SECONDS = 1800.0  # for each start
+
+
+class ScriptWish(NamedTuple):
+    """The options of a run of the user's own script."""
+
+    steps: int = STEPS
+    resumes: bool = True
+    seconds: float = SECONDS
+    uses_cpu: bool = False
+    shrinks: bool = False
+    keep: str | None = None  # a folder in which to keep everything
+    folder: str | None = None  # where the run may write; None: a temporary one
+
+
+class EngineOfConfig(NamedTuple):
+    """The engines of one config of the script, which has several if it makes several engines with it."""
+
+    config: Config
+    verdict: Verdict
+
+
+def prove(
+    command: list[str],
+    wish: ScriptWish,
+    config_of: Callable[[ShownEngine], Config],
+    on_phase: Callable[[str, str], None] | None = None,
+) -> tuple[list[EngineOfConfig], Verdict | None]:
+    """Start the command once, or twice to resume, and check each of its engines.
+
+    ``config_of`` gives the config of an engine, as the user wrote it. Without any engine, or if the command fails
+    before one is observed to its checkpoint, the second of what is returned says why.
+    """
+    folder = own_folder(wish.folder)
+    try:
+        script = _ScriptRun(command, wish, folder, config_of)
+        found = script.prove(on_phase or (lambda _part, _phase: None))
+        if wish.keep is not None:
+            keep(folder, wish.keep, "script")
+        return found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _ScriptRun:
+    """One command on its way through its starts."""
+
+    def __init__(
+        self, command: list[str], wish: ScriptWish, folder: str, config_of: Callable[[ShownEngine], Config]
+    ) -> None:
+        self.command = command
+        self.wish = wish
+        self.folder = folder
+        self.config_of = config_of
+        self.began = time.monotonic()
+        self.plan = Plan(
+            folder,
+            steps=wish.steps,
+            steps_after=STEPS_AFTER if wish.resumes else 0,
+            resumes=wish.resumes,
+            uses_cpu=wish.uses_cpu,
+            shrinks=wish.shrinks,
+        )
+
+    def prove(self, on_phase: Callable[[str, str], None]) -> tuple[list[EngineOfConfig], Verdict | None]:
+        on_phase(TRAIN, "the script trains")
+        first = start.run(self.command, self.plan, self.wish.seconds)
+        failed = ending.failure(first, self.plan, self.wish.seconds)
+        if not first.engines:
+            return [], self._without_engine(first, failed)
+        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_saved(ranks)}
+        second = None
+        if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
+            on_phase(RESUME, "the script starts again and resumes")
+            second = start.run(self.command, self.plan._replace(part=RESUME), self.wish.seconds)
+        exported = {number: _inspected(one) for number, one in inspections.items()}
+        found = [
+            EngineOfConfig(*self._checked(number, ranks, first, second, failed, exported.get(number)))
+            for number, ranks in first.engines.items()
+        ]
+        return found, None
+
+    def _checked(
+        self,
+        number: int,
+        ranks: list[ShownEngine],
+        first: CommandEnd,
+        second: CommandEnd | None,
+        failed: ending.ScriptFailure | None,
+        inspected: tuple[Exported | None, str | None] | None,
+    ) -> tuple[Config, Verdict]:
+        """The config of an engine and the verdict on it."""
+        one = ranks[0]
+        config = self.config_of(one)
+        checks: list[Check] = []
+        if failed is not None and failed.is_of_script:
+            checks.append(_stopped(failed))
+        if one.evidence.engine is not None and len(ranks) == one.world_size:
+            expectation = expectation_of(config, one)
+            exported, export_error = inspected or (None, one.not_saved or "nothing was saved")
+            runs = Runs(
+                job=self._job(one),
+                adapted=frozenset(),
+                train=[rank.evidence for rank in ranks],
+                resumed=None,
+                resume_error=None,
+                exported=exported,
+                export_error=export_error,
+                real_shapes=[parameter.elements for parameter in one.evidence.parameters],
+                real_batch=None,
+                repetition=self._repetition(number, ranks, second),
+                script=ranks,
+            )
+            is_whole = one.data_parallel == one.world_size and not one.is_pipeline
+            checks += verify_script(expectation, runs, OF_SCRIPTS if is_whole else OF_PIPELINES)
+        elif not one.is_trained:
+            checks.append(skipped("start", None, "the script makes no optimizer step with this engine"))
+        elif failed is None:
+            made, wanted = len(one.evidence.steps), self.plan.steps
+            checks.append(
+                skipped("start", None, f"the script ends after {made} of {wanted} steps: pass --steps {made}")
+            )
+        status = worst([check.status for check in checks])
+        error = None
+        if failed is not None and not failed.is_of_script:
+            status, error = "error", failed.message
+        return config, self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
+
+    def _repetition(self, number: int, ranks: list[ShownEngine], second: CommandEnd | None) -> Repetition | None:
+        """The steps after the checkpoint, in both starts."""
+        before = [one.replayed for one in ranks if one.replayed is not None]
+        if second is None or not _is_saved(ranks):
+            return None
+        again = second.engines.get(number, [])
+        after = [one.replayed for one in again if one.replayed is not None and one.replayed.restored]
+        if len(after) == len(before):
+            return Repetition(before, after)
+        failed = ending.failure(second, self.plan._replace(part=RESUME), self.wish.seconds)
+        told = failed.message if failed is not None else "it makes no step with this engine"
+        return Repetition(before, [], told, is_cut_off=failed is not None and not failed.is_of_script)
+
+    def _job(self, one: ShownEngine) -> Job:
+        """The run, in the terms of the small run, for the checks that both have."""
+        return Job(
+            text="",
+            stack=one.stack,
+            folder=self.folder,
+            has_adapters=one.has_adapters,
+            world_size=one.world_size,
+            mode=one.mode,
+            steps=self.plan.steps,
+            steps_after=self.plan.steps_after,
+        )
+
+    def _inspect(self, ranks: list[ShownEngine]) -> subprocess.Popen[bytes]:
+        """Start a process that loads what an engine has saved, while the script starts again."""
+        one = ranks[0]
+        kept = os.path.join(self.plan.kept_folder, f"engine-{one.number}")
+        stage = one.evidence.engine.stage if one.evidence.engine is not None else 0
+        saved = SavedFiles(
+            export=os.path.join(kept, "export"),
+            checkpoint=os.path.join(kept, "checkpoint"),
+            model_class=one.model_class,
+            has_adapters=one.has_adapters,
+            trained=[parameter.name for parameter in one.evidence.parameters if parameter.is_trainable],
+            tied=one.evidence.tied,
+            is_sharded=stage > 0,
+        )
+        path = os.path.join(kept, "saved")
+        with open(path, "wb") as file:
+            pickle.dump(saved, file)
+        with open(f"{path}.log", "wb") as log:
+            return subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-m", "ds_lint.smoke.script.inspection", path],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=start.of_inspection(self.plan),
+            )
+
+    def _without_engine(self, first: CommandEnd, failed: ending.ScriptFailure | None) -> Verdict:
+        why = failed.message if failed is not None else "the command ends without an engine of DeepSpeed"
+        return self._verdict("", first, None, None, [], [], "error", why)
+
+    def _verdict(
+        self,
+        path: str,
+        first: CommandEnd,
+        second: CommandEnd | None,
+        one: ShownEngine | None,
+        ranks: list[ShownEngine],
+        checks: list[Check],
+        status: str,
+        error: str | None,
+    ) -> Verdict:
+        evidence = one.evidence if one is not None else None
+        stand_ins = sorted({op for rank in ranks for op in rank.evidence.stand_ins})
+        return Verdict(
+            path=path,
+            stack=one.stack if one is not None else "deepspeed",
+            mode=SCRIPT,
+            world_size=one.world_size if one is not None else len(first.ranks),
+            status=status,
+            adaptations=[
+                Adaptation(None, name, "torch operations", "the run does not build its kernel") for name in stand_ins
+            ],
+            checks=checks,
+            ranks=[end for part in (first, second) if part is not None for end in _ends(part)],
+            seconds=time.monotonic() - self.began,
+            model=evidence.model if evidence is not None else "",
+            parameter_count=sum(parameter.elements for parameter in evidence.parameters) if evidence else 0,
+            steps=evidence.steps if evidence is not None else [],
+            held=[rank.evidence.held for rank in ranks],
+            versions=one.versions if one is not None else {},
+            error=error,
+            engine=ScriptEngine(one.number, one.mode, one.model_class, one.optimizer, one.is_trained) if one else None,
+        )
+
+
+def _is_saved(ranks: list[ShownEngine]) -> bool:
+    return all(one.has_checkpoint for one in ranks)
+
+
+def _inspected(process: subprocess.Popen[bytes]) -> tuple[Exported | None, str | None]:
+    """What the inspection found, or why it found nothing."""
+    status = process.wait()
+    path = str(process.args[-1])  # type: ignore[index] # the list above
+    if status == 0:
+        with open(f"{path}.found", "rb") as file:
+            found: Exported = pickle.load(file)  # noqa: S301 - our own process has written it
+        return found, None
+    with open(f"{path}.log", encoding="utf-8", errors="replace") as log:
+        lines = [line.strip() for line in log if line.strip()]
+    return None, lines[-1] if lines else f"the process that loads it ended with status {status}"
+
+
+def _stopped(failed: ending.ScriptFailure) -> Check:
+    help = f"The exception comes from {failed.where}." if failed.where else ""
+    return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, help)
+
+
+def _ends(part: CommandEnd) -> list[RankEnd]:
+    return [
+        RankEnd(one.rank or 0, "ok" if one.phase == "done" else "exception", one.phase, str(one.raised or "") or None)
+        for one in part.ranks
+    ]

@@ -1,0 +1,135 @@
+"""One start of the user's command: its environment, its end, and what its processes left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, sweep
+from ds_lint.smoke.job import Raised
+from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.probe import shown
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.probe.shown import ShownEngine
+
+_STARTUP = os.path.join(os.path.dirname(plans.__file__), "startup")
+_TICK = 0.05  # seconds between looks at a command
+_PATIENCE = 10.0  # seconds for a launcher to end its ranks
+_LOOK = 1.0  # seconds for processes to write where they are
+_ON_CPUS = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+
+
+class ScriptProcess(NamedTuple):
+    """What a process of the command left about itself."""
+
+    pid: int
+    rank: int | None
+    phase: str
+    raised: Raised | None
+    unable: str | None
+    seconds: dict[str, float]  # by phase
+
+
+class CommandEnd(NamedTuple):
+    """How a start of the command ended."""
+
+    status: int | None  # None: its time was up
+    seconds: float
+    processes: list[ScriptProcess]  # that imported a training library, by rank
+    engines: dict[int, list[ShownEngine]]  # by their number, each with its ranks in order
+
+    @property
+    def ranks(self) -> list[ScriptProcess]:
+        """The processes of ranks: launchers import the libraries too, and have none."""
+        return [one for one in self.processes if one.rank is not None] or self.processes
+
+
+def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
+    """Start the command, and wait for its end; what it prints goes to standard error."""
+    began = time.monotonic()
+    environment = _environment(plan)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what the user asks for
+            command, stdout=sys.stderr.fileno(), env=environment, start_new_session=True
+        )
+    except OSError as error:
+        raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
+    try:
+        status = _wait(process, began + seconds)
+    finally:
+        _end(process)
+        end_processes_of(plan.folder)
+    processes = _processes(plan.own_folder)
+    sweep([one.pid for one in processes])
+    return CommandEnd(status, time.monotonic() - began, processes, shown.read_all(plan.own_folder))
+
+
+def _environment(plan: Plan) -> dict[str, str]:
+    """The user's own, with the probe; on CPUs each rank computes with one thread, unless the user says otherwise."""
+    own = os.environ.get("PYTHONPATH")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, (_STARTUP, own))),
+        plans.VARIABLE: plans.write(plan),
+        MARK: plan.folder,
+    }
+    if plan.uses_cpu:
+        environment |= _ON_CPUS
+        environment.setdefault("OMP_NUM_THREADS", "1")
+    return environment
+
+
+def of_inspection(plan: Plan) -> dict[str, str]:
+    """The environment of a process of ours that loads what the script has saved."""
+    kept = {name: value for name, value in os.environ.items() if name != plans.VARIABLE}
+    return {**kept, MARK: plan.folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
+    """The exit status of a command; None if its time is up."""
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_TICK)
+    return process.returncode
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of a command: first the launcher, which ends its ranks."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+
+
+def _processes(folder: str) -> list[ScriptProcess]:
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if name.startswith("process-") and name.endswith(".json"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found.append(_process(json.load(file)))
+    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0))
+
+
+def _process(facts: dict[str, object]) -> ScriptProcess:
+    raised = facts["raised"]
+    return ScriptProcess(
+        pid=facts["pid"],  # type: ignore[arg-type] # the probe writes an integer
+        rank=facts["rank"],  # type: ignore[arg-type]
+        phase=str(facts["phase"]),
+        raised=Raised(phase=str(facts["phase"]), **raised) if isinstance(raised, dict) else None,
+        unable=facts["unable"],  # type: ignore[arg-type]
+        seconds=facts["seconds"],  # type: ignore[arg-type]
+    )

@@ -1,0 +1,85 @@
+"""Whether a second start of the user's command continues from the checkpoint of the first."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import CUDA, Check
+from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.verify.check import Repetition, Runs, checked, skipped
+from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+    """Every tensor of each rank after loading, and the steps after that."""
+    repetition = runs.repetition
+    offload = expectation.optimizer_offload
+    key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
+    if repetition is None:
+        return
+    if repetition.why_not is not None and not repetition.second:
+        status = "error" if repetition.is_cut_off else "fail"
+        verb = "did not finish its" if repetition.is_cut_off else "fails to"
+        message = f"a second start {verb} resume: {repetition.why_not}"
+        yield Check("resume", status, key, "every tensor and the next steps", None, None, message)
+        return
+    lost = sorted(
+        {
+            name
+            for one, before, after in zip(runs.train, repetition.first, repetition.second, strict=True)
+            for name in _differing(one.fingerprint, after.restored)
+            if before is not None
+        }
+    )
+    whole = sum(len(one.fingerprint) for one in runs.train)
+    differing = _differing_steps(repetition, is_on_gpu=runs.job.mode == CUDA)
+    if not all(one.is_complete for one in repetition.first) and not lost:
+        yield skipped("resume", key, "the gradients of the outputs are too large to record, so the steps after the "
+                      f"checkpoint are not repeated; all {whole} tensors are restored")  # fmt: skip
+        return
+    yield checked(
+        "resume",
+        Requested("every tensor and the next steps", key),
+        f"{whole - len(lost)} of {whole} tensors" + (f", other {differing}" if differing else ""),
+        not lost and not differing,
+        unit="tensors",
+        kept=f"a second start restores all {whole} tensors of the checkpoint, and {_repeated(repetition, runs)}",
+        broken=f"a second start restores {whole - len(lost)} of {whole} tensors of the checkpoint"
+        + (f" (not {', '.join(lost[:3])})" if lost else "")
+        + (f", and with the same inputs it has other {differing} than the start that went on" if differing else ""),
+    )
+
+
+def _differing(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    return [name for name, digest in before.items() if after.get(name) != digest]
+
+
+def _differing_steps(repetition: Repetition, *, is_on_gpu: bool) -> str:
+    """What of the repeated steps differs, in words; empty if nothing does."""
+    pairs = list(zip(repetition.first, repetition.second, strict=True))
+    if any(len(before.outputs) != len(after.outputs) for before, after in pairs):
+        return "numbers of forward passes"
+    if is_on_gpu:  # some kernels have no deterministic form, and NCCL chooses its algorithm in each process again
+        are_close = all(
+            math.isclose(one, other, rel_tol=LOSS_TOLERANCE) or (math.isnan(one) and math.isnan(other))
+            for before, after in pairs
+            if not before.has_own_loss
+            for one, other in zip(before.losses, after.losses, strict=True)
+        )
+        return "" if are_close else "losses"
+    if any(before.outputs != after.outputs for before, after in pairs):
+        return "outputs of the model"
+    if any(before.rates != after.rates for before, after in pairs):
+        return "learning rates"
+    return "weights after them" if any(_differing(before.last, after.last) for before, after in pairs) else ""
+
+
+def _repeated(repetition: Repetition, runs: Runs) -> str:
+    steps = runs.job.steps_after
+    what = "outputs of the model" if repetition.first[0].has_own_loss else "losses"
+    how = f"to {LOSS_TOLERANCE:.1%}, as a GPU allows" if runs.job.mode == CUDA else "bitwise"
+    return f"with the inputs of the next {steps} steps it repeats their {what} {how}"
