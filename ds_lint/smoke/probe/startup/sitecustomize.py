@@ -15,14 +15,17 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))  # ds_lint
 
 
 class _FirstImport:
-    """Finds no module: the first import of a training library loads the probe, which sees to the rest."""
+    """The first import of a training library loads the probe, whose own finder then finds the library."""
 
     @classmethod
-    def find_spec(cls, name, _path=None, _target=None):
-        if name in _LIBRARIES:
-            sys.meta_path.remove(cls)
-            _load_probe()
-        return None
+    def find_spec(cls, name, path=None, target=None):
+        if name not in _LIBRARIES:
+            return None
+        sys.meta_path.remove(cls)
+        _load_probe()
+        # Python goes on at the place after this one, and would leave out the finder that is now the first.
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path)
+        return next((spec for spec in specs if spec is not None), None)
 
 
 def _load_probe():
