@@ -150,6 +150,8 @@ class ObservedEngine:
 
     def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
         """A call of the engine's ``step``."""
+        if is_whole:
+            self._replay.before_step(engine, probes.inner_optimizer(engine))
         try:
             answer = self._watch.step(engine, call, is_whole=is_whole)
         except Exception as error:

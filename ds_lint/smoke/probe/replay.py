@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.probe.plan import RESUME
+from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.shown import Replayed
 from ds_lint.smoke.rank import probes
 from ds_lint.smoke.rank.observation import tensors_in
@@ -36,6 +36,7 @@ class Replay:
         self._plan = plan
         self._folder = folder
         self._passes = 0  # that were recorded or replayed
+        self._steps = 0  # the same
         self._bytes = 0
         self._own_losses: dict[int, float] = {}  # that the model returned, by forward pass
         self.is_on = plan.part == RESUME
@@ -78,6 +79,18 @@ class Replay:
         factors = {first / second for first in (1, windows, ranks) for second in (1, windows, ranks)}
         is_own = own is not None and any(math.isclose(value * one, own, rel_tol=_ROUNDED) for one in factors)
         self.shown.has_own_loss |= not is_own and not (own is not None and math.isnan(own))
+
+    def before_step(self, engine: Any, optimizer: Any) -> None:
+        """An optimizer step: the rates that a scheduler outside the engine has set are of the first start."""
+        if not self.is_on or getattr(engine, "lr_scheduler", None) is not None:
+            return
+        path = os.path.join(self._folder, f"rates-{self._steps}.pt")
+        self._steps += 1
+        if self._plan.part == TRAIN:
+            self._save(path, [group["lr"] for group in optimizer.param_groups])
+        elif os.path.exists(path):
+            for group, rate in zip(optimizer.param_groups, torch.load(path, weights_only=False), strict=True):
+                group["lr"] = rate
 
     def _hook(self, number: int, place: int, *, is_loss: bool, is_repeated: bool) -> Callable[[Any], Any]:
         path = f"{self._path(number)}.{place}"
