@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ds_lint.facts.launched import LaunchFacts
 
 NAME = "<command line>.sh"  # the script that there is not
+_SHOWN = "<command line>"
 
 
 class _WithCommand(Files):
@@ -42,11 +43,14 @@ def launches_of(command: Sequence[str]) -> list[tuple[LaunchFacts, list[str]]]:
     for path in (NAME, *_scripts(command)):
         file = read_launches(path, os.curdir, files)
         if file is not None and file.launches:
-            return [
-                (launch, [os.path.normpath(one) for one in project.named_by(launch, file.path)])
-                for launch in project.launches(file)
-            ]
+            return [_named(launch, project.named_by(launch, file.path)) for launch in project.launches(file)]
     return []
+
+
+def _named(launch: LaunchFacts, paths: Iterator[str]) -> tuple[LaunchFacts, list[str]]:
+    if os.path.basename(launch.document.path) == NAME:
+        launch.document.path = _SHOWN
+    return launch, [os.path.normpath(path) for path in paths]
 
 
 def _scripts(command: Sequence[str]) -> Iterator[str]:

@@ -115,6 +115,7 @@ class ObservedEngine:
         self._checkpoint = os.path.join(kept, "checkpoint")
         self._export = os.path.join(kept, "export")
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
+        self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
         self._digests: list[str] = []
         self._backwards = 0
@@ -129,6 +130,8 @@ class ObservedEngine:
             self._presence.enter("step")
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
+        if self.shown.is_pipeline:  # what a stage gets from another one follows from the batch
+            return self._watch.forward(engine, args, kwargs, call)
 
         def watched(args: Any, kwargs: Any) -> Any:
             self._note_inputs(args, kwargs)
@@ -145,6 +148,8 @@ class ObservedEngine:
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
         self._backwards += 1
+        if self.shown.is_pipeline:
+            return self._watch.backward(engine, loss, args, kwargs, call)
         self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
         return self._watch.backward(engine, loss, args, kwargs, call)
 
@@ -160,6 +165,27 @@ class ObservedEngine:
         if is_whole:
             self._after_step()
         return answer
+
+    def train_batch(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A whole step of a ``PipelineEngine``, whose ranks have different layers."""
+        self._presence.enter("step")
+        if self._plan.part == RESUME and not self._is_loaded:
+            self._load()
+        self._replay.batches_of(engine, self._note_batch)
+        self._replay.before_step(engine, probes.inner_optimizer(engine))
+
+        def whole() -> Any:
+            loss = call(engine, *args, **kwargs)
+            self._watch.losses = [float(loss.detach().float().mean())]
+            self._replay.saw_loss(self._watch.losses[0])
+            return loss
+
+        answer = self._watch.step(engine, whole, is_whole=True)
+        self._after_step()
+        return answer
+
+    def _note_batch(self, batch: Any) -> None:
+        self._digests.append(" ".join(map(probes.digest, tensors_in(batch))))
 
     def _after_step(self) -> None:
         self.steps += 1
@@ -185,17 +211,27 @@ class ObservedEngine:
         self._presence.enter("save")
         self.engine.save_checkpoint(self._checkpoint)
         self.shown.has_checkpoint = True
-        self.shown.not_saved = frameworks.save_model(self.engine, self._trainer, self._accelerator, self._export)
+        if self.shown.is_pipeline:
+            self.shown.not_saved = "each rank of a pipeline saves the layers that it has"
+        else:
+            self.shown.not_saved = self._save_model()
         torch.distributed.barrier()
         self._presence.enter("step")
         torch.set_rng_state(state)
         self._replay.is_on = self._plan.resumes
         self.write()
 
+    def _save_model(self) -> str | None:
+        """Why there is no saved model, if there is none; what the framework raises is no error of the script."""
+        try:
+            return frameworks.save_model(self.engine, self._trainer, self._accelerator, self._export)
+        except Exception as error:  # noqa: BLE001 - the error is the result
+            return f"{type(error).__name__}: {error}"
+
     def _load(self) -> None:
         self._is_loaded = True
         self._presence.enter("load")
-        if os.path.isdir(self._checkpoint):
+        if self.is_to_resume:
             try:
                 self.engine.load_checkpoint(self._checkpoint)
             except Exception as error:

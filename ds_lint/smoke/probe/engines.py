@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
 
-_OTHERS = 2  # times the steps of the run that one engine makes while it waits for those of the others
+_MOST = 10  # times the steps of the run that one engine makes while it waits for those of the others
 
 
 def install(plan: Plan, presence: Presence) -> None:
@@ -93,8 +93,8 @@ class _Engines:
         """End the run if every engine that makes steps has made those of the run; all ranks count the same."""
         plan = self._plan
         whole = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
-        made = [one.steps for one in self._observed if one.steps]
-        if all(steps >= whole for steps in made) or max(made) >= _OTHERS * whole:
+        made = [one.steps for one in self._observed if one.steps or one.is_to_resume]
+        if all(steps >= whole for steps in made) or max(made) >= _MOST * whole:
             self._finish(self._observed)
 
     def _finish(self, observed: Iterable[ObservedEngine]) -> None:

@@ -80,12 +80,45 @@ class Replay:
         is_own = own is not None and any(math.isclose(value * one, own, rel_tol=_ROUNDED) for one in factors)
         self.shown.has_own_loss |= not is_own and not (own is not None and math.isnan(own))
 
+    def batches_of(self, engine: Any, note: Callable[[Any], None]) -> None:
+        """The micro batches of the next step of a pipeline, which its first and last stages load, and its dropout."""
+        own = type(engine)._next_batch.__get__(engine)  # noqa: SLF001 - where a stage gets its data
+
+        def next_batch() -> Any:
+            if not self.is_on:
+                batch = own()
+            else:
+                number, self._passes = self._passes, self._passes + 1
+                if self._plan.part == TRAIN:
+                    batch = own()
+                    self._save(self._path(number), batch)
+                else:
+                    batch = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+            note(batch)
+            return batch
+
+        engine._next_batch = next_batch  # noqa: SLF001
+        if not self.is_on:
+            return
+        path = os.path.join(self._folder, f"random-{self._steps}.pt")
+        if self._plan.part == TRAIN:
+            self._save(path, _random_states())
+        elif os.path.exists(path):
+            _set_random_states(torch.load(path, weights_only=False))
+
+    def saw_loss(self, loss: float) -> None:
+        """The loss of a whole step, as a pipeline returns it."""
+        if self.is_on:
+            self.shown.losses.append(loss)
+
     def before_step(self, engine: Any, optimizer: Any) -> None:
         """An optimizer step: the rates that a scheduler outside the engine has set are of the first start."""
-        if not self.is_on or getattr(engine, "lr_scheduler", None) is not None:
+        if not self.is_on:
             return
         path = os.path.join(self._folder, f"rates-{self._steps}.pt")
         self._steps += 1
+        if getattr(engine, "lr_scheduler", None) is not None:
+            return
         if self._plan.part == TRAIN:
             self._save(path, [group["lr"] for group in optimizer.param_groups])
         elif os.path.exists(path):

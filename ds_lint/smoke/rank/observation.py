@@ -34,7 +34,7 @@ class Watch:
         self.job = job
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
-        self._losses: list[float] = []  # of the micro steps of this window
+        self.losses: list[float] = []  # of the micro steps of this window
         self._samples: list[int] = []
         self._squares = 0.0
         self._is_optimizer_watched = False
@@ -61,7 +61,7 @@ class Watch:
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
-        self._losses.append(float(loss.detach().float().mean()))
+        self.losses.append(float(loss.detach().float().mean()))
         self._watch_scaling(engine, loss, kwargs)
         if self.recording is not None:
             self.recording.saw_backward(engine)
@@ -151,14 +151,14 @@ class Watch:
         self._samples, self._squares = [], 0.0
         self.evidence.steps.append(
             Step(
-                loss=math.fsum(self._losses) / len(self._losses),
+                loss=math.fsum(self.losses) / len(self.losses),
                 learning_rates=self._rates,
                 loss_scale=probes.loss_scale(engine),
                 gradient_norm=float(norm) if norm is not None else None,
                 is_skipped=is_skipped,
             )
         )
-        self._losses, self._skipped = [], engine.skipped_steps
+        self.losses, self._skipped = [], engine.skipped_steps
 
     def finish(self) -> None:
         """The last step is over."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
 from ds_lint.smoke.driver.client import own_folder
 from ds_lint.smoke.driver.kept_files import keep
+from ds_lint.smoke.driver.leftovers import end_processes_of
 from ds_lint.smoke.job import Exported, Job
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
@@ -63,13 +64,14 @@ def prove(
     before one is observed to its checkpoint, the second of what is returned says why.
     """
     folder = own_folder(wish.folder)
+    script = _ScriptRun(command, wish, folder, config_of)
     try:
-        script = _ScriptRun(command, wish, folder, config_of)
         found = script.prove(on_phase or (lambda _part, _phase: None))
         if wish.keep is not None:
             keep(folder, wish.keep, "script")
         return found
     finally:
+        end_processes_of(script.plan.kept_folder)  # an inspection, if this is interrupted
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -128,7 +130,7 @@ class _ScriptRun:
             checks.append(_stopped(failed))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
             expectation = expectation_of(config, one)
-            exported, export_error = inspected or (None, one.not_saved or "nothing was saved")
+            exported, export_error = inspected or (None, "nothing was saved")
             runs = Runs(
                 job=self._job(one),
                 adapted=frozenset(),
@@ -241,7 +243,7 @@ class _ScriptRun:
             model=evidence.model if evidence is not None else "",
             parameter_count=sum(parameter.elements for parameter in evidence.parameters) if evidence else 0,
             steps=evidence.steps if evidence is not None else [],
-            held=[rank.evidence.held for rank in ranks],
+            held=[rank.evidence.held for rank in ranks if not rank.is_pipeline],
             versions=one.versions if one is not None else {},
             error=error,
             engine=ScriptEngine(one.number, one.mode, one.model_class, one.optimizer, one.is_trained) if one else None,

@@ -91,7 +91,7 @@ def _environment(plan: Plan) -> dict[str, str]:
 def of_inspection(plan: Plan) -> dict[str, str]:
     """The environment of a process of ours that loads what the script has saved."""
     kept = {name: value for name, value in os.environ.items() if name != plans.VARIABLE}
-    return {**kept, MARK: plan.folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return {**kept, MARK: plan.kept_folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:

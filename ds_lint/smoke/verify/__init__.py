@@ -17,6 +17,7 @@ from ds_lint.smoke.verify import (
     recomputation,
     replayed,
     saving,
+    script_saving,
     script_steps,
     shares,
     steps,
@@ -75,7 +76,7 @@ OF_SCRIPTS: tuple[Verify, ...] = (
     recomputation.recomputation,
     frozen.frozen,
     replayed.resume,
-    saving.export,
+    script_saving.export,
     ties.tied_weights,
     saving.recovery,
     keys.keys,
@@ -89,6 +90,7 @@ OF_PIPELINES: tuple[Verify, ...] = (
     script_steps.batch,
     steps.learning_rates,
     replayed.resume,
+    script_saving.export,
     keys.keys,
 )
 

@@ -1,0 +1,27 @@
+"""Whether the model that the framework of the user's script saves is the trained one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ds_lint.diagnostics.verdict import Check
+from ds_lint.smoke.verify import saving
+from ds_lint.smoke.verify.check import Runs, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.smoke.driver.expectation import Expectation
+
+
+def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+    """The saved model; without the Trainer, which saves one in any case, a refusal need not concern the script."""
+    refusal = runs.script[0].not_saved
+    if refusal is None:
+        yield from saving.export(expectation, runs)
+        return
+    key = expectation.stage.key if expectation.stage is not None else None
+    if runs.job.stack == "trainer":
+        yield Check("export", "fail", key, "a saved model", None, None, f"trainer.save_model raises: {refusal}")
+    else:
+        yield skipped("export", key, f"{refusal}; the script may save its model in another way")
