@@ -138,6 +138,11 @@ def update_rule(expectation: Expectation, script: AccelerateScript | None = None
     return _rule(name, kind, values)
 
 
+def rule_of_config(expectation: Expectation) -> UpdateRule | NoReference | None:
+    """The rule of the optimizer in the config of a script; None if the script makes its optimizer."""
+    return update_rule(expectation) if expectation.optimizer is not None else None
+
+
 def _rule(name: str, kind: str, values: Mapping[str, Any]) -> UpdateRule:
     """The rule with these hyperparameters; unset ones have the default of the class."""
     betas = values.get("betas") or (0.0, 0.0)

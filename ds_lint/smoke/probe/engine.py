@@ -15,6 +15,7 @@ from ds_lint.smoke.job import Evidence, Job, TrainedParameter
 from ds_lint.smoke.probe import frameworks, shown
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
+from ds_lint.smoke.probe.sampled_step import StepSamples
 from ds_lint.smoke.rank import probes, recorder
 from ds_lint.smoke.rank.observation import Watch, tensors_in
 from ds_lint.smoke.rank.tied import tied
@@ -110,10 +111,14 @@ class ObservedEngine:
             versions=_versions(),
         )
         evidence.model = type(model).__name__
-        self._watch = Watch(self._job, evidence, lambda _phase: None, records=False)
         kept = os.path.join(self._plan.kept_folder, f"engine-{self.number}")
         self._checkpoint = os.path.join(kept, "checkpoint")
         self._export = os.path.join(kept, "export")
+        samples = None
+        if self._plan.part == TRAIN and not self.shown.is_pipeline and engine.optimizer is not None:
+            path = os.path.join(kept, f"rank-{rank}", "step.pt")
+            samples = StepSamples(path, min(2, self._plan.steps), self._job.world_size)
+        self._watch = Watch(self._job, evidence, lambda _phase: None, samples)
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False

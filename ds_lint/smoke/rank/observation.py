@@ -18,7 +18,6 @@ from ds_lint.diagnostics.verdict import CUDA, Step
 from ds_lint.smoke.job import TRAIN
 from ds_lint.smoke.rank import census, probes, whole_weights
 from ds_lint.smoke.rank.layers import Layers
-from ds_lint.smoke.rank.recording import Recording
 from ds_lint.smoke.rank.tied import tied
 
 if TYPE_CHECKING:
@@ -30,7 +29,9 @@ if TYPE_CHECKING:
 class Watch:
     """Fills the evidence of one rank while its engine trains."""
 
-    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None], *, records: bool = True) -> None:
+    def __init__(
+        self, job: Job, evidence: Evidence, enter: Callable[[str], None], recording: StepRecording | None
+    ) -> None:
         self.job = job
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
@@ -43,7 +44,7 @@ class Watch:
         self._skipped = 0
         self._frozen: dict[str, str] | None = None  # digests before the first step
         self._inputs: set[tuple[torch.dtype, torch.Size]] = set()
-        self.recording = Recording(job) if records and job.part == TRAIN else None  # what a reference run repeats
+        self.recording = recording
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass of the engine."""
@@ -122,7 +123,7 @@ class Watch:
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             self._squares += probes.squared_norm(optimizer)
-            begun = self.recording.before_update(engine, optimizer) if self.recording is not None else []
+            begun = self.recording.before_update(engine, optimizer) if self.recording is not None else None
             answer = step(*args, **kwargs)
             if self.recording is not None:
                 self.recording.after_update(begun)
@@ -163,7 +164,7 @@ class Watch:
     def finish(self) -> None:
         """The last step is over."""
         if self.recording is not None:
-            self.recording.save(self.evidence.rank)
+            self.recording.save()
 
     def at_checkpoint(self, engine: Any) -> None:
         """The evidence after the steps before the checkpoint."""
@@ -227,6 +228,34 @@ def tensors_in(values: Any) -> Iterator[torch.Tensor]:
     elif isinstance(values, (list, tuple)):
         for one in values:
             yield from tensors_in(one)
+
+
+class StepRecording(Protocol):
+    """What takes notes of the tensors of a step."""
+
+    def before_forward(self) -> None:
+        """A forward pass is about to be made."""
+
+    def saw_forward(self, engine: Any, inputs: dict[str, Any], outputs: Any, /) -> None:
+        """A forward pass is made."""
+
+    def saw_backward(self, engine: Any) -> None:
+        """A backward pass is about to be made."""
+
+    def before_step(self, engine: Any) -> None:
+        """The step of a whole window begins."""
+
+    def before_update(self, engine: Any, optimizer: Any) -> Any:
+        """The optimizer is about to make its step, or a part of it; what it returns goes to ``after_update``."""
+
+    def after_update(self, begun: Any) -> None:
+        """The optimizer has made it."""
+
+    def saw_step(self, engine: Any, *, norm: float | None, is_skipped: bool) -> None:
+        """The step is over."""
+
+    def save(self) -> None:
+        """The last step is over."""
 
 
 class Observer(Protocol):

@@ -93,7 +93,8 @@ class Recorded(NamedTuple):
 class Recording:
     """Takes the notes of one rank while it trains."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, rank: int) -> None:
+        self._rank = rank
         self._folder = os.path.join(job.folder, RECORDINGS)
         self._places: dict[int, list[Place]] = {}
         self._buffers: dict[str, torch.Tensor] = {}
@@ -144,7 +145,7 @@ class Recording:
         """What the optimizer is about to step with; ZeRO-3 calls it once for each of its groups."""
         known = {id(master): number for number, master in enumerate(probes.tensors_of_masters(engine))}
         if not self._places:
-            self._places = dict(enumerate(_places(engine)))
+            self._places = dict(enumerate(places(engine)))
         found = []
         for group in optimizer.param_groups:
             for tensor in group["params"]:
@@ -176,11 +177,11 @@ class Recording:
         )
         self._inputs, self._factors, self._updates = [], {}, []
 
-    def save(self, rank: int) -> None:
+    def save(self) -> None:
         """Leave the notes for the reference run."""
         os.makedirs(self._folder, exist_ok=True)
         notes = Recorded(self._places, self._buffers, self._dtypes, self._frozen, self._steps)
-        torch.save(tuple(notes), os.path.join(self._folder, f"{rank}.pt"))
+        torch.save(tuple(notes), os.path.join(self._folder, f"{self._rank}.pt"))
 
     def _number_of(self, engine: Any, tensor: Any) -> int:
         """The number of a parameter that the optimizer updates itself; negative, unlike those of fp32 copies."""
@@ -205,7 +206,7 @@ def _copy(tensor: Any) -> torch.Tensor:
 # ------------------------------------------------------------------------------------------ where the parameters are
 
 
-def _places(engine: Any) -> Iterator[list[Place]]:
+def places(engine: Any) -> Iterator[list[Place]]:
     """The parts of parameters in each fp32 tensor of this rank, by what the library laid out, not by its tables."""
     optimizer = engine.optimizer
     names = {id(parameter): name for name, parameter in engine.module.named_parameters()}

@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.job import EXPORT, REFERENCE, WORLD, Evidence, Job, Raised
+from ds_lint.smoke.job import EXPORT, REFERENCE, TRAIN, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.rank import (
     accelerate_run,
     census,
@@ -23,6 +23,7 @@ from ds_lint.smoke.rank import (
 )
 from ds_lint.smoke.rank.cause import cause_of
 from ds_lint.smoke.rank.observation import Watch, observe_engines
+from ds_lint.smoke.rank.recording import Recording
 from ds_lint.smoke.standins import aio, kernels, ops, pybind
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def work(job: Job, number: int, say: Callable[[str], None]) -> Evidence:
             environment.set_up(job, number)
             recorder.watch()
             census.begin()
-            watch = Watch(job, evidence, clock.enter)
+            recording = Recording(job, number) if job.part == TRAIN else None  # what a reference run repeats
+            watch = Watch(job, evidence, clock.enter, recording)
             observe_engines(lambda _engine: watch)
             _way(job)(job, number, config, watch)
             watch.finish()

@@ -55,6 +55,13 @@ class Optimizer:
         self._exact = makes(rule, is_single=False, elements=elements)
         self._single = makes(rule, is_single=True, elements=elements)
 
+    def go_on_from(self, steps: int, first: Tensor | None, second: Tensor | None) -> None:
+        """Take the states of an optimizer that has made some steps: the average of gradients, and that of squares."""
+        for one in (self._exact, self._single):
+            one.t = steps
+            one.m = one.m if first is None else first
+            one.v = one.v if second is None else second
+
     def step(self, weights: Tensor, gradient: Tensor, rate: Tensor, decay: Tensor) -> Stepped:
         """The weights after a step with this gradient; ``rate`` and ``decay`` are given for each element."""
         exact = self._exact.step(weights, gradient, rate, decay)

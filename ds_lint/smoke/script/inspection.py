@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.job import Exported
 from ds_lint.smoke.rank import export, lora
+from ds_lint.smoke.script.recomputed import recompute
+from ds_lint.smoke.script.saved_files import Inspected
 
 if TYPE_CHECKING:
     from ds_lint.smoke.script.saved_files import SavedFiles
@@ -62,7 +64,7 @@ def main() -> None:
     (path,) = sys.argv[1:]
     with open(path, "rb") as file:
         saved: SavedFiles = pickle.load(file)  # noqa: S301 - the driver has written it
-    found = inspect(saved)
+    found = Inspected(inspect(saved), recompute(saved.samples, saved.rule, saved.clipping))
     with open(f"{path}.new", "wb") as file:
         pickle.dump(found, file)
     os.replace(f"{path}.new", f"{path}.found")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
 from ds_lint.smoke.driver.client import own_folder
+from ds_lint.smoke.driver.documented_optimizer import rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.leftovers import end_processes_of
-from ds_lint.smoke.job import Exported, Job
+from ds_lint.smoke.job import Job, UpdateRule
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
-from ds_lint.smoke.script.saved_files import SavedFiles
+from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
 
@@ -120,7 +121,7 @@ class _ScriptRun:
         first: CommandEnd,
         second: CommandEnd | None,
         failed: ending.ScriptFailure | None,
-        inspected: tuple[Exported | None, str | None] | None,
+        inspected: tuple[Inspected | None, str | None] | None,
     ) -> tuple[Config, Verdict]:
         """The config of an engine and the verdict on it."""
         one = ranks[0]
@@ -130,19 +131,20 @@ class _ScriptRun:
             checks.append(_stopped(failed))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
             expectation = expectation_of(config, one)
-            exported, export_error = inspected or (None, "nothing was saved")
+            found, export_error = inspected or (None, "nothing was saved")
             runs = Runs(
                 job=self._job(one),
                 adapted=frozenset(),
                 train=[rank.evidence for rank in ranks],
                 resumed=None,
                 resume_error=None,
-                exported=exported,
+                exported=found.exported if found is not None else None,
                 export_error=export_error,
                 real_shapes=[parameter.elements for parameter in one.evidence.parameters],
                 real_batch=None,
                 repetition=self._repetition(number, ranks, second),
                 script=ranks,
+                recomputed=found.recomputed if found is not None else None,
             )
             is_whole = one.data_parallel == one.world_size and not one.is_pipeline
             checks += verify_script(expectation, runs, OF_SCRIPTS if is_whole else OF_PIPELINES)
@@ -190,6 +192,7 @@ class _ScriptRun:
         one = ranks[0]
         kept = os.path.join(self.plan.kept_folder, f"engine-{one.number}")
         stage = one.evidence.engine.stage if one.evidence.engine is not None else 0
+        rule = rule_of_config(expectation_of(self.config_of(one), one))
         saved = SavedFiles(
             export=os.path.join(kept, "export"),
             checkpoint=os.path.join(kept, "checkpoint"),
@@ -197,6 +200,9 @@ class _ScriptRun:
             has_adapters=one.has_adapters,
             trained=[parameter.name for parameter in one.evidence.parameters if parameter.is_trainable],
             tied=one.evidence.tied,
+            samples=kept,
+            rule=rule if isinstance(rule, UpdateRule) else None,
+            clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
         )
         path = os.path.join(kept, "saved")
@@ -254,13 +260,13 @@ def _is_saved(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint for one in ranks)
 
 
-def _inspected(process: subprocess.Popen[bytes]) -> tuple[Exported | None, str | None]:
+def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str | None]:
     """What the inspection found, or why it found nothing."""
     status = process.wait()
     path = str(process.args[-1])  # type: ignore[index] # the list above
     if status == 0:
         with open(f"{path}.found", "rb") as file:
-            found: Exported = pickle.load(file)  # noqa: S301 - our own process has written it
+            found: Inspected = pickle.load(file)  # noqa: S301 - our own process has written it
         return found, None
     with open(f"{path}.log", encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]
@@ -268,8 +274,8 @@ def _inspected(process: subprocess.Popen[bytes]) -> tuple[Exported | None, str |
 
 
 def _stopped(failed: ending.ScriptFailure) -> Check:
-    help = f"The exception comes from {failed.where}." if failed.where else ""
-    return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, help)
+    where = f"The exception comes from {failed.where}." if failed.where else ""
+    return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, where)
 
 
 def _ends(part: CommandEnd) -> list[RankEnd]:

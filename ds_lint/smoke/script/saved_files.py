@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ds_lint.smoke.job import Exported, UpdateRule
+    from ds_lint.smoke.script.comparison import Recomputed
 
 
 class SavedFiles(NamedTuple):
@@ -14,4 +18,14 @@ class SavedFiles(NamedTuple):
     has_adapters: bool
     trained: list[str]  # the names of the parameters that are not frozen
     tied: list[list[str]]  # names of parameters that are one tensor
+    samples: str  # the folder with the step that the ranks sampled
+    rule: UpdateRule | None  # of the optimizer in the config; None: that of the script
+    clipping: float
     is_sharded: bool  # zero_to_fp32 has partitions to put together
+
+
+class Inspected(NamedTuple):
+    """What the process found."""
+
+    exported: Exported
+    recomputed: Recomputed | None  # None: no step was sampled

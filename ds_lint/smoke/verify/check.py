@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.driver.messages import Ended
     from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Reference
     from ds_lint.smoke.probe.shown import Replayed, ShownEngine
+    from ds_lint.smoke.script.comparison import Recomputed
 
 
 class Repetition(NamedTuple):
@@ -46,6 +47,7 @@ class Runs:
     reference_error: str | None = None
     no_reference: NoReference | None = None  # why none was made
     repetition: Repetition | None = None  # of the steps of a script; None: there was no second start
+    recomputed: Recomputed | None = None  # one step of a script
     script: list[ShownEngine] = field(default_factory=list)  # the engine of the user's own script, by rank
 
     @property
@@ -64,6 +66,11 @@ class Runs:
     def is_script(self) -> bool:
         """Whether this is the user's own script, with tensors and data of its own."""
         return bool(self.script)
+
+    @property
+    def is_of_transformers(self) -> bool:
+        """Whether ``from_pretrained`` loads the model."""
+        return all(one.model_class.startswith("transformers.") for one in self.script)
 
     @property
     def is_pipeline(self) -> bool:

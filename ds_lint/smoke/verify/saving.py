@@ -27,6 +27,7 @@ class _Saved(NamedTuple):
 
 _MODEL = _Saved("model", "from_pretrained", "model.safetensors", ("model", "pytorch_model"))
 _ADAPTERS = _Saved("adapter", "PeftModel.from_pretrained", "adapter_model.safetensors", ("adapter_model",))
+_STATE_DICT = _Saved("model", "torch.load", "pytorch_model.bin", ("model", "pytorch_model"))
 LOSS_TOLERANCE = 1e-3  # relative, of losses that ranks on GPUs repeat
 _GATHER = "Set `zero_optimization.stage3_gather_16bit_weights_on_model_save` to true."
 _RECIPE = (
@@ -106,7 +107,7 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     stage = expectation.stage.value if expectation.stage else 0
     of_stage = expectation.stage.key if expectation.stage else None
     key = of_stage if expectation.gathers else expectation.key(*GATHER) if expectation.is_written(*GATHER) else of_stage
-    saved = _ADAPTERS if runs.job.has_adapters else _MODEL
+    saved = _ADAPTERS if runs.job.has_adapters else _MODEL if runs.is_of_transformers else _STATE_DICT
     requested = Requested(f"{saved.loader} loads the trained {'adapter' if saved is _ADAPTERS else 'weights'}", key)
     exported = runs.exported
     if exported is None:
@@ -128,7 +129,7 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         )
         return
     trained = runs.trained_names
-    live = {name: digest for name, digest in runs.train[0].live.items() if saved is _MODEL or name in trained}
+    live = {name: digest for name, digest in runs.train[0].live.items() if saved is not _ADAPTERS or name in trained}
     loaded = exported.loaded or {}
     wrong = sorted(name for name, digest in live.items() if loaded.get(name) != digest)
     is_kept = exported.loaded is not None and not wrong and not exported.empty

@@ -1,0 +1,46 @@
+"""What a step of the user's script shows beside the same step by the documented arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Mismatch(NamedTuple):
+    """The element that is farthest from what it should be."""
+
+    parameter: str
+    expected: float
+    observed: float
+    tolerance: float
+    rank: int | None = None
+
+
+@dataclass
+class Recomputed:
+    """The comparison by check: ``averaging``, ``update`` and ``weights``."""
+
+    optimizer: str
+    elements: int
+    compared: dict[str, int] = field(default_factory=dict)  # elements
+    largest: dict[str, float] = field(default_factory=dict)  # difference as a share of its tolerance
+    mismatches: dict[str, Mismatch] = field(default_factory=dict)
+    unable: dict[str, str] = field(default_factory=dict)  # why there is no comparison
+
+    def note(self, check: str, parameter: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
+        """Compare elements of a parameter within a bound for each."""
+        self.compared[check] = self.compared.get(check, 0) + observed.numel()
+        share = ((observed - expected).abs() / bound.clamp(min=1e-300)).nan_to_num(nan=float("inf"))
+        worst = int(share.argmax())
+        if float(share[worst]) > self.largest.get(check, -1.0):
+            self.largest[check] = float(share[worst])
+            if self.largest[check] > 1.0:
+                values = (float(one[worst]) for one in (expected, observed, bound))
+                self.mismatches[check] = Mismatch(parameter, *values)
+
+    def differ(self, check: str, parameter: str, rank: int) -> None:
+        """Note elements of a parameter that are not the same bit for bit."""
+        self.mismatches[check] = Mismatch(parameter, 0.0, 0.0, 0.0, rank)

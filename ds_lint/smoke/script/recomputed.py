@@ -1,0 +1,154 @@
+"""One step of the user's script again, from the samples that its ranks took: gradients, update, and live weights.
+
+1. The gradient that the optimizer was given is the average over ranks of the sums over micro steps of what autograd
+   computed on each, unscaled and clipped. The bound on what the order of additions and their dtype may change is that
+   of ``ds_lint/smoke/rank/reference.py``, for each element.
+2. From the weights and states before the step and that gradient, the documented arithmetic of the optimizer gives the
+   weights after it, within the bounds of ``update_rules.py``.
+3. The ranks compute with these weights, cast down, bit for bit; and all ranks that have a weight have the same.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from typing import TYPE_CHECKING
+
+import torch
+
+from ds_lint.smoke.job import UpdateRule
+from ds_lint.smoke.probe import sampled_step
+from ds_lint.smoke.rank.update_rules import Optimizer, U
+from ds_lint.smoke.script.comparison import Recomputed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ds_lint.smoke.probe.sampled_step import SampledStep, SampledUpdate
+
+STEP = "step.pt"  # the file of a rank
+# The optimizers whose hyperparameters are all in their groups, by class, with the kind of their rule.
+_KINDS = {
+    "torch.optim.adamw.AdamW": "adamw",
+    "torch.optim.adam.Adam": "adam",
+    "deepspeed.ops.adam.fused_adam.FusedAdam": "fused",
+    "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam": "fused",
+    "torch.optim.sgd.SGD": "sgd",
+}
+_ROUNDOFF = {"float32": (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
+
+
+def recompute(folder: str, rule: UpdateRule | None, clipping: float) -> Recomputed | None:
+    """Compare the step that the ranks sampled below a folder; None if they sampled none."""
+    paths = sorted(glob.glob(os.path.join(folder, "rank-*", STEP)))
+    ranks = [sampled_step.load(path) for path in paths]
+    if not ranks or len(ranks) != ranks[0].ranks:
+        return None
+    found = Recomputed(optimizer=ranks[0].optimizer, elements=sum(_elements(one) for one in ranks))
+    _compare_gradients(ranks, clipping, found)
+    _compare_update(ranks, rule or _rule_of(ranks[0]), found)
+    _compare_live(ranks, found)
+    return found
+
+
+def _elements(step: SampledStep) -> int:
+    return sum(one.places.numel() for one in step.updates)
+
+
+# ----------------------------------------------------------------------------------------------------- the gradients
+
+
+def _compare_gradients(ranks: list[SampledStep], clipping: float, found: Recomputed) -> None:
+    first = ranks[0]
+    roundoff, smallest = max(_ROUNDOFF.get(dtype, _ROUNDOFF["float32"]) for one in ranks for dtype in one.dtypes)
+    roundings = len(ranks) + first.windows + 4
+    wide = math.expm1(roundings * math.log1p(roundoff))
+    clip = _clip(first.norm, clipping)
+    for one in (one for rank in ranks for one in rank.updates):
+        if one.gradient is None or not all(one.name in rank.local for rank in ranks):
+            continue
+        expected = sum(rank.local[one.name] / rank.scale for rank in ranks)[one.samples] / len(ranks)
+        absolute = sum(rank.absolute[one.name] / rank.scale for rank in ranks)[one.samples] / len(ranks)
+        observed = one.gradient.double() / clip
+        bound = wide * absolute + roundings * smallest / first.scale + 8 * U * expected.abs()
+        found.note("averaging", one.name, observed, expected, bound)
+
+
+def _clip(norm: float | None, most: float) -> float:
+    """The factor that clips gradients of this norm."""
+    return most / (norm + 1e-6) if norm is not None and most and norm + 1e-6 > most else 1.0
+
+
+# -------------------------------------------------------------------------------------------------------- the update
+
+
+def _compare_update(ranks: list[SampledStep], rule: UpdateRule | None, found: Recomputed) -> None:
+    if rule is None:
+        found.unable["update"] = f"no documented arithmetic of {ranks[0].optimizer} is known"
+        return
+    for one in (one for rank in ranks for one in rank.updates):
+        if one.gradient is None or not one.before.dtype == one.after.dtype == torch.float32:
+            found.unable["update"] = "the optimizer does not update fp32 weights"
+            return
+        if rule.kind == "adam" and not {"exp_avg", "exp_avg_sq"} <= one.states.keys() and one.steps:
+            found.unable["update"] = f"{ranks[0].optimizer} keeps its states in another form"
+            return
+        expected, bound = _stepped(one, rule)
+        found.note("update", one.name, one.after.double(), expected, bound)
+
+
+def _stepped(one: SampledUpdate, rule: UpdateRule) -> tuple[Tensor, Tensor]:
+    """The weights after the step with the documented arithmetic, and how far float32 may be from them."""
+    elements = one.places.numel()
+    optimizer = Optimizer(rule, elements)
+    first = one.states.get("exp_avg", one.states.get("momentum_buffer"))
+    second = one.states.get("exp_avg_sq", one.states.get("sum"))
+    optimizer.go_on_from(one.steps, *(None if state is None else state.double() for state in (first, second)))
+    rate = torch.full((elements,), float(one.group["lr"]), dtype=torch.float64)
+    decay = torch.full_like(rate, float(one.group.get("weight_decay", rule.decay)))
+    assert one.gradient is not None  # noqa: S101 - the caller has looked
+    made = optimizer.step(one.before.double(), one.gradient.double(), rate, decay)
+    return made.weights, made.bound
+
+
+def _rule_of(step: SampledStep) -> UpdateRule | None:
+    """The rule of an optimizer that the script has made, with the hyperparameters of its groups."""
+    kind, group = _KINDS.get(step.optimizer), step.updates[0].group
+    name = step.optimizer.rpartition(".")[2]
+    if kind is None or group.get("amsgrad") or group.get("maximize"):
+        return None
+    if kind == "sgd":
+        numbers = {one: float(group.get(one) or 0.0) for one in ("momentum", "dampening")}
+        return UpdateRule(name, kind, is_nesterov=bool(group.get("nesterov")), **numbers)
+    if "betas" not in group or "eps" not in group:
+        return None
+    first, second = group["betas"]
+    is_decoupled = kind == "adamw" or bool(group.get("decoupled_weight_decay"))
+    if kind == "fused":
+        is_decoupled = step.is_decoupled
+    corrects = bool(group.get("bias_correction", True))
+    return UpdateRule(
+        name, "adam", 0.0, (float(first), float(second)), float(group["eps"]), is_decoupled=is_decoupled,
+        corrects_bias=corrects,
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------- the live weights
+
+
+def _compare_live(ranks: list[SampledStep], found: Recomputed) -> None:
+    for number, one in ((number, one) for number, rank in enumerate(ranks) for one in rank.updates):
+        if one.live is None:
+            continue
+        expected = one.after.to(one.live.dtype)
+        if not torch.equal(expected.view(torch.uint8), one.live.view(torch.uint8)):
+            found.differ("weights", one.name, number)
+            return
+        found.compared["weights"] = found.compared.get("weights", 0) + one.live.numel()
+    for number, step in enumerate(ranks[1:], start=1):
+        for name, own in step.shared.items():
+            first = ranks[0].shared.get(name)
+            if first is not None and not torch.equal(first.view(torch.uint8), own.view(torch.uint8)):
+                found.differ("weights", name, number)
+                return
