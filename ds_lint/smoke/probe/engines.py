@@ -38,7 +38,7 @@ class _Engines:
         self._maker = Maker()
         self._observed: list[ObservedEngine] = []
 
-    def watch(self, deepspeed: ModuleType) -> None:
+    def watch(self, deepspeed: Any) -> None:
         """Wrap ``deepspeed.initialize``, and hook the class of the engines."""
         from ds_lint.smoke.rank import recorder
         from ds_lint.smoke.rank.observation import observe_engines

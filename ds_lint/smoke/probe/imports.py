@@ -22,7 +22,7 @@ def after(name: str, function: Callable[[ModuleType], None]) -> None:
         return
     _waiting.setdefault(name, []).append(function)
     if _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type] # a class with find_spec is a finder
+        sys.meta_path.insert(0, _Finder)
 
 
 def _is_being_imported(module: ModuleType) -> bool:

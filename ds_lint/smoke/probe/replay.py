@@ -58,7 +58,7 @@ class Replay:
         outputs = call(args, kwargs)
         found = [one for one in tensors_in(outputs) if one.is_floating_point()]
         self.shown.outputs.append(" ".join(map(probes.digest, found)))
-        own = getattr(outputs, "loss", None)
+        own: Any = getattr(outputs, "loss", None)
         if torch.is_tensor(own) and own.numel() == 1:
             self._own_losses[number] = float(own.detach().float())
         for place, one in enumerate(found):

@@ -38,8 +38,9 @@ class Recomputed:
         if float(share[worst]) > self.largest.get(check, -1.0):
             self.largest[check] = float(share[worst])
             if self.largest[check] > 1.0:
-                values = (float(one[worst]) for one in (expected, observed, bound))
-                self.mismatches[check] = Mismatch(parameter, *values)
+                self.mismatches[check] = Mismatch(
+                    parameter, float(expected[worst]), float(observed[worst]), float(bound[worst])
+                )
 
     def differ(self, check: str, parameter: str, rank: int) -> None:
         """Note elements of a parameter that are not the same bit for bit."""

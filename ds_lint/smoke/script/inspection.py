@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.job import Exported
 from ds_lint.smoke.rank import export, lora
+from ds_lint.smoke.rank.probes import digest
 from ds_lint.smoke.script.recomputed import recompute
 from ds_lint.smoke.script.saved_files import Inspected
 
@@ -22,7 +23,7 @@ def inspect(saved: SavedFiles) -> Exported:
     exported = Exported(files=export.files_of(saved.export))
     weights = dict(export.stored(saved.export))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
-    exported.stored = {name: export.digest(tensor) for name, tensor in weights.items()}
+    exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     try:
         _load(saved, weights, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result

@@ -119,8 +119,9 @@ def _rule_of(step: SampledStep) -> UpdateRule | None:
     if kind is None or group.get("amsgrad") or group.get("maximize"):
         return None
     if kind == "sgd":
-        numbers = {one: float(group.get(one) or 0.0) for one in ("momentum", "dampening")}
-        return UpdateRule(name, kind, is_nesterov=bool(group.get("nesterov")), **numbers)
+        momentum, dampening = (float(group.get(one) or 0.0) for one in ("momentum", "dampening"))
+        is_nesterov = bool(group.get("nesterov"))
+        return UpdateRule(name, kind, momentum=momentum, dampening=dampening, is_nesterov=is_nesterov)
     if "betas" not in group or "eps" not in group:
         return None
     first, second = group["betas"]
