@@ -35,12 +35,13 @@ _CACHES = {
     "XDG_CACHE_HOME": "~/.cache", "HF_HOME": "", "HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_XET_CACHE": "",
     "HF_ASSETS_CACHE": "", "HF_DATASETS_CACHE": "", "HF_MODULES_CACHE": "", "TRANSFORMERS_CACHE": "", "TORCH_HOME": "",
     "TORCH_EXTENSIONS_DIR": "", "TORCHINDUCTOR_CACHE_DIR": "", "TRITON_HOME": "", "TRITON_CACHE_DIR": "~/.triton",
-    "CUDA_CACHE_PATH": "~/.nv", "MPLCONFIGDIR": "~/.config/matplotlib", "NUMBA_CACHE_DIR": "", "NLTK_DATA": "~/nltk_data",
-    "PYTHONPYCACHEPREFIX": "", "TIKTOKEN_CACHE_DIR": "", "MODELSCOPE_CACHE": "", "VLLM_CACHE_ROOT": "",
+    "CUDA_CACHE_PATH": "~/.nv", "MPLCONFIGDIR": "~/.config/matplotlib", "NUMBA_CACHE_DIR": "",
+    "NLTK_DATA": "~/nltk_data", "PYTHONPYCACHEPREFIX": "",
+    "TIKTOKEN_CACHE_DIR": "", "MODELSCOPE_CACHE": "", "VLLM_CACHE_ROOT": "",
 }  # fmt: skip
 
 
-class Refused(PermissionError):
+class RefusedError(PermissionError):
     """A change that could not be undone."""
 
 
@@ -169,7 +170,7 @@ class Journal:
             else:
                 return
         if status.st_size > self._most:
-            raise Refused(
+            raise RefusedError(
                 f"ds-lint smoke keeps the script from changing {entry.path}: it has {status.st_size / 2**30:.1f} GiB, "
                 f"and only files up to {self._most / 2**30:.1f} GiB are copied first and restored after the run"
             )
@@ -178,7 +179,7 @@ class Journal:
         try:
             shutil.copyfile(entry.path, entry.content)
         except OSError as error:
-            raise Refused(
+            raise RefusedError(
                 f"ds-lint smoke keeps the script from changing {entry.path}: it cannot be copied first: {error}"
             ) from None
 
@@ -272,12 +273,22 @@ def _place(path: Any, descriptor: int, *, follows: bool) -> str:
     """The absolute path without symbolic links, but for the last name unless what it leads to is meant."""
     name = os.fsdecode(path)
     if descriptor >= 0 and not os.path.isabs(name):
-        name = os.path.join(os.readlink(f"{_DESCRIPTORS}/{descriptor}"), name)
+        name = os.path.join(_path_of(descriptor), name)
     name = os.path.abspath(name)
     if follows:
         return os.path.realpath(name)
     folder, last = os.path.split(name)
     return os.path.join(os.path.realpath(folder), last)
+
+
+def _path_of(descriptor: int) -> str:
+    try:
+        return os.readlink(f"{_DESCRIPTORS}/{descriptor}")
+    except OSError:  # macOS
+        import fcntl
+
+        found: bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))  # type: ignore[attr-defined,unused-ignore]
+        return os.fsdecode(found.rstrip(b"\0"))
 
 
 def _tree(path: str) -> Iterable[str]:
@@ -295,13 +306,14 @@ def _opened() -> set[str] | None:
         numbers = os.listdir(_DESCRIPTORS)
     except OSError:
         return None
-    found = set()
-    for number in numbers:
-        try:
-            found.add(os.readlink(f"{_DESCRIPTORS}/{number}"))
-        except OSError:
-            continue
-    return found
+    return {path for number in numbers if (path := _target_of(number)) is not None}
+
+
+def _target_of(number: str) -> str | None:
+    try:
+        return os.readlink(f"{_DESCRIPTORS}/{number}")
+    except OSError:  # it was open while the folder was listed
+        return None
 
 
 def _status(path: str) -> os.stat_result | None:

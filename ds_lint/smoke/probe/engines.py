@@ -27,6 +27,8 @@ def install(plan: Plan, presence: Presence) -> None:
     """Observe every engine that ``deepspeed.initialize`` makes in this process."""
     engines = _Engines(plan, presence)
     imports.after("deepspeed", engines.watch)
+    imports.after("deepspeed.runtime.engine", engines.watch_class)
+    imports.after("deepspeed.runtime.pipe.engine", engines.watch_pipelines)
 
 
 class _Engines:
@@ -39,10 +41,7 @@ class _Engines:
         self._observed: list[ObservedEngine] = []
 
     def watch(self, deepspeed: ModuleType) -> None:
-        """Wrap ``deepspeed.initialize``, and hook the class of the engines."""
-        from ds_lint.smoke.rank import recorder
-        from ds_lint.smoke.rank.observation import observe_engines
-
+        """Wrap ``deepspeed.initialize``."""
         initialize = deepspeed.initialize
         signature = inspect.signature(initialize)
 
@@ -51,9 +50,14 @@ class _Engines:
             return self._initialize(initialize, signature.bind_partial(*args, **kwargs).arguments)
 
         deepspeed.initialize = observed
+
+    def watch_class(self, _engine: ModuleType) -> None:
+        """Hook the class of the engines."""
+        from ds_lint.smoke.rank import recorder
+        from ds_lint.smoke.rank.observation import observe_engines
+
         recorder.watch()
         observe_engines(self._observer_of)
-        self._watch_pipelines()
 
     def _observer_of(self, engine: Any) -> ObservedEngine | None:
         return next((one for one in self._observed if one.engine is engine), None)
@@ -75,9 +79,9 @@ class _Engines:
         self._presence.enter(before)
         return made
 
-    def _watch_pipelines(self) -> None:
+    def watch_pipelines(self, module: ModuleType) -> None:
         """A ``PipelineEngine`` makes its steps within ``train_batch``."""
-        from deepspeed.runtime.pipe.engine import PipelineEngine
+        PipelineEngine = module.PipelineEngine  # noqa: N806 - a class
 
         train_batch = PipelineEngine.train_batch
 
