@@ -31,7 +31,7 @@ class Entry:
         self.mode = status.st_mode if status is not None else 0
         self.modified = status.st_mtime_ns if status is not None else 0
         self.signature = signature(status) if status is not None else ""
-        self.target = target  # of a symbolic link
+        self.target = target  # of a symbolic link; of a folder, whether it was empty
 
     @property
     def content(self) -> str:

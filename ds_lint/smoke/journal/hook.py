@@ -27,6 +27,7 @@ MOST = 2**30  # bytes of a file that is copied before it changes
 WRITTEN, REMOVED, MOVED = "written", "removed", "moved"
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_EMPTY = "empty"  # of a folder
 _PAUSE = 1.0  # seconds between two looks at which files are closed
 _DESCRIPTORS = "/proc/self/fd"
 _SYSTEM = ("/dev", "/proc", "/sys")
@@ -83,6 +84,20 @@ class Journal:
                 self._mark(renamed)
         finally:
             self._busy.discard(thread)
+
+    def was_there(self, path: Any) -> bool:
+        """Whether something was at a path before the run; an empty folder does not count. All processes agree."""
+        name = _place(path, -1, follows=True)
+        if os.path.isdir(name) or not os.path.exists(name):
+            self.about_to(REMOVED, name)
+        entry = entries.read(entries.place_of(self._folder, name))
+        if entry is None:
+            return not self._is_in_new_folder(name)
+        return entry.kind != entries.ABSENT and entry.target != _EMPTY
+
+    def is_free(self, path: Any) -> bool:
+        """Whether a path is in the folder of the run or in a cache, which the journal leaves alone."""
+        return f"{_place(path, -1, follows=True)}{os.sep}".startswith(self._free)
 
     def look(self) -> None:
         """Note how each file was left that this process has written and closed, once a second."""
@@ -145,7 +160,7 @@ class Journal:
         elif stat.S_ISLNK(status.st_mode):
             entries.Entry(place, path, entries.LINK, status, os.readlink(path)).write()
         elif stat.S_ISDIR(status.st_mode):
-            entries.Entry(place, path, entries.DIRECTORY, status).write()
+            entries.Entry(place, path, entries.DIRECTORY, status, "" if os.listdir(path) else _EMPTY).write()
         elif stat.S_ISREG(status.st_mode):
             entry = entries.Entry(place, path, entries.FILE, status)
             self._keep_content(entry, status, change)
@@ -254,6 +269,11 @@ def install(folder: str) -> None:
     atexit.register(journal.note_closed)
     os.register_at_fork(after_in_child=journal.forget)
     sys.addaudithook(hook)
+
+
+def installed() -> Journal | None:
+    """The journal of this process."""
+    return _installed
 
 
 def about_to_write(path: Any) -> None:

@@ -30,8 +30,12 @@ def restore(folder: str) -> Restored:
     others have changed after the script has closed it is not touched, nor is a new folder that holds files which the
     script has not written through Python.
     """
+    folder = os.path.realpath(folder)
     result = Restored([], [], [], [])
     found = list(entries.read_all(folder))
+    for entry in found:
+        if entry.kind == ABSENT and os.path.basename(entry.path) == os.path.basename(folder):
+            shutil.rmtree(entry.path, ignore_errors=True)  # named after the run, so nothing else is in it
     for entry in found:
         _attempt(entry, result, _remove_file)
     for entry in sorted(found, key=lambda one: one.path, reverse=True):  # what is in a folder before the folder

@@ -2,21 +2,24 @@
 
 It runs in every process of the command, with the user's interpreter, whatever its release, and before any library: it
 leaves a file that tells the driver so, keeps what the process is about to overwrite, runs the user's own
-``sitecustomize``, and loads the probe when the first of the training libraries is about to be imported.
+``sitecustomize``, and loads the probe when the first library that it hooks is about to be imported.
 """
 
 import os
 import sys
 
 _VARIABLE = "DS_LINT_PROBE"  # ``ds_lint.smoke.probe.plan.VARIABLE``; ds-lint may not be importable here
-_LIBRARIES = ("deepspeed", "transformers", "accelerate")
+_LIBRARIES = (  # that train, write or send; the probe hooks them
+    "torch", "deepspeed", "transformers", "accelerate", "safetensors", "tokenizers", "pyarrow", "huggingface_hub",
+    "wandb", "swanlab", "neptune", "trackio", "comet_ml", "mlflow", "aim", "clearml", "tensorboardX",
+)  # fmt: skip
 _IS_SUPPORTED = sys.version_info >= (3, 10)  # ``requires-python`` of ds-lint
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))  # of the package ds_lint
 
 
 class _FirstImport:
-    """Finds no module: the first import of a training library loads the probe, which sees to the rest."""
+    """The first import of a library that is hooked loads the probe, which sees to the rest."""
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
