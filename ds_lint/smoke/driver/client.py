@@ -141,7 +141,7 @@ class Pool:
 
     def close(self, *, is_over: bool = True) -> None:
         """End the process, and remove what it left; if interrupted, also the logs, which are not reported then."""
-        with _undisturbed():
+        with undisturbed():
             if self._process is not None:
                 if is_over:
                     with contextlib.suppress(OSError):
@@ -228,7 +228,7 @@ def ended_by_signal() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Delay signals that would end this process during its cleanup, which takes seconds at most."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:

@@ -12,8 +12,10 @@ def _begin() -> None:
     plan = plans.of_environment()
     if plan is None:
         return
+    from ds_lint.smoke.journal import hook
     from ds_lint.smoke.probe import presence
 
+    hook.install(plan.folder)  # the startup hook has done so, if it ran
     presence.begin(plan)
 
 

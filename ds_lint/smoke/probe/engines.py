@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
@@ -13,13 +14,24 @@ from ds_lint.smoke.probe.frameworks import Maker
 from ds_lint.smoke.probe.plan import TRAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
 
     from ds_lint.smoke.probe.engine import ObservedEngine
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
 
+_PATIENCE = 60.0  # seconds for the ranks to end together
+# Where the script saves and loads: module, class, method, and the phase.
+_PHASES = (
+    ("deepspeed.runtime.engine", "DeepSpeedEngine", "save_checkpoint", "save"),
+    ("deepspeed.runtime.engine", "DeepSpeedEngine", "save_16bit_model", "save"),
+    ("deepspeed.runtime.engine", "DeepSpeedEngine", "load_checkpoint", "load"),
+    ("transformers.trainer", "Trainer", "save_model", "save"),
+    ("accelerate.accelerator", "Accelerator", "save_state", "save"),
+    ("accelerate.accelerator", "Accelerator", "save_model", "save"),
+    ("accelerate.accelerator", "Accelerator", "load_state", "load"),
+)
 _MOST = 10  # times the steps of the run that one engine makes while it waits for those of the others
 
 
@@ -27,6 +39,11 @@ def install(plan: Plan, presence: Presence) -> None:
     """Observe every engine that ``deepspeed.initialize`` makes in this process."""
     engines = _Engines(plan, presence)
     imports.after("deepspeed", engines.watch)
+    imports.after("deepspeed.runtime.engine", engines.watch_class)
+    imports.after("deepspeed.runtime.pipe.engine", engines.watch_pipelines)
+    for module, owner, name, phase in _PHASES:
+        imports.after(module, functools.partial(_note_phase, presence, owner, name, phase))
+    presence.at_end(engines.write)
 
 
 class _Engines:
@@ -39,10 +56,7 @@ class _Engines:
         self._observed: list[ObservedEngine] = []
 
     def watch(self, deepspeed: Any) -> None:
-        """Wrap ``deepspeed.initialize``, and hook the class of the engines."""
-        from ds_lint.smoke.rank import recorder
-        from ds_lint.smoke.rank.observation import observe_engines
-
+        """Wrap ``deepspeed.initialize``."""
         initialize = deepspeed.initialize
         signature = inspect.signature(initialize)
 
@@ -51,9 +65,14 @@ class _Engines:
             return self._initialize(initialize, signature.bind_partial(*args, **kwargs).arguments)
 
         deepspeed.initialize = observed
+
+    def watch_class(self, _engine: ModuleType) -> None:
+        """Hook the class of the engines."""
+        from ds_lint.smoke.rank import recorder
+        from ds_lint.smoke.rank.observation import observe_engines
+
         recorder.watch()
         observe_engines(self._observer_of)
-        self._watch_pipelines()
 
     def _observer_of(self, engine: Any) -> ObservedEngine | None:
         return next((one for one in self._observed if one.engine is engine), None)
@@ -75,9 +94,9 @@ class _Engines:
         self._presence.enter(before)
         return made
 
-    def _watch_pipelines(self) -> None:
+    def watch_pipelines(self, module: ModuleType) -> None:
         """A ``PipelineEngine`` makes its steps within ``train_batch``."""
-        from deepspeed.runtime.pipe.engine import PipelineEngine
+        PipelineEngine = module.PipelineEngine  # noqa: N806 - a class
 
         train_batch = PipelineEngine.train_batch
 
@@ -95,16 +114,36 @@ class _Engines:
         whole = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
         made = [one.steps for one in self._observed if one.steps or one.is_to_resume]
         if all(steps >= whole for steps in made) or max(made) >= _MOST * whole:
-            self._finish(self._observed)
+            self._finish()
 
-    def _finish(self, observed: Iterable[ObservedEngine]) -> None:
+    def _finish(self) -> None:
         """End this process with the others: the launcher sees success, and the script does not go on."""
         import torch
 
-        for one in observed:
-            one.write()
+        self.write()
         self._presence.enter("done")
-        torch.distributed.barrier()
         sys.stdout.flush()
         sys.stderr.flush()
+        alarm = threading.Timer(_PATIENCE, os._exit, (0,))  # another rank may never come
+        alarm.daemon = True
+        alarm.start()
+        torch.distributed.barrier()
         os._exit(0)
+
+    def write(self) -> None:
+        """Leave what every engine has shown so far."""
+        for one in self._observed:
+            one.write()
+
+
+def _note_phase(presence: Presence, owner: str, name: str, phase: str, module: ModuleType) -> None:
+    """The script is in a phase while a method runs."""
+    place = getattr(module, owner)
+    method = getattr(place, name)
+
+    @functools.wraps(method)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        with presence.during(phase):
+            return method(*args, **kwargs)
+
+    setattr(place, name, noted)

@@ -33,14 +33,19 @@ class Plan(NamedTuple):
 
     @property
     def outputs(self) -> str:
-        """Where the outputs of the script go instead of the user's own folders."""
-        return os.path.join(self.folder, "outputs")
+        """Where the outputs of the script go instead of the user's own folders; each start begins without any."""
+        return os.path.join(self.own_folder, "outputs")
+
+    @property
+    def temporary(self) -> str:
+        """Where the script has its temporary files."""
+        return os.path.join(self.own_folder, "tmp")
 
 
 def write(plan: Plan) -> str:
     """Write the plan into its folder; the path."""
     path = os.path.join(plan.folder, f"plan-{plan.part}.json")
-    os.makedirs(plan.own_folder, exist_ok=True)
+    os.makedirs(plan.temporary, exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(plan._asdict(), file)
     return path

@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ds_lint.smoke.probe import cpu, engines, imports, isolation, shrinking
 from ds_lint.smoke.rank.cause import cause_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from ds_lint.smoke.probe.plan import Plan
 
-IMPORT, BEFORE, INITIALIZE, STEP, SAVE, DONE = "import", "before initialize", "initialize", "step", "save", "done"
+IMPORT, BEFORE, INITIALIZE, STEP, SAVE, LOAD = "import", "before initialize", "initialize", "step", "save", "load"
+DONE = "done"
 _FIRST_IMPORTED = ("transformers", "accelerate", "deepspeed")
+_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_PROCESS_OF_RANK = "DS_LINT_PROCESS_OF_RANK"  # inherited by what a rank starts, which is not a rank
 
 
 class Presence:
     """The file of this process, written again whenever something changes; a reader never sees half of it."""
 
     def __init__(self, plan: Plan) -> None:
-        self._path = os.path.join(plan.own_folder, f"process-{os.getpid()}.json")
+        self._folder = plan.own_folder
         self._pid = os.getpid()
+        self._at_end: list[Callable[[], None]] = []
         self._facts: dict[str, Any] = {
-            "pid": os.getpid(), "rank": _rank(), "phase": IMPORT, "raised": None, "argv": sys.argv[:], "seconds": {},
-            "unable": None,
+            "pid": self._pid, "rank": _rank(), "phase": IMPORT, "raised": None, "argv": sys.argv[:], "seconds": {},
+            "unable": None, "ended": None, "port": _port(),
         }  # fmt: skip
         self._since = time.monotonic()
         self._write()
 
     def enter(self, phase: str) -> None:
         """The script is in another phase."""
+        if phase == INITIALIZE:
+            self._pid = os.getpid()  # a rank that is a fork; other forks, such as workers that load data, tell nothing
         seconds = self._facts["seconds"]
         seconds[self._facts["phase"]] = seconds.get(self._facts["phase"], 0.0) + time.monotonic() - self._since
         self._since = time.monotonic()
-        self._facts |= {"phase": phase, "rank": _rank(), "argv": sys.argv[:]}
+        self._facts |= {"pid": self._pid, "phase": phase, "rank": _rank(), "argv": sys.argv[:], "port": _port()}
         self._write()
+
+    @contextlib.contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """The script is in a phase for a while; it stays there if it raises."""
+        before = self.phase
+        self.enter(phase)
+        try:
+            yield
+        except Exception as error:
+            self.raised(error)
+            raise
+        self.enter(before)
 
     @property
     def phase(self) -> str:
@@ -58,24 +79,32 @@ class Presence:
         self._facts["unable"] = why
         self._write()
 
-    def _write(self) -> None:
-        if os.getpid() != self._pid:  # a fork, such as a worker of a data loader, is another process
+    def at_end(self, function: Callable[[], None]) -> None:
+        """Call a function if the script ends by itself, before the last step of the run."""
+        self._at_end.append(function)
+
+    def ended(self, how: str) -> None:
+        """The script ends by itself; a process that is killed does not say so."""
+        if os.getpid() != self._pid or self._facts["ended"] is not None or self.phase == DONE:
             return
-        with open(f"{self._path}.new", "w", encoding="utf-8") as file:
+        self._facts["ended"] = how
+        self._write()
+        for function in self._at_end:
+            function()
+
+    def _write(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        path = os.path.join(self._folder, f"process-{self._pid}.json")
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump(self._facts, file)
-        os.replace(f"{self._path}.new", self._path)
+        os.replace(f"{path}.new", path)
 
 
 def begin(plan: Plan) -> None:
     """Watch this process from now on; whatever the user imports next is hooked as soon as it is there."""
     presence = Presence(plan)
-    former = sys.excepthook
-
-    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        presence.raised(error)
-        former(kind, error, trace)
-
-    sys.excepthook = note
+    _watch_ends(presence)
     for name in _FIRST_IMPORTED:
         imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
     if plan.uses_cpu:
@@ -84,6 +113,23 @@ def begin(plan: Plan) -> None:
     if plan.shrinks:
         shrinking.install(plan, presence)
     engines.install(plan, presence)
+
+
+def _watch_ends(presence: Presence) -> None:
+    """Note an exception that ends the script, and each way in which it ends by itself."""
+    report, leave = sys.excepthook, os._exit
+
+    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        presence.raised(error)
+        report(kind, error, trace)
+
+    def noted(status: int) -> NoReturn:
+        presence.ended(f"os._exit({status})")
+        leave(status)
+
+    sys.excepthook = note
+    os._exit = noted
+    atexit.register(presence.ended, "exit")
 
 
 def place_of(error: BaseException) -> str:
@@ -98,6 +144,22 @@ def place_of(error: BaseException) -> str:
 
 
 def _rank() -> int | None:
-    """The rank that a launcher has given to this process."""
-    found = (os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"))
-    return next((int(one) for one in found if one and one.isdecimal()), None)
+    """The rank that a launcher has given to this process, or that it has in its group.
+
+    What a rank starts, such as workers that compile or load data, inherits the variables of its launcher.
+    """
+    own = str(os.getpid())
+    found = (os.environ.get(name) for name in _RANKS)
+    rank = next((int(one) for one in found if one and one.isdecimal()), None)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank = distributed.get_rank()
+        os.environ[_PROCESS_OF_RANK] = own
+    if rank is None:
+        return None
+    return rank if os.environ.setdefault(_PROCESS_OF_RANK, own) == own else None
+
+
+def _port() -> int | None:
+    port = os.environ.get("MASTER_PORT", "")
+    return int(port) if port.isdecimal() else None

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
 from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, sweep
 from ds_lint.smoke.job import Raised
+from ds_lint.smoke.probe import loggers, shown
 from ds_lint.smoke.probe import plan as plans
-from ds_lint.smoke.probe import shown
+from ds_lint.smoke.script import hooked
+from ds_lint.smoke.script.restore import Restored, restore
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.script.hooked import HookedPython
 
 _STARTUP = os.path.join(os.path.dirname(plans.__file__), "startup")
 _TICK = 0.05  # seconds between looks at a command
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
-_LOOK = 1.0  # seconds for processes to write where they are
+_LONGEST = 75  # characters of a folder for sockets of multiprocessing, whose paths have 107 at most on Linux
 _ON_CPUS = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -36,6 +41,8 @@ class ScriptProcess(NamedTuple):
     phase: str
     raised: Raised | None
     unable: str | None
+    ended: str | None  # how it ended by itself; None if it was killed, or ended with the run
+    port: int | None  # MASTER_PORT, which names segments of DeepSpeed
     seconds: dict[str, float]  # by phase
 
 
@@ -46,6 +53,8 @@ class CommandEnd(NamedTuple):
     seconds: float
     processes: list[ScriptProcess]  # that imported a training library, by rank
     engines: dict[int, list[ShownEngine]]  # by their number, each with its ranks in order
+    hooked: list[HookedPython]  # every Python that has run the startup hook
+    restored: Restored  # what the script has changed
 
     @property
     def ranks(self) -> list[ScriptProcess]:
@@ -66,18 +75,35 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
     try:
         status = _wait(process, began + seconds)
     finally:
-        _end(process)
-        end_processes_of(plan.folder)
-    processes = _processes(plan.own_folder)
+        with undisturbed():
+            _end(process)
+            end_processes_of(plan.folder)
+            processes = _processes(plan.own_folder)
+            _sweep(processes)
+            restored = restore(plan.folder)
+    return CommandEnd(
+        status,
+        time.monotonic() - began,
+        processes,
+        shown.read_all(plan.own_folder),
+        hooked.read(plan.own_folder),
+        restored,
+    )
+
+
+def _sweep(processes: list[ScriptProcess]) -> None:
+    """Remove the shared memory of a start."""
     sweep([one.pid for one in processes])
-    return CommandEnd(status, time.monotonic() - began, processes, shown.read_all(plan.own_folder))
+    for port in {one.port for one in processes if one.port is not None}:
+        sweep([], port)
 
 
 def _environment(plan: Plan) -> dict[str, str]:
     """The user's own, with the probe; on CPUs each rank computes with one thread, unless the user says otherwise."""
     own = os.environ.get("PYTHONPATH")
     environment = {
-        **os.environ,
+        **loggers.environment(plan, dict(os.environ)),
+        **_temporary(plan),
         "PYTHONPATH": os.pathsep.join(filter(None, (_STARTUP, own))),
         plans.VARIABLE: plans.write(plan),
         MARK: plan.folder,
@@ -86,6 +112,17 @@ def _environment(plan: Plan) -> dict[str, str]:
         environment |= _ON_CPUS
         environment.setdefault("OMP_NUM_THREADS", "1")
     return environment
+
+
+def _temporary(plan: Plan) -> dict[str, str]:
+    """Temporary files go with the run, but not the kernels that torch has compiled before."""
+    if len(plan.temporary) > _LONGEST:
+        return {}
+    kernels = os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+    return {
+        "TMPDIR": plan.temporary,
+        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", kernels),
+    }
 
 
 def of_inspection(plan: Plan) -> dict[str, str]:
@@ -131,5 +168,7 @@ def _process(facts: dict[str, object]) -> ScriptProcess:
         phase=str(facts["phase"]),
         raised=Raised(phase=str(facts["phase"]), **raised) if isinstance(raised, dict) else None,
         unable=facts["unable"],  # type: ignore[arg-type]
+        ended=facts["ended"],  # type: ignore[arg-type]
+        port=facts["port"],  # type: ignore[arg-type]
         seconds=facts["seconds"],  # type: ignore[arg-type]
     )

@@ -1,0 +1,51 @@
+"""Where DeepSpeed swaps to: a folder of the run on the same disk, so that no other run's swap files are removed."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ds_lint.smoke.probe import imports
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ds_lint.smoke.probe.plan import Plan
+
+
+def install(plan: Plan) -> None:
+    """Lead swap files, once DeepSpeed knows where they go."""
+
+    def lead(config: Any) -> None:
+        """On CPUs the disk of the config may not exist."""
+        own = os.path.join(plan.own_folder, "nvme")
+        name = os.path.basename(plan.folder)
+        if config is not None and config.nvme_path is not None and config.nvme_path.name not in ("nvme", name):
+            config.nvme_path = Path(own) if plan.uses_cpu else config.nvme_path / name
+
+    def of_parameters(module: ModuleType) -> None:
+        owner = module.AsyncPartitionedParameterSwapper
+        configure = owner._configure_aio  # noqa: SLF001 - it makes the folder
+
+        @functools.wraps(configure)
+        def led(swapper: Any, ds_config: Any) -> None:
+            lead(ds_config.zero_config.offload_param)
+            configure(swapper, ds_config)
+
+        owner._configure_aio = led  # noqa: SLF001
+
+    def of_states(module: ModuleType) -> None:
+        owner = module.DeepSpeedZeroOptimizer_Stage3
+        configure = owner._configure_tensor_swapping  # noqa: SLF001 - it makes the folder
+
+        @functools.wraps(configure)
+        def led(optimizer: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+            lead(config)
+            configure(optimizer, config, *args, **kwargs)
+
+        owner._configure_tensor_swapping = led  # noqa: SLF001
+
+    imports.after("deepspeed.runtime.swap_tensor.partitioned_param_swapper", of_parameters)
+    imports.after("deepspeed.runtime.zero.stage3", of_states)
