@@ -20,7 +20,7 @@ from ds_lint.source.tree import dotted, plain
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.driver.small_model import Sizes
+    from ds_lint.smoke.small_model import Sizes
     from ds_lint.smoke.job import TrainingFields
 
 MOST_SAMPLES = 8  # of a micro batch: more samples show nothing more

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.probe import cpu, engines, imports, isolation, shrinking
+from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
 from ds_lint.smoke.rank.cause import cause_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Presence:
         self._pid = os.getpid()
         self._facts: dict[str, Any] = {
             "pid": os.getpid(), "rank": _rank(), "phase": IMPORT, "raised": None, "argv": sys.argv[:], "seconds": {},
-            "unable": None,
+            "unable": None, "adaptations": [], "shrunk": [],
         }  # fmt: skip
         self._since = time.monotonic()
         self._write()
@@ -58,6 +58,18 @@ class Presence:
         self._facts["unable"] = why
         self._write()
 
+    def adapted(self, what: str) -> None:
+        """The probe has put something in the place of what the script asks for; one sentence, told once."""
+        if what not in self._facts["adaptations"]:
+            self._facts["adaptations"].append(what)
+            self._write()
+
+    def shrunk(self, model: dict[str, Any]) -> None:
+        """A model of the script is smaller than its config says."""
+        if model not in self._facts["shrunk"]:
+            self._facts["shrunk"].append(model)
+            self._write()
+
     def _write(self) -> None:
         if os.getpid() != self._pid:  # a fork, such as a worker of a data loader, is another process
             return
@@ -73,16 +85,18 @@ def begin(plan: Plan) -> None:
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         presence.raised(error)
+        if (why := missing.from_this_machine(error, uses_cpu=plan.uses_cpu)) is not None:
+            presence.unable(why)
         former(kind, error, trace)
 
     sys.excepthook = note
     for name in _FIRST_IMPORTED:
         imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
     if plan.uses_cpu:
-        cpu.install()
+        cpu.install(presence.adapted)
     isolation.install(plan)
     if plan.shrinks:
-        shrinking.install(plan, presence)
+        shrinking.install(presence)
     engines.install(plan, presence)
 
 
