@@ -40,14 +40,16 @@ def _of_torch(tell: Callable[[str], None], _torch: ModuleType) -> None:
 
 
 def _replace_compiler(tell: Callable[[str], None]) -> None:
+    """Tell of models that are compiled; libraries compile functions of their own."""
     import torch
 
     compiled = torch.compile
 
     @functools.wraps(compiled)
-    def told(*args: Any, **kwargs: Any) -> Any:
-        tell(_COMPILE)
-        return compiled(*args, **kwargs)
+    def told(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(model, torch.nn.Module):
+            tell(_COMPILE)
+        return compiled(model, *args, **kwargs)
 
     torch.compile = told
     imports.after("torch._dynamo.config", lambda config: setattr(config, "suppress_errors", True))
