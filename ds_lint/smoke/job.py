@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, Held, Step
-from ds_lint.smoke.driver.small_model import TINY, Sizes
+from ds_lint.smoke.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject

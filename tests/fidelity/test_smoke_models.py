@@ -16,7 +16,7 @@ import transformers
 from installed import measured_with_the_newest
 from transformers.integrations import HfDeepSpeedConfig, is_deepspeed_zero3_enabled
 
-from ds_lint.smoke.driver.small_model import SWAPPED
+from ds_lint.smoke.small_model import SWAPPED
 from ds_lint.smoke.rank.data import Tokens, batch
 from ds_lint.smoke.rank.training_model import (
     CAUSAL,

@@ -20,8 +20,8 @@ from ds_lint.source.tree import dotted, plain
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.driver.small_model import Sizes
     from ds_lint.smoke.job import TrainingFields
+    from ds_lint.smoke.small_model import Sizes
 
 MOST_SAMPLES = 8  # of a micro batch: more samples show nothing more
 MOST_MICRO_STEPS = 2  # of an accumulation window, for the same reason

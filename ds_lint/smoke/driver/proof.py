@@ -26,9 +26,9 @@ from ds_lint.smoke.driver.documented_optimizer import NoReference, planned
 from ds_lint.smoke.driver.expectation import ZERO, Expectation, ranks_of_a_copy, with_meant_names
 from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
 from ds_lint.smoke.driver.kept_files import keep
-from ds_lint.smoke.driver.small_model import SWAPPED, TINY, Sizes
 from ds_lint.smoke.job import EXPORT, GENERATE, RECORDINGS, REFERENCE, RESUME, Evidence, Job
 from ds_lint.smoke.rank.loaded_config import apply
+from ds_lint.smoke.small_model import SWAPPED, TINY, Sizes
 from ds_lint.smoke.verify import verify
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.source.tree import plain, walk

@@ -2,19 +2,91 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
+_ATTENTION = "attn_implementation {} is the attention of torch, because its kernels need a GPU"
+_TF32 = "tf32 changes nothing, because only GPUs have it"
+_COMPILE = "torch.compile leaves uncompiled what the compiler of this machine cannot compile"
+_FLASH = "flash"  # in the names of the attentions that have kernels of their own
 
-def install() -> None:
-    """Let ranks of the user's command train on CPUs."""
-    imports.after("deepspeed", _of_deepspeed)
-    imports.after("accelerate.state", _of_accelerate)
+
+def install(tell: Callable[[str], None]) -> None:
+    """Let ranks of the user's command train on CPUs; ``tell`` gets a sentence for each replacement that is used."""
+    for name, of_module in (
+        ("torch", _of_torch),
+        ("transformers.utils.import_utils", _of_questions),
+        ("transformers.modeling_utils", _of_models),
+    ):
+        imports.after(name, functools.partial(of_module, tell))
     imports.after("transformers.training_args", _of_transformers)
+    imports.after("accelerate.state", _of_accelerate)
+    imports.after("deepspeed", _of_deepspeed)
+
+
+def _of_torch(tell: Callable[[str], None], _torch: ModuleType) -> None:
+    from ds_lint.smoke.standins import backend, cuda, placement
+
+    placement.install(tell)
+    cuda.install(tell)
+    backend.install(tell)
+    _replace_compiler(tell)
+
+
+def _replace_compiler(tell: Callable[[str], None]) -> None:
+    """Tell of models that are compiled; libraries compile functions of their own."""
+    import torch
+
+    compiled = torch.compile
+
+    @functools.wraps(compiled)
+    def told(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(model, torch.nn.Module):
+            tell(_COMPILE)
+        return compiled(model, *args, **kwargs)
+
+    torch.compile = told
+    imports.after("torch._dynamo.config", lambda config: setattr(config, "suppress_errors", True))
+
+
+def _of_questions(tell: Callable[[str], None], questions: ModuleType) -> None:
+    """What transformers tells others about GPUs: bf16 and tf32 are there, and tf32 is never switched on."""
+
+    def switch(_is_on: bool) -> None:
+        tell(_TF32)
+
+    for name in ("is_torch_bf16_gpu_available", "is_torch_tf32_available"):
+        if hasattr(questions, name):
+            setattr(questions, name, lambda: True)
+    if hasattr(questions, "enable_tf32"):
+        questions.enable_tf32 = switch
+
+
+def _of_models(tell: Callable[[str], None], modeling: ModuleType) -> None:
+    name = "_check_and_adjust_attn_implementation"
+    check = getattr(modeling.PreTrainedModel, name, None)
+    if check is None:
+        return
+
+    @functools.wraps(check)
+    def checked(model: Any, attention: str | None, *args: Any, **kwargs: Any) -> Any:
+        if attention is not None and _FLASH in attention and _has_flash(model):
+            tell(_ATTENTION.format(attention))
+            attention = None  # which of torch's own the model supports
+        return check(model, attention, *args, **kwargs)
+
+    setattr(modeling.PreTrainedModel, name, checked)
+
+
+def _has_flash(model: Any) -> bool:
+    """Whether a class has flash attention at all; transformers refuses it for the others."""
+    return any(getattr(model, name, False) for name in ("_supports_flash_attn", "_supports_flash_attn_2"))
 
 
 def _of_deepspeed(_deepspeed: ModuleType) -> None:

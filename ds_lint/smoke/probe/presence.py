@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ds_lint.smoke.probe import cpu, engines, imports, isolation, shrinking
+from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
 from ds_lint.smoke.rank.cause import cause_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Presence:
         self._at_end: list[Callable[[], None]] = []
         self._facts: dict[str, Any] = {
             "pid": self._pid, "rank": _rank(), "phase": IMPORT, "raised": None, "argv": sys.argv[:], "seconds": {},
-            "unable": None, "ended": None, "port": _port(),
+            "unable": None, "ended": None, "port": _port(), "adaptations": [], "shrunk": [],
         }  # fmt: skip
         self._since = time.monotonic()
         self._write()
@@ -79,6 +79,18 @@ class Presence:
         self._facts["unable"] = why
         self._write()
 
+    def adapted(self, what: str) -> None:
+        """The probe has put something in the place of what the script asks for; one sentence, told once."""
+        if what not in self._facts["adaptations"]:
+            self._facts["adaptations"].append(what)
+            self._write()
+
+    def shrunk(self, model: dict[str, Any]) -> None:
+        """A model of the script is smaller than its config says."""
+        if model not in self._facts["shrunk"]:
+            self._facts["shrunk"].append(model)
+            self._write()
+
     def at_end(self, function: Callable[[], None]) -> None:
         """Call a function if the script ends by itself, before the last step of the run."""
         self._at_end.append(function)
@@ -104,23 +116,25 @@ class Presence:
 def begin(plan: Plan) -> None:
     """Watch this process from now on; whatever the user imports next is hooked as soon as it is there."""
     presence = Presence(plan)
-    _watch_ends(presence)
+    _watch_ends(presence, plan)
     for name in _FIRST_IMPORTED:
         imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
     if plan.uses_cpu:
-        cpu.install()
+        cpu.install(presence.adapted)
     isolation.install(plan)
     if plan.shrinks:
-        shrinking.install(plan, presence)
+        shrinking.install(presence)
     engines.install(plan, presence)
 
 
-def _watch_ends(presence: Presence) -> None:
+def _watch_ends(presence: Presence, plan: Plan) -> None:
     """Note an exception that ends the script, and each way in which it ends by itself."""
     report, leave = sys.excepthook, os._exit
 
     def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         presence.raised(error)
+        if (why := missing.from_this_machine(error, uses_cpu=plan.uses_cpu)) is not None:
+            presence.unable(why)
         report(kind, error, trace)
 
     def noted(status: int) -> NoReturn:

@@ -106,8 +106,9 @@ def _live() -> dict[int, torch.Tensor]:
 
 def _has_storage(tensor: torch.Tensor) -> bool:
     try:
-        return bool(tensor.device.type != "meta" and tensor.untyped_storage().nbytes() > 0)
-    except (NotImplementedError, RuntimeError):  # sparse tensors, and those of torch's tracers
+        storage = tensor.untyped_storage()
+        return bool(tensor.device.type != "meta" and storage.nbytes() > 0 and storage.data_ptr())
+    except (NotImplementedError, RuntimeError):  # sparse tensors, and those of torch's tracers and its compiler
         return False
 
 

@@ -14,8 +14,8 @@ import torch
 import transformers
 from transformers.integrations import deepspeed as integration
 
-from ds_lint.smoke.driver.small_model import TINY, TOKEN_KEYS, Sizes, shrink
 from ds_lint.smoke.rank import lora
+from ds_lint.smoke.small_model import TINY, TOKEN_KEYS, Sizes, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
