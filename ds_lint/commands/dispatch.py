@@ -82,6 +82,7 @@ def run_smoke(options: Namespace) -> int:
         resumes=options.resume,
         seconds=options.timeout,
         uses_cpu=options.cpu,
+        shrinks=options.shrink,
         keep=options.keep,
         folder=options.folder,
     )

@@ -271,6 +271,11 @@ def _add_script(commands: argparse._SubParsersAction[Parser]) -> None:
         help="train on CPU ranks, with stand-ins for what needs a GPU (default on a machine without GPUs)",
     )
     run.add_argument(
+        "--shrink",
+        action="store_true",
+        help="make models small where the script makes them, so that no weights are needed",
+    )
+    run.add_argument(
         "--timeout", type=_positive, metavar="S", default=1800, help="seconds for each start (default: 1800)"
     )
     run.add_argument("--folder", metavar="DIR", help="directory for the run, which ranks on all nodes can access")

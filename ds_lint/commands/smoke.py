@@ -87,6 +87,7 @@ class ConfigsOfScript:
         self._target = choose("", {}, installed("")).newest
         launches = launches_of(asked.command)
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
+        self._configs: dict[int, Config] = {}  # by the number of the engine
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}
         paths = [asked.config] if asked.config is not None else [path for _, named in launches for path in named]
         self._named = [document for path in paths if (document := _config_at(path)) is not None]
@@ -95,6 +96,11 @@ class ConfigsOfScript:
 
     def of_engine(self, engine: ShownEngine) -> Config:
         """The config of an engine as the user wrote it; if it is in no file that is known, as DeepSpeed gets it."""
+        if engine.number not in self._configs:
+            self._configs[engine.number] = self._config_of(engine)
+        return self._configs[engine.number]
+
+    def _config_of(self, engine: ShownEngine) -> Config:
         path = engine.config_path
         document = next(
             (one for one in self._documents(path) if path is not None or _is_made_of(engine.config, one)), None

@@ -249,6 +249,11 @@ class ObservedEngine:
 
     # -------------------------------------------------------------------------------------------------------- the end
 
+    def measure_untrained(self) -> None:
+        """What the rank holds of a model with which the script makes no step."""
+        if not self.steps and self.shown.evidence.engine is None:
+            self._watch.measure(self.engine)
+
     def write(self) -> None:
         """Leave what was shown so far for the driver."""
         evidence = self.shown.evidence

@@ -120,6 +120,8 @@ class _Engines:
         """End this process with the others: the launcher sees success, and the script does not go on."""
         import torch
 
+        for one in self._observed:
+            one.measure_untrained()
         self.write()
         self._presence.enter("done")
         sys.stdout.flush()

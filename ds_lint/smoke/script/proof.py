@@ -20,11 +20,11 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
-from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, verify_script
+from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.probe.shown import ShownEngine
@@ -144,10 +144,12 @@ class _ScriptRun:
                 real_batch=None,
                 repetition=self._repetition(number, ranks, second),
                 script=ranks,
+                is_shrunk=any(process.shrunk for process in first.ranks),
                 recomputed=found.recomputed if found is not None else None,
             )
             is_whole = one.data_parallel == one.world_size and not one.is_pipeline
-            checks += verify_script(expectation, runs, OF_SCRIPTS if is_whole else OF_PIPELINES)
+            of_trained = OF_SCRIPTS if is_whole else OF_PIPELINES
+            checks += verify_script(expectation, runs, of_trained if one.is_trained else OF_UNTRAINED)
         elif not one.is_trained:
             checks.append(skipped("start", None, "the script makes no optimizer step with this engine"))
         elif failed is None:
@@ -233,16 +235,13 @@ class _ScriptRun:
         error: str | None,
     ) -> Verdict:
         evidence = one.evidence if one is not None else None
-        stand_ins = sorted({op for rank in ranks for op in rank.evidence.stand_ins})
         return Verdict(
             path=path,
             stack=one.stack if one is not None else "deepspeed",
             mode=SCRIPT,
             world_size=one.world_size if one is not None else len(first.ranks),
             status=status,
-            adaptations=[
-                Adaptation(None, name, "torch operations", "the run does not build its kernel") for name in stand_ins
-            ],
+            adaptations=list(_adaptations(first, ranks)),
             checks=checks,
             ranks=[end for part in (first, second) if part is not None for end in _ends(part)],
             seconds=time.monotonic() - self.began,
@@ -276,6 +275,22 @@ def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str 
 def _stopped(failed: ending.ScriptFailure) -> Check:
     where = f"The exception comes from {failed.where}." if failed.where else ""
     return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, where)
+
+
+def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adaptation]:
+    """What is different from the user's own run."""
+    for op in sorted({op for rank in ranks for op in rank.evidence.stand_ins}):
+        yield Adaptation(None, op, "torch operations", "the run does not build its kernel")
+    for one in {(one.model, one.name, one.before, one.after) for process in first.ranks for one in process.shrunk}:
+        model, name, before, after = one
+        what = f"{model} {name}".strip()
+        yield Adaptation(None, f"{what}, {_counted(before)}", _counted(after), "--shrink makes models small")
+    for told in dict.fromkeys(told for process in first.ranks for told in process.adaptations):
+        yield Adaptation(None, None, None, told)
+
+
+def _counted(parameters: int | None) -> str:
+    return f"{parameters:,} parameters" if parameters is not None else "parameters that are not known"
 
 
 def _ends(part: CommandEnd) -> list[RankEnd]:

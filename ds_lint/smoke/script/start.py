@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
 from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, sweep
@@ -30,7 +30,18 @@ _STARTUP = os.path.join(os.path.dirname(plans.__file__), "startup")
 _TICK = 0.05  # seconds between looks at a command
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 _LONGEST = 75  # characters of a folder for sockets of multiprocessing, whose paths have 107 at most on Linux
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}  # a small model needs no weights
 _ON_CPUS = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+
+
+class ShrunkModel(NamedTuple):
+    """A model that was made small on the way."""
+
+    model: str  # the class
+    name: str  # as the script names it; may be empty
+    before: int | None  # parameters; None if they are not known without making them
+    after: int | None
+    changes: dict[str, list[object]]  # by field of its config, before and after
 
 
 class ScriptProcess(NamedTuple):
@@ -44,6 +55,8 @@ class ScriptProcess(NamedTuple):
     ended: str | None  # how it ended by itself; None if it was killed, or ended with the run
     port: int | None  # MASTER_PORT, which names segments of DeepSpeed
     seconds: dict[str, float]  # by phase
+    adaptations: list[str]  # what stands for things that this machine does not have, a sentence each
+    shrunk: list[ShrunkModel]
 
 
 class CommandEnd(NamedTuple):
@@ -111,6 +124,8 @@ def _environment(plan: Plan) -> dict[str, str]:
     if plan.uses_cpu:
         environment |= _ON_CPUS
         environment.setdefault("OMP_NUM_THREADS", "1")
+    if plan.shrinks:
+        environment |= _OFFLINE
     return environment
 
 
@@ -160,15 +175,11 @@ def _processes(folder: str) -> list[ScriptProcess]:
     return sorted(found, key=lambda one: (one.rank is None, one.rank or 0))
 
 
-def _process(facts: dict[str, object]) -> ScriptProcess:
+def _process(facts: dict[str, Any]) -> ScriptProcess:
+    """The record of a process; the probe writes its fields under the same names."""
     raised = facts["raised"]
     return ScriptProcess(
-        pid=facts["pid"],  # type: ignore[arg-type] # the probe writes an integer
-        rank=facts["rank"],  # type: ignore[arg-type]
-        phase=str(facts["phase"]),
-        raised=Raised(phase=str(facts["phase"]), **raised) if isinstance(raised, dict) else None,
-        unable=facts["unable"],  # type: ignore[arg-type]
-        ended=facts["ended"],  # type: ignore[arg-type]
-        port=facts["port"],  # type: ignore[arg-type]
-        seconds=facts["seconds"],  # type: ignore[arg-type]
+        **{name: facts[name] for name in ("pid", "rank", "phase", "unable", "ended", "port", "seconds", "adaptations")},
+        raised=Raised(phase=facts["phase"], **raised) if raised is not None else None,
+        shrunk=[ShrunkModel(**one) for one in facts["shrunk"]],
     )

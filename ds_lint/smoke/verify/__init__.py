@@ -97,9 +97,15 @@ OF_PIPELINES: tuple[Verify, ...] = (
 )
 
 
+# Of an engine that makes no step.
+OF_UNTRAINED: tuple[Verify, ...] = (shares.stage, shares.untrained, precision.dtypes, keys.keys)
+
+
 def verify_script(expectation: Expectation, runs: Runs, properties: tuple[Verify, ...] = OF_SCRIPTS) -> list[Check]:
     """The same for an engine of the user's own script."""
     checks = [check for property_ in properties for check in property_(expectation, runs)]
+    if properties is OF_UNTRAINED:
+        return checks
     return [*checks, *coverage.unverified(expectation, runs, checks)]
 
 

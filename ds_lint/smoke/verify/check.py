@@ -48,6 +48,7 @@ class Runs:
     no_reference: NoReference | None = None  # why none was made
     repetition: Repetition | None = None  # of the steps of a script; None: there was no second start
     recomputed: Recomputed | None = None  # one step of a script
+    is_shrunk: bool = False  # the models of a script were made small
     script: list[ShownEngine] = field(default_factory=list)  # the engine of the user's own script, by rank
 
     @property

@@ -88,6 +88,27 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     yield from _gradients(expectation, runs, trained, expected["master weights"])
 
 
+def untrained(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+    """The parameters of an engine that makes no step, such as a reference model: ZeRO-3 shards them too."""
+    requested = expectation.stage
+    if requested is None or requested.value != 3 or runs.world_size == 1:
+        yield skipped("start", None, "the script makes no optimizer step with this engine")
+        return
+    parameters, observed = runs.train[0].parameters, runs.held("parameters")
+    whole = sum(one.elements for one in parameters)
+    share = partition(parameters, 3, runs.world_size) + whole_in_run(expectation, parameters)
+    yield checked(
+        "parameters",
+        Requested([share] * runs.world_size, requested.key),
+        observed,
+        all(held <= share for held in observed),
+        unit="elements",
+        kept=f"each rank holds {max(observed):,} of {whole:,} elements of a model that is not trained",
+        broken=f"a rank holds {max(observed):,} elements of a model that is not trained, but its share at stage 3 on "
+        f"{runs.world_size} ranks is {share:,} of {whole:,}",
+    )
+
+
 _ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 
@@ -245,6 +266,9 @@ def persistence(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     key = threshold.key or expectation.stage.key
     if runs.real_shapes is None:
         yield skipped("persistence", key, "this check needs the shapes of your model: pass --model")
+        return
+    if runs.is_shrunk:
+        yield skipped("persistence", key, "this check needs the shapes of your model, and --shrink makes it small")
         return
     if threshold.value is None:
         yield skipped("persistence", key, "the threshold is unknown before the run")
