@@ -34,7 +34,7 @@ RANKS = 2
 PLAN = plans.Plan("")
 STEPS = PLAN.steps + PLAN.steps_after
 CONFIG = {
-    "train_micro_batch_size_per_gpu": 4,
+    "train_micro_batch_size_per_gpu": 1,
     "gradient_accumulation_steps": 2,
     "gradient_clipping": 1.0,
     "bf16": {"enabled": True},
@@ -53,7 +53,7 @@ torch.manual_seed(0)
 model = LlamaForCausalLM(LlamaConfig(
     vocab_size=8192, hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8))
 engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="ds.json")
-batches = torch.randint(0, 8192, (1000, 4, 128), generator=torch.Generator().manual_seed(engine.global_rank))
+batches = torch.randint(0, 8192, (1000, 1, 128), generator=torch.Generator().manual_seed(engine.global_rank))
 for tokens in batches:
     engine.backward(engine(input_ids=tokens, labels=tokens).loss)
     engine.step()

@@ -101,7 +101,7 @@ class _ScriptRun:
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
             return [], self._without_engine(first, failed)
-        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_saved(ranks)}
+        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_comparable(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
@@ -252,6 +252,11 @@ class _ScriptRun:
 
 def _is_saved(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint for one in ranks)
+
+
+def _is_comparable(ranks: list[ShownEngine]) -> bool:
+    """Whether what is saved is loaded: weights that are too large to compare may not fit into memory either."""
+    return _is_saved(ranks) and ranks[0].evidence.uncompared is None
 
 
 def _inspected(process: subprocess.Popen[bytes]) -> tuple[Exported | None, str | None]:
