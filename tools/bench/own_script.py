@@ -1,4 +1,4 @@
-"""Measure what the probe of ``ds-lint smoke`` costs a user's script, as a ratio to the bare command up to the same step.
+"""Measure what the probe of ``ds-lint smoke`` costs a script, as a ratio to the bare command up to the same step.
 
     python -m tools.bench.own_script [--rounds 5] [--stage 3]
 
@@ -39,8 +39,8 @@ CONFIG = {
     "gradient_clipping": 1.0,
     "bf16": {"enabled": True},
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
-    "zero_optimization": {"stage3_gather_16bit_weights_on_model_save": True},
 }
+ZERO = {"stage3_gather_16bit_weights_on_model_save": True}
 SCRIPT = f"""\
 import os, sys, torch
 import deepspeed
@@ -83,7 +83,7 @@ def main() -> None:
     times: dict[str, list[Time]] = {bare: [], saves: [], probed: []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        config = {**CONFIG, "zero_optimization": {**CONFIG["zero_optimization"], "stage": chosen.stage}}
+        config = {**CONFIG, "zero_optimization": {**ZERO, "stage": chosen.stage}}
         (folder / "ds.json").write_text(json.dumps(config), encoding="utf-8")
         (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         for _ in range(chosen.rounds):

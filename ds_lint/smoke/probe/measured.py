@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.diagnostics.verdict import OF_SCRIPT
-from ds_lint.smoke.probe.shown import Length, Measured, Moment
+from ds_lint.smoke.probe.shown import Length, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +82,7 @@ def finish_kernels() -> None:
 def tokens_in(args: Any, kwargs: Any) -> int:
     """The tokens of a micro batch with their padding; 0 if the model gets no ``input_ids``."""
     for one in (kwargs, *args):
-        found = one.get("input_ids") if hasattr(one, "get") else None
+        found: Any = one.get("input_ids") if hasattr(one, "get") else None
         if torch.is_tensor(found):
             return int(found.numel())
     return 0
@@ -90,7 +90,7 @@ def tokens_in(args: Any, kwargs: Any) -> int:
 
 def length_of(engine: Any, trainer: Any) -> Length | None:
     """How long the whole training is, as the Trainer or DeepSpeed's own data loader has it; None if neither tells."""
-    state = getattr(trainer, "state", None)
+    state: Any = getattr(trainer, "state", None)
     if getattr(state, "max_steps", 0) > 0:
         args = trainer.args
         epochs = args.num_train_epochs if args.max_steps <= 0 else None  # else they do not count

@@ -40,7 +40,7 @@ class ShownEngine:
     has_checkpoint: bool = False
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
     not_saved: str | None = None  # why no model was saved
-    measured: Measured = field(default_factory=lambda: Measured())
+    measured: Measured | None = None
 
 
 @dataclass

@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from ds_lint.smoke.job import Evidence, Job
 
 GB = 10**9
-# Bytes of the weights of a model. Of 8 billion parameters in 16 bit, with their fp32 weights, rank 0 digests 48 GB: half
-# a minute at 1.5 GB/s of SHA-1, and a process of its own loads 16 GB from the saved model and 32 GB from the checkpoint.
+# Bytes of the weights of a model. Of 8 billion parameters in 16 bit, with their fp32 weights, rank 0 digests 48 GB:
+# half a minute at 1.5 GB/s of SHA-1. A process of its own loads 16 GB of the saved model and 32 GB of the checkpoint.
 _MOST_WHOLE = 16 * GB
 
 
 class Watch:
     """Fills the evidence of one rank while its engine trains."""
 
-    def __init__(self, job: Job, evidence: Evidence, enter: Callable[[str], None], *, is_own_script: bool = False) -> None:
+    def __init__(
+        self, job: Job, evidence: Evidence, enter: Callable[[str], None], *, is_own_script: bool = False
+    ) -> None:
         self.job = job
         self.evidence = evidence
         self.enter = enter  # says which phase the rank is in
@@ -191,8 +193,8 @@ class Watch:
         evidence.fingerprint = probes.fingerprint(engine)
         if self.is_own_script and (size := whole_weights.bytes_of(engine)) > _MOST_WHOLE:
             evidence.uncompared = (
-                f"the model has {size / GB:,.0f} GB of weights, and ds-lint compares whole weights with saved ones up to "
-                f"{_MOST_WHOLE / GB:,.0f} GB"
+                f"the model has {size / GB:,.0f} GB of weights, and ds-lint compares up to {_MOST_WHOLE / GB:,.0f} GB "
+                "of whole weights with saved ones"
             )
             return
         evidence.live, evidence.trained = whole_weights.digests(engine, is_kept=evidence.rank == 0)

@@ -59,7 +59,7 @@ def digests(engine: Any, *, is_kept: bool) -> tuple[dict[str, str], dict[str, st
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Bit for bit, so that NaN is the same as NaN."""
-    return one.shape == other.shape and torch.equal(_bytes_of(one), _bytes_of(other))
+    return one.shape == other.shape and bool(torch.equal(_bytes_of(one), _bytes_of(other)))
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from ds_lint.smoke.job import Exported, Job
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
+from ds_lint.smoke.script.measurements import measurements
 from ds_lint.smoke.script.saved_files import SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
@@ -126,6 +127,7 @@ class _ScriptRun:
         one = ranks[0]
         config = self.config_of(one)
         checks: list[Check] = []
+        measured = None
         if failed is not None and failed.is_of_script:
             checks.append(_stopped(failed))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
@@ -146,6 +148,8 @@ class _ScriptRun:
             )
             is_whole = one.data_parallel == one.world_size and not one.is_pipeline
             checks += verify_script(expectation, runs, OF_SCRIPTS if is_whole else OF_PIPELINES)
+            again = second.engines.get(number, []) if second is not None else []
+            measured = measurements(ranks, again, self._kept(number), config, expectation.config)
         elif not one.is_trained:
             checks.append(skipped("start", None, "the script makes no optimizer step with this engine"))
         elif failed is None:
@@ -157,7 +161,12 @@ class _ScriptRun:
         error = None
         if failed is not None and not failed.is_of_script:
             status, error = "error", failed.message
-        return config, self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
+        verdict = self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
+        return config, verdict._replace(measured=measured)
+
+    def _kept(self, number: int) -> str:
+        """The folder of what an engine saves."""
+        return os.path.join(self.plan.kept_folder, f"engine-{number}")
 
     def _repetition(self, number: int, ranks: list[ShownEngine], second: CommandEnd | None) -> Repetition | None:
         """The steps after the checkpoint, in both starts."""
@@ -188,7 +197,7 @@ class _ScriptRun:
     def _inspect(self, ranks: list[ShownEngine]) -> subprocess.Popen[bytes]:
         """Start a process that loads what an engine has saved, while the script starts again."""
         one = ranks[0]
-        kept = os.path.join(self.plan.kept_folder, f"engine-{one.number}")
+        kept = self._kept(one.number)
         stage = one.evidence.engine.stage if one.evidence.engine is not None else 0
         saved = SavedFiles(
             export=os.path.join(kept, "export"),
