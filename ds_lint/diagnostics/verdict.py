@@ -87,6 +87,61 @@ class ScriptEngine(NamedTuple):
     is_trained: bool
 
 
+# What a script and its engine do, one after the other; the time and the memory of each is measured.
+OF_SCRIPT, OF_DS_LINT = "script", "ds-lint"
+OF_INITIALIZE, OF_FORWARD, OF_BACKWARD, OF_STEP = "initialize", "forward", "backward", "step"
+OF_SAVE, OF_EXPORT, OF_LOAD = "save", "export", "load"
+
+
+class Peak(NamedTuple):
+    """The most memory that one rank takes, and when."""
+
+    rank: int
+    bytes: int
+    phase: str
+    step: int  # from 1; 0 before the first
+    reserved: int | None = None  # bytes that torch holds of a GPU, with those that no tensor takes
+
+
+class Projection(NamedTuple):
+    """What the whole training takes if all of it goes like the measured steps; None for what is not known."""
+
+    steps: int | None  # of the whole training
+    seconds: float | None  # of its steps, without evaluation and saving
+    steps_of_epoch: int | None
+    seconds_of_epoch: float | None
+    checkpoints: int | None  # that lie on the disk in the end
+    checkpoint_bytes: int | None  # of all of them
+    free_bytes: int | None  # on the disk of the script's own output folder
+
+
+class Estimated(NamedTuple):
+    """What ds-lint computes from the config and the shapes for the rank that holds most, beside what that rank holds."""
+
+    kind: str  # "parameters", "master weights", "optimizer states"
+    least: int  # bytes
+    most: int
+    held: int
+
+
+class Measurements(NamedTuple):
+    """What only a run of the user's own script shows: memory, time, and files."""
+
+    gpu_peaks: list[Peak]  # of each rank; empty without GPUs
+    host_peaks: list[Peak]  # of the process of each rank
+    is_host_sampled: bool  # host memory between the phases: the kernel gives no peaks
+    step_seconds: float | None  # the median of ``timed_steps`` on the slowest rank
+    timed_steps: list[int]  # without the first, and that after saving
+    seconds: dict[str, float]  # of the slowest rank: initialize, save, export, load
+    own_seconds: float  # that ds-lint itself takes in the first start, on the slowest rank
+    samples: int | None  # of one step, of all ranks
+    tokens: int | None  # of one step, with padding; None if the model gets no input_ids
+    files: dict[str, int]  # bytes: "model states", "optimizer states", "other", "export"
+    nvme_bytes: int  # of all ranks
+    projection: Projection | None = None
+    estimated: list[Estimated] = []  # noqa: RUF012 - a NamedTuple's default
+
+
 class Verdict(NamedTuple):
     """One run: how it was made, what it showed."""
 
@@ -109,6 +164,7 @@ class Verdict(NamedTuple):
     log: str | None = None  # the file with what the libraries printed; kept only where something went wrong
     peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
+    measured: Measurements | None = None  # in the mode SCRIPT; None if it has not come to its checkpoint
 
 
 def worst(statuses: list[str]) -> str:

@@ -22,6 +22,8 @@ from ds_lint.diagnostics.verdict import (
     Step,
     Verdict,
 )
+from ds_lint.output import measurements
+from ds_lint.output.quantities import in_units
 from ds_lint.output.terminal import QUIET, SEVERITY, STRONG
 from ds_lint.output.text import counted, shown_path, visible, wrap
 
@@ -77,6 +79,7 @@ def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[str] =
         told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
         told += _skipped(verdict, terminal)
         told += _ended(verdict, terminal)
+        told += _measured(verdict, terminal)
         told += _chart(verdict, verdicts, terminal)
     return told
 
@@ -169,6 +172,13 @@ def _ended(verdict: Verdict, terminal: Terminal) -> list[str]:
     if verdict.log:
         told += _labelled("log:", QUIET, shown_path(verdict.log), terminal)
     return told
+
+
+def _measured(verdict: Verdict, terminal: Terminal) -> list[str]:
+    if verdict.measured is None or verdict.engine is None:
+        return []
+    found = measurements.sentences(verdict.measured, verdict.engine.device)
+    return [line for label, text in found for line in _labelled(label, QUIET, text, terminal)]
 
 
 def _labelled(label: str, style: str, text: str, terminal: Terminal, indent: int = 2) -> list[str]:
@@ -339,16 +349,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
 
 
-def in_units(size: int) -> str:
-    """Bytes in the largest unit of which there is at least one: ``96.6 KiB``."""
-    amount = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:,.0f} B" if unit == "B" else f"{amount:,.1f} {unit}"
-        amount /= 1024
-    return f"{amount:,.1f} TiB"
-
-
 def _worst_first(verdict: Verdict, statuses: tuple[str, ...] = STATUSES) -> list[Check]:
     return [check for status in statuses for check in verdict.checks if check.status == status]
 
@@ -425,6 +425,7 @@ def as_object(verdict: Verdict) -> Json:
         "engine": verdict.engine._asdict() if verdict.engine is not None else None,
         "versions": verdict.versions,
         "log": verdict.log,
+        **({"measured": measurements.as_object(verdict.measured)} if verdict.measured is not None else {}),
     }
 
 
@@ -440,6 +441,7 @@ def verdict_of(run: RunRecord) -> Verdict:
             "ranks": [RankEnd(**one) for one in run["ranks"]],
             "steps": [_step(one) for one in run["steps"]],
             "held": held,
+            "measured": measurements.measurements_of(run["measured"]) if "measured" in run else None,
             "engine": ScriptEngine(**run["engine"]) if "engine" in run else None,
         }
     )

@@ -208,6 +208,7 @@ class Evidence:
     fingerprint: dict[str, str] = field(default_factory=dict)  # of every tensor that the rank holds, at the checkpoint
     live: dict[str, str] = field(default_factory=dict)  # of the whole weights at the checkpoint, rank 0
     trained: dict[str, str] = field(default_factory=dict)  # of those that the checkpoint has to bring back, rank 0
+    uncompared: str | None = None  # why there are no digests of the whole weights
     unread: list[str] = field(default_factory=list)  # dotted key paths that nothing read
     stand_ins: list[str] = field(default_factory=list)  # ops that were not compiled
     save_refusal: str | None = None  # what Accelerate raises if the weights are collected

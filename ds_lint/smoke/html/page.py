@@ -12,9 +12,11 @@ from itertools import chain
 from math import isfinite
 from typing import NamedTuple
 
-from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Check, Held, Verdict
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Check, Held, Peak, Verdict
+from ds_lint.output import measurements
 from ds_lint.output.harmless import without_secrets
-from ds_lint.output.smoke import KINDS, by_kind, headline, in_units, outcome, ranks, shown, unsharded, written
+from ds_lint.output.quantities import in_units
+from ds_lint.output.smoke import KINDS, by_kind, headline, outcome, ranks, shown, unsharded, written
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.smoke.html import charts
 
@@ -145,6 +147,7 @@ def _run(number: int, verdict: Verdict, verdicts: list[Verdict]) -> str:
         _error(verdict),
         _checks(verdict),
         _plots(verdict, verdicts),
+        _measured(verdict),
         _adaptations(verdict),
         _ranks(verdict),
         _circumstances(verdict),
@@ -239,6 +242,35 @@ def _ranks(verdict: Verdict) -> str:
         for rank in verdict.ranks
     ]
     return _table("Ranks", columns, rows)
+
+
+def _measured(verdict: Verdict) -> str:
+    """What was measured, in sentences, and the peaks of each rank."""
+    if verdict.measured is None or verdict.engine is None:
+        return ""
+    found = measurements.sentences(verdict.measured, verdict.engine.device)
+    listed = "".join(f"<div><dt>{_text(label.rstrip(':'))}</dt><dd>{_text(text)}</dd></div>" for label, text in found)
+    on_gpu = {peak.rank: peak for peak in verdict.measured.gpu_peaks}
+    columns = [
+        Column("Rank", "number"),
+        Column("Peak GPU memory", "number"),
+        Column("When"),
+        Column("Reserved by torch", "number"),
+        Column("Peak host memory", "number"),
+        Column("When"),
+    ]
+    rows = [
+        [f"{host.rank:,}", *_peak(on_gpu.get(host.rank), has_reserved=True), *_peak(host)]
+        for host in verdict.measured.host_peaks[:SHOWN_RANKS]
+    ]
+    return f"<h4>Time, memory and files</h4><dl>{listed}</dl>{_table('Peaks by rank', columns, rows) if rows else ''}"
+
+
+def _peak(peak: Peak | None, *, has_reserved: bool = False) -> list[str]:
+    if peak is None:
+        return ["", "", ""] if has_reserved else ["", ""]
+    cells = [_text(in_units(peak.bytes)), _text(measurements.when(peak))]
+    return [*cells, _text(in_units(peak.reserved or 0))] if has_reserved else cells
 
 
 def _circumstances(verdict: Verdict) -> str:

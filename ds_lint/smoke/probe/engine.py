@@ -6,13 +6,26 @@ import copy
 import os
 import platform
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.diagnostics.verdict import (
+    CPU,
+    CUDA,
+    OF_BACKWARD,
+    OF_DS_LINT,
+    OF_EXPORT,
+    OF_FORWARD,
+    OF_INITIALIZE,
+    OF_LOAD,
+    OF_SAVE,
+    OF_SCRIPT,
+    OF_STEP,
+)
 from ds_lint.smoke.job import Evidence, Job, TrainedParameter
-from ds_lint.smoke.probe import frameworks, shown
+from ds_lint.smoke.probe import frameworks, measured, shown
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.probe.sampled_step import StepSamples
@@ -23,10 +36,14 @@ from ds_lint.smoke.standins import ops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from ds_lint.smoke.probe.frameworks import Maker
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
+
+
+_meter = measured.Meter()  # one for the process: its memory is that of all engines
 
 
 class ObservedEngine:
@@ -46,6 +63,8 @@ class ObservedEngine:
         self._tied: list[list[str]] = []
         self._buffers = 0
         self._trainer, self._accelerator = maker.trainer, maker.accelerator
+        self._measured = shown.Measured()
+        self._began = time.time()
 
     # ------------------------------------------------------------------------------------------------ initialization
 
@@ -70,10 +89,12 @@ class ObservedEngine:
             given[name] = recorder.wrap(recorder.plain(config), (), self._log)
         elif isinstance(config, (str, os.PathLike)):
             self._path = os.path.abspath(os.fspath(config))
+        _meter.enter(self._measured, OF_INITIALIZE, 0)
         return given
 
     def after_initialize(self, engine: Any, made_step: Callable[[], None]) -> None:
         """The engine is made: observe it."""
+        _meter.enter(self._measured, OF_SCRIPT, 1)
         self.engine = engine
         self._made_step = made_step
         rank = torch.distributed.get_rank()
@@ -109,6 +130,7 @@ class ObservedEngine:
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
             has_adapters=has_adapters,
             versions=_versions(),
+            measured=self._measured,
         )
         evidence.model = type(model).__name__
         kept = os.path.join(self._plan.kept_folder, f"engine-{self.number}")
@@ -118,12 +140,18 @@ class ObservedEngine:
         if self._plan.part == TRAIN and not self.shown.is_pipeline and engine.optimizer is not None:
             path = os.path.join(kept, f"rank-{rank}", "step.pt")
             samples = StepSamples(path, min(2, self._plan.steps), self._job.world_size)
-        self._watch = Watch(self._job, evidence, lambda _phase: None, samples)
+        self._watch = Watch(self._job, evidence, lambda _phase: None, samples, is_own_script=True)
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
         self._digests: list[str] = []
-        self._backwards = 0
+        self._backwards = self._tokens = 0
+
+    def _during(self, phase: str, step: int | None = None) -> AbstractContextManager[None]:
+        return _meter.during(self._measured, phase, self.steps + 1 if step is None else step)
+
+    def _measuring(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        return _meter.measuring(self._measured, phase, self.steps + 1, call)
 
     # -------------------------------------------------------------------------------------------------------- steps
 
@@ -140,13 +168,15 @@ class ObservedEngine:
 
         def watched(args: Any, kwargs: Any) -> Any:
             self._note_inputs(args, kwargs)
-            return self._watch.forward(engine, args, kwargs, call)
+            return self._watch.forward(engine, args, kwargs, self._measuring(OF_FORWARD, call))
 
-        return self._replay.forward(engine, args, kwargs, watched)
+        with self._during(OF_DS_LINT):
+            return self._replay.forward(engine, args, kwargs, watched)
 
     def _note_inputs(self, args: Any, kwargs: Any) -> None:
         given = list(tensors_in((args, kwargs)))
         self._digests.append(" ".join(map(probes.digest, given)))
+        self._tokens += measured.tokens_in(args, kwargs)
         if not self.steps:
             self.shown.rows.append(next((len(one) for one in given if one.dim()), 0))
 
@@ -155,20 +185,31 @@ class ObservedEngine:
         self._backwards += 1
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
-        self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
-        return self._watch.backward(engine, loss, args, kwargs, call)
+        with self._during(OF_DS_LINT):
+            self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
+            return self._watch.backward(engine, loss, args, kwargs, self._measuring(OF_BACKWARD, call))
 
     def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
         """A call of the engine's ``step``."""
+
+        def finished() -> Any:
+            answer = call()
+            if is_whole:
+                measured.finish_kernels()
+            return answer
+
+        with self._during(OF_DS_LINT):
+            if is_whole:
+                self._replay.before_step(engine, probes.inner_optimizer(engine))
+            try:
+                answer = self._watch.step(engine, self._measuring(OF_STEP, finished), is_whole=is_whole)
+            except Exception as error:
+                self._presence.raised(error)
+                raise
+            if is_whole:
+                self._after_step()
         if is_whole:
-            self._replay.before_step(engine, probes.inner_optimizer(engine))
-        try:
-            answer = self._watch.step(engine, call, is_whole=is_whole)
-        except Exception as error:
-            self._presence.raised(error)
-            raise
-        if is_whole:
-            self._after_step()
+            _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
         return answer
 
     def train_batch(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
@@ -180,13 +221,17 @@ class ObservedEngine:
         self._replay.before_step(engine, probes.inner_optimizer(engine))
 
         def whole() -> Any:
-            loss = call(engine, *args, **kwargs)
+            with self._during(OF_STEP):  # with its passes
+                loss = call(engine, *args, **kwargs)
+                measured.finish_kernels()
             self._watch.losses = [float(loss.detach().float().mean())]
             self._replay.saw_loss(self._watch.losses[0])
             return loss
 
-        answer = self._watch.step(engine, whole, is_whole=True)
-        self._after_step()
+        with self._during(OF_DS_LINT):
+            answer = self._watch.step(engine, whole, is_whole=True)
+            self._after_step()
+        _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
         return answer
 
     def _note_batch(self, batch: Any) -> None:
@@ -197,7 +242,8 @@ class ObservedEngine:
         self.shown.is_trained = True
         self.shown.batches.append(self._digests)
         self.shown.micro_steps.append(self._backwards)
-        self._digests, self._backwards = [], 0
+        self._measured.tokens.append(self._tokens)
+        self._digests, self._backwards, self._tokens = [], 0, 0
         if self._replay.is_on:
             self._replay.shown.rates.append(self.shown.evidence.steps[-1].learning_rates)
         plan = self._plan
@@ -212,14 +258,21 @@ class ObservedEngine:
     def _at_checkpoint(self) -> None:
         """What the rank holds, and what it saves; the random state is as before."""
         state = torch.get_rng_state()
+        evidence = self.shown.evidence
         self._watch.at_checkpoint(self.engine)
+        if self._job.mode == CUDA:  # torch's own peak is that since the last phase began
+            evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self._measured.moments if one.phase != OF_DS_LINT)
+        self._measured.nvme_bytes = measured.swapped_bytes(self._config, evidence.rank, self._began)
+        self._measured.length = measured.length_of(self.engine, self._trainer)
         self._presence.enter("save")
-        self.engine.save_checkpoint(self._checkpoint)
+        with self._during(OF_SAVE, self.steps):
+            self.engine.save_checkpoint(self._checkpoint)
         self.shown.has_checkpoint = True
         if self.shown.is_pipeline:
             self.shown.not_saved = "each rank of a pipeline saves the layers that it has"
         else:
-            self.shown.not_saved = self._save_model()
+            with self._during(OF_EXPORT, self.steps):
+                self.shown.not_saved = self._save_model()
         torch.distributed.barrier()
         self._presence.enter("step")
         torch.set_rng_state(state)
@@ -238,7 +291,8 @@ class ObservedEngine:
         self._presence.enter("load")
         if self.is_to_resume:
             try:
-                self.engine.load_checkpoint(self._checkpoint)
+                with self._during(OF_LOAD):
+                    self.engine.load_checkpoint(self._checkpoint)
             except Exception as error:
                 self._replay.shown.error = f"{type(error).__name__}: {error}"
                 self._presence.raised(error)

@@ -40,6 +40,48 @@ class ShownEngine:
     has_checkpoint: bool = False
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
     not_saved: str | None = None  # why no model was saved
+    measured: Measured | None = None
+
+
+@dataclass
+class Moment:
+    """One phase of one optimizer step; bytes are the most at any time in it."""
+
+    phase: str
+    step: int  # from 1, the one that is being made
+    seconds: float = 0.0
+    gpu_bytes: int | None = None  # that tensors take
+    gpu_reserved: int | None = None  # and those that torch holds for more of them
+    host_bytes: int = 0  # of memory that the process takes
+
+
+@dataclass
+class Length:
+    """How long the whole training is, and what it keeps; None for what is not known."""
+
+    steps: int | None = None
+    steps_of_epoch: int | None = None
+    saves: str = "no"  # "steps" or "epoch": when checkpoints are written
+    save_steps: float = 0
+    kept_checkpoints: int | None = None  # None: all of them
+
+
+@dataclass
+class Measured:
+    """The time and the memory of one engine on one rank."""
+
+    moments: list[Moment] = field(default_factory=list)
+    is_host_sampled: bool = False  # the kernel does not reset its peaks: host memory is that between phases
+    tokens: list[int] = field(default_factory=list)  # of each step, with padding
+    nvme_bytes: int = 0
+    length: Length | None = None
+
+    def moment(self, phase: str, step: int) -> Moment:
+        """That of a phase, which may come several times in a step."""
+        found = next((one for one in reversed(self.moments) if (one.phase, one.step) == (phase, step)), None)
+        if found is None:
+            self.moments.append(found := Moment(phase, step))
+        return found
 
 
 @dataclass

@@ -71,8 +71,12 @@ class Census:
             self.held[kind] = Held(before.elements + elements, before.bytes + storage.nbytes())
             if kind == "unknown":
                 strays[place] = tensor
-        largest = sorted(strays.values(), key=lambda one: -one.untyped_storage().nbytes())
-        self.strays = [_described(tensor) for tensor in largest[:_MOST_STRAYS]]
+        self._largest = sorted(strays.values(), key=lambda one: -one.untyped_storage().nbytes())[:_MOST_STRAYS]
+
+    @property
+    def strays(self) -> list[Stray]:
+        """The largest storages of unknown purpose; who holds each takes three walks over all objects of Python."""
+        return [_described(tensor) for tensor in self._largest]
 
 
 def settled(engine: Any, inputs: set[tuple[torch.dtype, torch.Size]], ours: Any) -> Census:

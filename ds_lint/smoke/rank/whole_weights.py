@@ -10,6 +10,7 @@ Attributes of deepspeed 0.15 to 0.19: runtime/zero/stage3.py, stage_1_and_2.py, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import torch
 from ds_lint.smoke.rank import probes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _FLAT = ("bit16_groups_flat", "bf16_groups_flat")  # stages 1 and 2, BF16_Optimizer: every group of weights in one row
 
@@ -28,25 +29,41 @@ def live(engine: Any) -> dict[str, torch.Tensor]:
     return {name: _live(parameter, engine.device) for name, parameter in engine.module.named_parameters()}
 
 
-def saved(engine: Any, live: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The weights as they are saved; those that ZeRO++ quantizes on the way lose digits, as only DeepSpeed does it."""
-    if not getattr(engine, "zero_quantized_weights", bool)():
-        return live
-    return {name: _gathered(parameter) for name, parameter in engine.module.named_parameters()}
+def bytes_of(engine: Any) -> int:
+    """What the whole weights take, in the dtype that the ranks compute with."""
+    parameters = engine.module.parameters()
+    return sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in parameters)
 
 
-def trained(engine: Any, live: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What a checkpoint has to bring back: the fp32 weights, or the live ones where those are not in memory."""
+def digests(engine: Any, *, is_kept: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Digests of the weights as they are saved, and as a checkpoint has to bring them back.
+
+    Every rank takes part, and those that do not keep them get none. One parameter after the other is put together, so
+    that a model needs no room for its whole weights. What ZeRO++ quantizes on its way into a file loses digits, as only
+    DeepSpeed does it. A checkpoint has the fp32 weights, or the live ones where those are not in memory.
+    """
+    is_quantized = getattr(engine, "zero_quantized_weights", bool)()
     masters = dict(_masters(engine))
-    return {
-        name: masters[parameter].float() if _is_same(masters.get(parameter), live[name]) else live[name]
-        for name, parameter in engine.module.named_parameters()
-    }
+    saved: dict[str, str] = {}
+    trained: dict[str, str] = {}
+    for name, parameter in engine.module.named_parameters():
+        live = _live(parameter, engine.device)
+        in_file = _gathered(parameter) if is_quantized else live
+        master = masters[parameter]() if parameter in masters else None
+        if is_kept:
+            saved[name] = probes.digest(in_file)
+            is_known = master is not None and _is_same(master.to(live.dtype), live)
+            trained[name] = probes.digest(master.float() if master is not None and is_known else live)
+    return saved, trained
 
 
-def _is_same(master: torch.Tensor | None, weight: torch.Tensor) -> bool:
-    """Whether an fp32 weight is that of a live one: bit for bit, so that NaN is the same as NaN."""
-    return master is not None and probes.digest(master.to(weight.dtype)) == probes.digest(weight)
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Bit for bit, so that NaN is the same as NaN."""
+    return one.shape == other.shape and bool(torch.equal(_bytes_of(one), _bytes_of(other)))
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _live(parameter: Any, device: Any) -> torch.Tensor:
@@ -70,8 +87,8 @@ def _gathered(parameter: Any) -> torch.Tensor:
         return parameter.data.clone()
 
 
-def _masters(engine: Any) -> Iterator[tuple[Any, torch.Tensor]]:
-    """Each parameter with its fp32 weights."""
+def _masters(engine: Any) -> Iterator[tuple[Any, Callable[[], torch.Tensor]]]:
+    """Each parameter with what puts its fp32 weights together, in which every rank takes part."""
     partitions = probes.masters(engine)
     if any(probes.backed(partition) < partition.numel() for partition in partitions):
         return  # on NVMe
@@ -81,23 +98,42 @@ def _masters(engine: Any) -> Iterator[tuple[Any, torch.Tensor]]:
             yield from _of_stage_3(parameters, partition, engine.device)
     groups: list[Any] = next((getattr(optimizer, name) for name in _FLAT if hasattr(optimizer, name)), [])
     for index, (flat, partition) in enumerate(zip(groups, partitions, strict=False)):
-        whole = torch.cat(_of_all_ranks(partition, optimizer.real_dp_process_group[index], engine.device))
+        group = optimizer.real_dp_process_group[index]
         for parameter in engine.module.parameters():
             if parameter.untyped_storage().data_ptr() == flat.untyped_storage().data_ptr():
                 start = (parameter.data_ptr() - flat.data_ptr()) // flat.element_size()
-                yield parameter, whole[start : start + parameter.numel()].reshape(parameter.shape)
+                yield parameter, functools.partial(_of_row, partition, start, parameter.shape, group, engine.device)
 
 
-def _of_stage_3(parameters: list[Any], partition: torch.Tensor, device: Any) -> Iterator[tuple[Any, torch.Tensor]]:
+def _of_row(partition: torch.Tensor, start: int, shape: torch.Size, group: Any, device: Any) -> torch.Tensor:
+    """A parameter of a row that the ranks share in equal parts, one behind the other; its part may be anywhere in it.
+
+    What a rank does not have is zero, and the sum over the ranks has the bits of each.
+    """
+    whole = torch.zeros(shape.numel(), dtype=partition.dtype, device=device)
+    offset = torch.distributed.get_rank(group) * partition.numel() - start  # of the rank's part, in the parameter
+    first, last = max(0, offset), min(whole.numel(), offset + partition.numel())
+    if first < last:
+        whole[first:last] = partition[first - offset : last - offset]
+    torch.distributed.all_reduce(whole.view(torch.uint8), group=group)
+    return whole.reshape(shape)
+
+
+def _of_stage_3(
+    parameters: list[Any], partition: torch.Tensor, device: Any
+) -> Iterator[tuple[Any, Callable[[], torch.Tensor]]]:
     """Those of a sub-group: each rank has a part of every parameter, one behind the other."""
     sizes = [parameter.ds_tensor.numel() for parameter in parameters]
     if not parameters or sum(sizes) != partition.numel():
         return
-    rows = _of_all_ranks(partition, parameters[0].ds_process_group, device)
     for parameter, size, end in zip(parameters, sizes, itertools.accumulate(sizes), strict=True):
-        whole = torch.cat([row[end - size : end] for row in rows])
-        if whole.numel() >= parameter.ds_numel:
-            yield parameter, whole[: parameter.ds_numel].reshape(parameter.ds_shape)
+        if size * torch.distributed.get_world_size(parameter.ds_process_group) >= parameter.ds_numel:
+            yield parameter, functools.partial(_of_parts, partition[end - size : end], parameter, device)
+
+
+def _of_parts(part: torch.Tensor, parameter: Any, device: Any) -> torch.Tensor:
+    whole = torch.cat(_of_all_ranks(part, parameter.ds_process_group, device))
+    return whole[: parameter.ds_numel].reshape(parameter.ds_shape)
 
 
 def _of_all_ranks(own: torch.Tensor, group: Any, device: Any) -> list[torch.Tensor]:

@@ -19,6 +19,7 @@ from ds_lint.smoke.job import Job, UpdateRule
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
+from ds_lint.smoke.script.measurements import measurements
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
@@ -102,7 +103,7 @@ class _ScriptRun:
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
             return [], self._without_engine(first, failed)
-        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_saved(ranks)}
+        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_comparable(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
@@ -127,6 +128,7 @@ class _ScriptRun:
         one = ranks[0]
         config = self.config_of(one)
         checks: list[Check] = []
+        measured = None
         if failed is not None and failed.is_of_script:
             checks.append(_stopped(failed))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
@@ -150,6 +152,8 @@ class _ScriptRun:
             is_whole = one.data_parallel == one.world_size and not one.is_pipeline
             of_trained = OF_SCRIPTS if is_whole else OF_PIPELINES
             checks += verify_script(expectation, runs, of_trained if one.is_trained else OF_UNTRAINED)
+            again = second.engines.get(number, []) if second is not None else []
+            measured = measurements(ranks, again, self._kept(number), config, expectation.config)
         elif not one.is_trained:
             checks.append(skipped("start", None, "the script makes no optimizer step with this engine"))
         elif failed is None:
@@ -161,7 +165,12 @@ class _ScriptRun:
         error = None
         if failed is not None and not failed.is_of_script:
             status, error = "error", failed.message
-        return config, self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
+        verdict = self._verdict(config.document.path, first, second, one, ranks, checks, status, error)
+        return config, verdict._replace(measured=measured)
+
+    def _kept(self, number: int) -> str:
+        """The folder of what an engine saves."""
+        return os.path.join(self.plan.kept_folder, f"engine-{number}")
 
     def _repetition(self, number: int, ranks: list[ShownEngine], second: CommandEnd | None) -> Repetition | None:
         """The steps after the checkpoint, in both starts."""
@@ -192,7 +201,7 @@ class _ScriptRun:
     def _inspect(self, ranks: list[ShownEngine]) -> subprocess.Popen[bytes]:
         """Start a process that loads what an engine has saved, while the script starts again."""
         one = ranks[0]
-        kept = os.path.join(self.plan.kept_folder, f"engine-{one.number}")
+        kept = self._kept(one.number)
         stage = one.evidence.engine.stage if one.evidence.engine is not None else 0
         rule = rule_of_config(expectation_of(self.config_of(one), one))
         saved = SavedFiles(
@@ -257,6 +266,11 @@ class _ScriptRun:
 
 def _is_saved(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint for one in ranks)
+
+
+def _is_comparable(ranks: list[ShownEngine]) -> bool:
+    """Whether what is saved is loaded: weights that are too large to compare may not fit into memory either."""
+    return _is_saved(ranks) and ranks[0].evidence.uncompared is None
 
 
 def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str | None]:

@@ -110,6 +110,9 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     saved = _ADAPTERS if runs.job.has_adapters else _MODEL if runs.is_of_transformers else _STATE_DICT
     requested = Requested(f"{saved.loader} loads the trained {'adapter' if saved is _ADAPTERS else 'weights'}", key)
     exported = runs.exported
+    if (why := runs.train[0].uncompared) is not None:
+        yield skipped("export", key, why)
+        return
     if exported is None:
         yield Check(
             "export",
@@ -188,7 +191,12 @@ def _nothing_to_load(
 
 def recovery(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether zero_to_fp32 recovers the weights of the ranks."""
-    if expectation.stage is None or expectation.stage.value == 0 or runs.exported is None:
+    if expectation.stage is None or expectation.stage.value == 0:
+        return
+    if (why := runs.train[0].uncompared) is not None:
+        yield skipped("recovery", expectation.stage.key, why)
+        return
+    if runs.exported is None:
         return
     if runs.engine.stage == 0:
         yield skipped("recovery", expectation.stage.key, "without ZeRO there are no partitions to recover weights from")

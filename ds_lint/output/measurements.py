@@ -1,0 +1,146 @@
+"""What a run of the user's own script takes, in sentences and as plain objects."""
+
+from __future__ import annotations
+
+from ds_lint.diagnostics.verdict import CUDA, OF_SCRIPT, Estimated, Measurements, Peak, Projection
+from ds_lint.output.quantities import duration, in_units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, object]
+    Record = dict[str, Any]  # what ``as_object`` makes
+
+MEASURED, PROJECTED, ESTIMATED = "measured:", "projected:", "estimated:"
+_NAMES = {"script": "the script between passes", "save": "saving the checkpoint", "export": "saving the model"}
+_ALIKE = 0.01  # of the largest peak, by which ranks may differ and be one in words
+
+
+def sentences(measured: Measurements, device: str) -> list[tuple[str, str]]:
+    """Each figure with what it is: measured, projected or estimated."""
+    told = [(MEASURED, line) for line in _memory(measured)]
+    told += [(MEASURED, line) for line in (_speed(measured), _phases(measured), _files(measured)) if line]
+    if measured.projection is not None:
+        told += [(PROJECTED, line) for line in _projected(measured.projection, device)]
+    told += [(ESTIMATED, _estimated(one)) for one in measured.estimated]
+    return told
+
+
+def _memory(measured: Measurements) -> list[str]:
+    told = []
+    if measured.gpu_peaks:
+        peak = max(measured.gpu_peaks, key=lambda one: one.bytes)
+        reserved = max(one.reserved or 0 for one in measured.gpu_peaks)
+        told.append(f"GPU memory {_at_most(measured.gpu_peaks, peak)}; torch reserves up to {in_units(reserved)}")
+    if measured.host_peaks:
+        peak = max(measured.host_peaks, key=lambda one: one.bytes)
+        sampled = ", sampled between phases" if measured.is_host_sampled else ""
+        told.append(f"host memory of a process {_at_most(measured.host_peaks, peak)}{sampled}")
+    if measured.nvme_bytes:
+        told.append(f"{in_units(measured.nvme_bytes)} on NVMe")
+    return told
+
+
+def _at_most(peaks: list[Peak], peak: Peak) -> str:
+    """``up to 61.2 GiB, on rank 3 in backward of step 2; at least 58.0 GiB on each rank``."""
+    least = min(one.bytes for one in peaks)
+    others = f", and {in_units(least)} on the rank with the least" if least < (1 - _ALIKE) * peak.bytes else ""
+    return f"up to {in_units(peak.bytes)} (rank {peak.rank}, {when(peak)}){others}"
+
+
+def when(peak: Peak) -> str:
+    """``backward of step 2``."""
+    name = _NAMES.get(peak.phase, peak.phase)
+    if not peak.step:
+        return name
+    return (
+        f"{name} {'before' if peak.phase == OF_SCRIPT else 'after' if peak.phase in _NAMES else 'of'} step {peak.step}"
+    )
+
+
+def _speed(measured: Measurements) -> str:
+    if measured.step_seconds is None:
+        return ""
+    steps = measured.timed_steps
+    named = f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+    told = [f"{duration(measured.step_seconds)} per step (median of {named})"]
+    for number, noun in ((measured.samples, "samples"), (measured.tokens, "tokens")):
+        if number is not None and measured.step_seconds > 0:
+            told.append(
+                f"{number / measured.step_seconds:,.3g} {noun}/s"
+                if number / measured.step_seconds < 1000
+                else f"{number / measured.step_seconds:,.0f} {noun}/s"
+            )
+    return ", ".join(told)
+
+
+def _phases(measured: Measurements) -> str:
+    told = [f"{_NAMES.get(phase, phase)} {duration(seconds)}" for phase, seconds in measured.seconds.items()]
+    return ", ".join([*told, f"ds-lint itself {duration(measured.own_seconds)}"])
+
+
+def _files(measured: Measurements) -> str:
+    states = {kind: size for kind, size in measured.files.items() if kind != "export"}
+    told = []
+    if states:
+        parts = ", ".join(f"{kind} {in_units(size)}" for kind, size in states.items())
+        told.append(f"checkpoint {in_units(sum(states.values()))} ({parts})")
+    if "export" in measured.files:
+        told.append(f"saved model {in_units(measured.files['export'])}")
+    return ", ".join(told)
+
+
+def _projected(projection: Projection, device: str) -> list[str]:
+    """The arithmetic, and what it leaves out; CPU ranks say nothing of the time on GPUs."""
+    told = []
+    here = "" if device == CUDA else " on these CPU ranks"
+    if projection.seconds is not None:
+        told.append(
+            f"{projection.steps:,} steps take about {duration(projection.seconds)}{here}, without evaluation and saving"
+        )
+    if projection.seconds_of_epoch is not None:
+        told.append(
+            f"an epoch of {projection.steps_of_epoch:,} steps takes about {duration(projection.seconds_of_epoch)}{here}"
+        )
+    if projection.checkpoint_bytes is not None and projection.checkpoints is not None:
+        noun = "checkpoint" if projection.checkpoints == 1 else "checkpoints"
+        line = f"{projection.checkpoints:,} {noun} take about {in_units(projection.checkpoint_bytes)}"
+        if projection.free_bytes is not None:
+            line += f"; the disk of output_dir has {in_units(projection.free_bytes)} free"
+        told.append(line)
+    return told
+
+
+def _estimated(one: Estimated) -> str:
+    least, most = in_units(one.least), in_units(one.most)
+    band = least if least == most else f"{least} to {most}"
+    return f"{one.kind} {band} on the fullest rank; the run holds {in_units(one.held)}"
+
+
+# ------------------------------------------------------------------------------------------------------- for programs
+
+
+def as_object(measured: Measurements) -> Json:
+    """The measurements as plain dicts and lists."""
+    return {
+        **measured._asdict(),
+        "gpu_peaks": [one._asdict() for one in measured.gpu_peaks],
+        "host_peaks": [one._asdict() for one in measured.host_peaks],
+        "projection": measured.projection._asdict() if measured.projection is not None else None,
+        "estimated": [one._asdict() for one in measured.estimated],
+    }
+
+
+def measurements_of(record: Record) -> Measurements:
+    """The measurements that ``as_object`` made this of."""
+    projection = record["projection"]
+    return Measurements(
+        **{
+            **record,
+            "gpu_peaks": [Peak(**one) for one in record["gpu_peaks"]],
+            "host_peaks": [Peak(**one) for one in record["host_peaks"]],
+            "projection": Projection(**projection) if projection is not None else None,
+            "estimated": [Estimated(**one) for one in record["estimated"]],
+        }
+    )
