@@ -9,7 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from lsprotocol import types
@@ -41,6 +41,7 @@ class Answer(NamedTuple):
     headline: str
     verdicts: list[Verdict] = []  # noqa: RUF012 - a NamedTuple's default
     error: str = ""
+    findings: list[dict[str, Any]] = []  # noqa: RUF012 - of a launch, as the report for programs has them
     logs: list[str] = []  # noqa: RUF012 - files with the output of the libraries
 
 
@@ -87,7 +88,9 @@ class Run:
 class Runs:
     """All runs: the one that is made, those that wait, and the newest of each subject that has ended."""
 
-    def __init__(self, listener: Listener, progress: Callable[[], Progress | None], at_rest: Callable[[], None]) -> None:
+    def __init__(
+        self, listener: Listener, progress: Callable[[], Progress | None], at_rest: Callable[[], None]
+    ) -> None:
         self._listener = listener
         self._progress = progress  # of a client that shows some
         self._at_rest = at_rest  # is called in the thread of the runs after ``idle`` seconds without one
@@ -100,6 +103,10 @@ class Runs:
     def get(self, subject: Subject) -> Run | None:
         """The newest run of a subject that is not forgotten."""
         return self._by_subject.get(subject)
+
+    def of(self, uri: str) -> list[Run]:
+        """The newest runs of a text."""
+        return [run for subject, run in self._by_subject.items() if subject.uri == uri]
 
     def start(self, subject: Subject, title: str, work: Work) -> None:
         """Run a subject when it is its turn; one that is active goes on."""

@@ -222,6 +222,11 @@ def headline(verdict: Verdict) -> str:
     return f"{outcome(verdict)} on {where}: {_what_came_of_it(verdict)}"
 
 
+def phase_in_words(part: str, phase: str) -> str:
+    """What rank 0 does in a part of a run."""
+    return phase if part in ("train", phase) else f"{part}: {phase}"
+
+
 def outcome(verdict: Verdict) -> str:
     """How a run ended, in a word or two."""
     if verdict.status == "error":
