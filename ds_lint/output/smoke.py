@@ -445,7 +445,7 @@ def verdict_of(run: RunRecord) -> Verdict:
             "ranks": [RankEnd(**one) for one in run["ranks"]],
             "steps": [_step(one) for one in run["steps"]],
             "held": held,
-            "engine": ScriptEngine(**run["engine"]) if "engine" in run else None,
+            "engine": ScriptEngine(**run["engine"]) if run.get("engine") else None,
         }
     )
 
