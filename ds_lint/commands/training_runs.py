@@ -82,7 +82,7 @@ def smoke_of(options: Namespace) -> Smoke:
     )
     return Smoke(
         wish,
-        options.smoke_report,
+        None if options.smoke_launches else options.smoke_report,  # else it is written when the launches have run
         options.smoke_device or AUTO,
         options.smoke_folder,
         options.smoke_launch,

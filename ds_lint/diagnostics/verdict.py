@@ -109,6 +109,7 @@ class Verdict(NamedTuple):
     log: str | None = None  # the file with what the libraries printed; kept only where something went wrong
     peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
+    launch: str | None = None  # the place of the launch that was run: "train.sh:12"
 
 
 def worst(statuses: list[str]) -> str:

@@ -218,7 +218,8 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 
 def headline(verdict: Verdict) -> str:
     """How a run went, in one sentence that begins with ``outcome``."""
-    where = f"{ranks(verdict)}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
+    launched = f" launched at {verdict.launch}" if verdict.launch else ""
+    where = f"{ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
     return f"{outcome(verdict)} on {where}: {_what_came_of_it(verdict)}"
 
 
@@ -428,6 +429,7 @@ def as_object(verdict: Verdict) -> Json:
         "held": [{kind: amount._asdict() for kind, amount in held.items()} for held in verdict.held],
         "peak_bytes": verdict.peak_bytes,
         "engine": verdict.engine._asdict() if verdict.engine is not None else None,
+        "launch": verdict.launch,
         "versions": verdict.versions,
         "log": verdict.log,
     }

@@ -178,7 +178,9 @@ def test_missing_libraries_are_an_error(start, project, tmp_path):
     client.open("ds.json", TEXT)
     click(client)
     wait_until(client, client.shown)
-    assert client.shown()[0].startswith("ds-lint: could not run: No module named 'accelerate'; a smoke run needs torch,")
+    assert client.shown()[0].startswith(
+        "ds-lint: could not run: No module named 'accelerate'; a smoke run needs torch,"
+    )
     assert title(client) == client.shown()[0].removeprefix("ds-lint: ")
     assert client.end() == 0
 
