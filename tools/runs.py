@@ -9,13 +9,13 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from ds_lint.commands.training_runs import add_findings
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.linter.lint import lint, suppress
 from ds_lint.semantics.basis import Basis
+from ds_lint.session.verdicts import add_findings
 from ds_lint.smoke.driver.client import Pool
 from ds_lint.smoke.driver.proof import RunOptions, prove
 from ds_lint.targets.distributions import installed

@@ -10,11 +10,12 @@ from ds_lint.session.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.commands.smoke_launches import LaunchRuns
     from ds_lint.commands.training_runs import Smoke
     from ds_lint.session.options import Options
 
 
-def check(options: Options, smoke: Smoke | None = None) -> int:
+def check(options: Options, smoke: Smoke | None = None, launches: LaunchRuns | None = None) -> int:
     """Lint, apply fixes, train or suppress if that is asked for, print, and return the exit status."""
     unreadable: list[Complaint] = []
     try:
@@ -31,6 +32,10 @@ def check(options: Options, smoke: Smoke | None = None) -> int:
             from ds_lint.commands import training_runs
 
             unreadable += (Complaint(None, said) for said in training_runs.prove_all(linted, smoke))
+        if launches is not None:
+            from ds_lint.commands import smoke_launches
+
+            smoke_launches.prove_launches(options, session, linted, launches, unreadable)
         notes = session.notes
         if any(context.baseline is not None for _, context in linted):
             from ds_lint.commands import baselines  # few runs have one

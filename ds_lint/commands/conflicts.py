@@ -15,9 +15,13 @@ WATCHED_IN = ("full", "concise", "github")  # and of --watch
 
 _SHOWN = {"--show-settings": "settings", "--show-files": "files", "--show-launches": "launches"}
 _CHANGES = ("--fix", "--fix-only", "--add-ignore", "--write-baseline")
-_NEED_REPORTS = (*_CHANGES, "--diff", "--smoke", "--smoke-sbatch", "--statistics", "--output-file")
-_NOT_IN_A_JOB = (*_CHANGES, "--diff", "--smoke-launch", "--smoke-ranks")
-_WITHOUT_REPORT = ("--statistics", "--output-file", "--output-format", "--smoke", "--smoke-sbatch", "--write-baseline")
+_NEED_REPORTS = (*_CHANGES, "--diff", "--smoke", "--smoke-launches", "--smoke-sbatch", "--statistics", "--output-file")
+_NOT_IN_A_JOB = (*_CHANGES, "--diff", "--smoke-launch", "--smoke-launches", "--smoke-ranks")
+_WITHOUT_REPORT = (
+    "--statistics", "--output-file", "--output-format", "--smoke", "--smoke-launches", "--smoke-sbatch",
+    "--write-baseline",
+)  # fmt: skip
+_OF_LAUNCHES = ("smoke_launches", "smoke_timeout", "smoke_device", "smoke_report")  # which work without --smoke
 
 
 def complaint(options: Namespace) -> str | None:
@@ -71,7 +75,7 @@ def _with_watch(options: Namespace) -> Iterator[str]:
 
 
 def _with_diff(options: Namespace) -> Iterator[str]:
-    for name in _given(("--smoke", "--statistics"), options):
+    for name in _given(("--smoke", "--smoke-launches", "--statistics"), options):
         yield f"--diff prints no report and cannot be combined with {name}"
     for name in _given(("--write-baseline", "--add-ignore"), options):
         yield f"--diff changes nothing and cannot be combined with {name}"
@@ -96,8 +100,11 @@ def _about_runs(options: Namespace) -> Iterator[str]:
     if options.smoke_launch is not None and options.smoke_ranks is not None:
         yield "--smoke-ranks and --smoke-launch both set the number of ranks; use one of them"
     given = (name for name, value in vars(options).items() if name.startswith("smoke_") and value)
-    if not options.smoke and (name := next(given, None)):
+    allowed = _OF_LAUNCHES if options.smoke_launches else ()
+    if not options.smoke and (name := next((name for name in given if name not in allowed), None)):
         yield f"--{name.replace('_', '-')} needs --smoke"
+    if options.smoke_launches and not options.smoke and options.smoke_device == "cuda":
+        yield "--smoke-launches runs each launch on the devices that it asks for; only --smoke-device cpu changes them"
 
 
 def _with_batch_script(options: Namespace) -> Iterator[str]:

@@ -51,8 +51,9 @@ def run_check(options: Namespace) -> int:
         return watch(asked)
     from ds_lint.commands.check import check
 
-    if not options.smoke:
+    if not (options.smoke or options.smoke_launches):
         return check(asked)
+    from ds_lint.commands.smoke_launches import launch_runs_of
     from ds_lint.commands.training_runs import smoke_of
     from ds_lint.linter.engine import every_rule
 
@@ -60,7 +61,8 @@ def run_check(options: Namespace) -> int:
         asked.sources.adapters = "--smoke-lora"
     # A selection of rules does not hide what a run shows.
     asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
-    return check(asked, smoke_of(options))
+    launches = launch_runs_of(options) if options.smoke_launches else None
+    return check(asked, smoke_of(options) if options.smoke else None, launches)
 
 
 def run_smoke(options: Namespace) -> int:

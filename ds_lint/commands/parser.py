@@ -193,6 +193,11 @@ def _add_smoke(check: argparse.ArgumentParser) -> None:
         action="store_true",
         help="train with each config, on CPU ranks of this machine and on its GPUs, if it has any",
     )
+    smoke.add_argument(
+        "--smoke-launches",
+        action="store_true",
+        help="run a few steps of each launch that --show-launches lists, as ds-lint smoke does: this runs your scripts",
+    )
     smoke.add_argument("--smoke-ranks", type=_positive, metavar="N", help="number of CPU ranks (default: 2)")
     smoke.add_argument(
         "--smoke-device",

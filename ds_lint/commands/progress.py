@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from ds_lint.output.smoke import phase_in_words
 from ds_lint.output.text import visible
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ class _Lines:
         place = f" ({self._number:,} of {self._count:,})" if self._count > 1 else ""
 
         def enter(part: str, phase: str) -> None:
-            words = phase if part in ("train", phase) else f"{part}: {phase}"
-            self._bars.update(self._line, description=f"{self._path}{place}  {words}")
+            self._bars.update(self._line, description=f"{self._path}{place}  {phase_in_words(part, phase)}")
 
         return enter
 

@@ -36,7 +36,8 @@ def show_launches(options: Options) -> int:
     """Print the launches in the named files and folders, and return the exit status."""
     unreadable: list[Complaint] = []
     try:
-        files = list(_files(options, Session(options, on_error=complaints_into(unreadable)), unreadable))
+        session = Session(options, on_error=complaints_into(unreadable))
+        files = [file for _, file in files_with_launches(options, session, unreadable)]
     except WRONG_USAGE as error:
         return complain(error)
     list_unreadable(unreadable)
@@ -53,29 +54,35 @@ def show_launches(options: Options) -> int:
     return 2 if unreadable else 0
 
 
-def _files(options: Options, session: Session, unreadable: list[Complaint]) -> Iterator[LaunchFile]:
+def files_with_launches(
+    options: Options, session: Session, unreadable: list[Complaint]
+) -> Iterator[tuple[str, LaunchFile]]:
+    """The files that launch training below the named folders and among the named files, each with its project."""
     for path in options.paths:
         if os.path.isdir(path):
             if not session.forbids(path, is_folder=True):
-                yield from launch_files(
+                for found in launch_files(
                     path,
                     complaints_into(unreadable),
                     leaves_out=session.leaves_out,
                     respects_gitignore=session.respects_gitignore(path),
-                )
-        elif (found := _named(path, unreadable)) is not None:
-            yield found
+                ):
+                    yield path, found
+        else:
+            yield from _named(path, unreadable)
 
 
-def _named(path: str, unreadable: list[Complaint]) -> LaunchFile | None:
+def _named(path: str, unreadable: list[Complaint]) -> Iterator[tuple[str, LaunchFile]]:
     """The launches of a file that the command line names; its project is the working directory, or where it lies."""
     try:
         os.stat(path)
     except OSError as error:
         complaints_into(unreadable)(error)
-        return None
+        return
     is_below = not os.path.relpath(path).startswith(os.pardir)
-    return read_launches(path, os.curdir if is_below else os.path.dirname(path))
+    project = os.curdir if is_below else os.path.dirname(path)
+    if (found := read_launches(path, project)) is not None:
+        yield project, found
 
 
 def _misread(files: list[LaunchFile]) -> list[str]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.commands import progress
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
-from ds_lint.commands.training_runs import add_findings_of, write_page
+from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.linter.choice import choose
 from ds_lint.output.smoke import outcome
 from ds_lint.semantics import configs
+from ds_lint.session import verdicts
 from ds_lint.session.command_line import launches_of
 from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
@@ -72,8 +73,7 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
 
 def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unable: list[Complaint]) -> None:
     """Add the run of an engine to the report on its config, with its findings."""
-    report.smoke = [*(report.smoke or ()), verdict]
-    add_findings_of(report, context, verdict)
+    verdicts.add_verdict(report, context, verdict)
     if verdict.status == "error":
         why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
         unable.append(Complaint(None, f"{report.path}: the run of the script is incomplete: {why}"))

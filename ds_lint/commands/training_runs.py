@@ -13,14 +13,14 @@ from ds_lint.commands import progress
 from ds_lint.commands.documents import complaints_into, documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
-from ds_lint.diagnostics.finding import SEVERITIES
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
-from ds_lint.facts import Facts, Sources
+from ds_lint.facts import Sources
 from ds_lint.linter.choice import choose
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.output.text import counted
 from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
+from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal
 from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, prove
 from ds_lint.smoke.launch import command, devices
@@ -33,17 +33,12 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import Complaint, FileReport
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
     from ds_lint.smoke.driver.proof import Runner
-
-_REFUSED = "run-is-refused"
-_WITHOUT_EFFECT = ("ignored", "no-effect")  # of a section: what it asks for does not happen
-_BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
 
 
 AUTO = "auto"  # on CPU ranks, and on the GPUs if there are any
@@ -87,7 +82,7 @@ def smoke_of(options: Namespace) -> Smoke:
     )
     return Smoke(
         wish,
-        options.smoke_report,
+        None if options.smoke_launches else options.smoke_report,  # else it is written when the launches have run
         options.smoke_device or AUTO,
         options.smoke_folder,
         options.smoke_launch,
@@ -303,8 +298,7 @@ def write_page(reports: list[FileReport], path: str) -> None:
 
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
     """Add a verdict to the report on its config; yields a complaint if the run could not be made."""
-    report.smoke = [*(report.smoke or ()), verdict]
-    add_findings_of(report, context, verdict)
+    add_verdict(report, context, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
         yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
@@ -324,48 +318,3 @@ def _cause(error: OSError | RecursionError) -> str:
 
 def _log(verdict: Verdict) -> str:
     return f" (output of the libraries: {verdict.log})" if verdict.log else ""
-
-
-def add_findings_of(report: FileReport, context: LintContext, verdict: Verdict) -> None:
-    """The findings of the rules about runs; one that repeats an earlier finding confirms it instead."""
-    known = context.basis.facts
-    facts = Facts(world_size=known.world_size, nodes=known.nodes, training=known.training)
-    facts.smoke = [verdict]
-    context = context.about(facts, verdict.stack)
-    add_findings(report, context.lint(report.document, context.rules).findings)
-
-
-def add_findings(report: FileReport, found: list[Finding]) -> None:
-    """Add the findings about runs to the report, or let them confirm findings that it has."""
-    new = []
-    for finding in (one for one in found if one.kind == "run"):
-        if any((one.code, one.key) == (finding.code, finding.key) for one in report.findings):
-            continue  # the run before showed it
-        predicted = [one for one in report.findings if _predicts(one, finding)]
-        for one in predicted:
-            one.confirmed = one.confirmed or finding.message
-        same = [one for one in predicted if _says_the_same(one, finding)]
-        for one in same:  # what was a risk is a fact now, and is reported once
-            one.severity = min(one.severity, finding.severity, key=SEVERITIES.index)
-        if not same:
-            new.append(finding)
-    report.add(new)
-
-
-def _predicts(earlier: Finding, finding: Finding) -> bool:
-    """Whether an earlier finding predicts one of a run."""
-    if finding.name == _REFUSED:
-        stages = _BEFORE_TRAINING if finding.stage in _BEFORE_TRAINING else (finding.stage,)
-        return earlier.effect == "rejected" and earlier.stage in stages
-    is_of_section = earlier.effect in _WITHOUT_EFFECT and (finding.key or "").startswith(f"{earlier.key}.")
-    return (_is_of_the_same(earlier, finding) or is_of_section) and earlier.severity != "info"
-
-
-def _is_of_the_same(earlier: Finding, finding: Finding) -> bool:
-    return earlier.key == finding.key or earlier.span == finding.span
-
-
-def _says_the_same(earlier: Finding, finding: Finding) -> bool:
-    """Whether a finding of a run only confirms the one that predicts it."""
-    is_there = _is_of_the_same(earlier, finding) or finding.name == _REFUSED
-    return earlier.effect == finding.effect and is_there

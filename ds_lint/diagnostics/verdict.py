@@ -165,6 +165,7 @@ class Verdict(NamedTuple):
     peak_bytes: list[int] = []  # noqa: RUF012 - a NamedTuple's default; on GPUs, by rank
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
     measured: Measurements | None = None  # in the mode SCRIPT; None if it has not come to its checkpoint
+    launch: str | None = None  # the place of the launch that was run: "train.sh:12"
 
 
 def worst(statuses: list[str]) -> str:

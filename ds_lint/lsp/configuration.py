@@ -18,6 +18,7 @@ _VERSIONS = {f"{library}Version": library for library in LIBRARIES}
 _TEXTS = {"trainerArgs": "trainer_args", "model": "model", "gpu": "gpu", "hostMemory": "host_memory"}
 _NUMBERS = {"worldSize": "world_size", "nodes": "nodes"}
 NAMES = ("stack", *_VERSIONS, *_NUMBERS, *_TEXTS)
+RUN_LENSES = "runLenses"  # false: no lens offers a run
 _IN_FILES = ("trainerArgs", "model")  # relative to the workspace
 
 

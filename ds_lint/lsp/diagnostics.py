@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE = "ds-lint"
 MOST = 1_000  # findings of one text that are sent
-_SEVERITIES = {
+SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
     "info": types.DiagnosticSeverity.Information,
@@ -73,7 +73,7 @@ def diagnostic(found: Found, places: ClientPlaces, uri: str, number: int) -> typ
     return types.Diagnostic(
         range=places.range(finding.span),
         message=_message(finding),
-        severity=_SEVERITIES[finding.severity],
+        severity=SEVERITIES[finding.severity],
         code=finding.code,
         code_description=types.CodeDescription(href=url),
         source=SOURCE,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Finding
     from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.lsp.runs import Subject
     from ds_lint.session.context import LintContext
     from ds_lint.session.material import Material
     from ds_lint.source.document import Document, Language
@@ -80,6 +82,7 @@ class OpenDocument:
         self.result: LintResult | None = None
         self.material: list[Material] = []  # the launches and recipes that it was linted with
         self.next_time = 0.0  # before which it is not linted again, on the clock of ``time.monotonic``
+        self.runs: dict[Subject, list[tuple[int, Verdict]]] = {}  # with the text as it is now, by index of the config
         self._read: tuple[Lines, list[Document]] | None = None
 
     @property
@@ -99,6 +102,15 @@ class OpenDocument:
         if read is None or read[0] is not lines:
             read = self._read = (lines, configs_of(lines.text, self.path, self.written_in))
         return read[1]
+
+    @property
+    def verdicts(self) -> dict[int, list[Verdict]]:
+        """What the runs of each config have shown, by its index."""
+        found: dict[int, list[Verdict]] = {}
+        for run in self.runs.values():
+            for index, verdict in run:
+                found.setdefault(index, []).append(verdict)
+        return found
 
     @property
     def is_plain_config(self) -> bool:

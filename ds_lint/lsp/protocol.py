@@ -96,11 +96,13 @@ class Protocol(LanguageServerProtocol):
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
         """A text has changed."""
         self._server.schedule.changed(params)
+        self._server.runs.text_changed(params.text_document.uri)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         """A text is no longer open."""
         self._server.schedule.closed(params.text_document.uri)
+        self._server.runs.text_changed(params.text_document.uri)
 
     @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def lsp_notebook_document__did_open(self, params: types.DidOpenNotebookDocumentParams) -> None:

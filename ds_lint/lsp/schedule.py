@@ -95,6 +95,15 @@ class Schedule:
             self._lint_soon(opened, reload=True)
         self._launches.look_up([opened.whole_path for opened in self._documents], again=True)
 
+    def lint_again(self, opened: OpenDocument) -> None:
+        """Lint a text again whose runs have changed."""
+        opened.result = None
+        self._lint_soon(opened)
+
+    def root_of(self, path: str) -> str | None:
+        """The repository that a text is in."""
+        return self._launches.root_of(path)
+
     def current(self, opened: OpenDocument) -> LintResult | None:
         """The result of a text as it is now, made at once if that is quick; None where there is none."""
         if opened.current is None and len(opened.text) <= LARGE:
@@ -149,14 +158,14 @@ class Schedule:
                 self._lint_aside(opened, context)
                 return
             if self._is_config(opened, context) and not opened.is_unparsed:  # the editor moves what was found before
-                self._take(opened, lint_text(opened.configs, opened.lines, context))
+                self._take(opened, lint_text(opened.configs, opened.lines, context, opened.verdicts))
         except Exception as error:  # noqa: BLE001 - a text that cannot be linted must not end the server
             self._listener.report_server_error(error, type(error))
         _let_rest(opened, begun)
 
     def _lint_aside(self, opened: OpenDocument, context: LintContext) -> None:
         """The same beside the loop, on which alone projects are asked and results heard; too late ones are dropped."""
-        lines, begun = opened.lines, time.monotonic()
+        lines, begun, verdicts = opened.lines, time.monotonic(), opened.verdicts
         if self._is_excluded(opened):
             return
 
@@ -164,7 +173,7 @@ class Schedule:
             is_wanted = opened.lines is lines and _is_recognised(opened, context)
             if is_wanted and opened.is_unparsed:
                 raise UnparsedError
-            return lint_text(opened.configs, lines, context) if is_wanted else None
+            return lint_text(opened.configs, lines, context, verdicts) if is_wanted else None
 
         def done(future: asyncio.Future[LintResult | None]) -> None:
             _let_rest(opened, begun)

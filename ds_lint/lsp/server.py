@@ -31,6 +31,7 @@ from ds_lint.lsp.protocol import Protocol, RefusedMessage
 from ds_lint.lsp.schedule import Schedule
 from ds_lint.lsp.shown import Shown
 from ds_lint.lsp.target import target_of
+from ds_lint.lsp.text_runs import CANCEL_RUN, RUN_CONFIG, RUN_LAUNCH, TextRuns
 from ds_lint.rule_pages import pages
 from ds_lint.semantics.basis import Basis
 from ds_lint.settings.nearest import NAMES as SETTINGS_FILES
@@ -38,11 +39,14 @@ from ds_lint.source import documents
 from ds_lint.targets.files import PATTERNS
 
 if TYPE_CHECKING:
+    from pygls.progress import Progress
+
     from ds_lint.lsp.documents import LintResult
 
 TARGET = "ds-lint/target"
 EXPLAIN = "ds-lint/explain"
 FINDINGS_IN_HOVER = "findingsInHover"  # of the initializationOptions: false where the client shows them itself
+MAY_LAUNCH = "mayLaunch"  # of the initializationOptions: false while the user does not trust the folder
 SCRIPTS = tuple(f"*{ending}" for ending in ENDINGS)  # which may launch something, or are recipes
 _WATCH_PARENT = 5.0  # seconds between two looks whether the client is still there
 
@@ -63,13 +67,20 @@ class Server(LanguageServer):
         self.documents = OpenDocuments()
         self._shown = Shown(self.documents, self.send_diagnostics)
         self.has_shut_down = False
+        self._shows_runs = True
         self.findings_in_hover = True
         self.projects = Projects(self.complain)
         self.schedule = Schedule(self.documents, self.projects, self)
         self.notebooks = notebooks.OpenNotebooks(
             self.documents, self.projects, self.send_diagnostics, self.report_server_error
         )
+        self.runs = TextRuns(self.documents, self.schedule, self, self._progress)
         self._said: set[str] = set()
+
+    def _progress(self) -> Progress | None:
+        """What shows progress in the client; None if it does not show any."""
+        window = self.client_capabilities.window
+        return self.work_done_progress if window is not None and window.work_done_progress else None
 
     def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
         """Send what was found in a text; nothing, where there is nothing to lint any more."""
@@ -78,6 +89,10 @@ class Server(LanguageServer):
     def show_elsewhere(self, path: str, result: LintResult | None) -> None:
         """Send what was found in a config for the other texts that it has places in."""
         self._shown.show_elsewhere(path, result)
+
+    def show_at_launches(self, uri: str, found: list[types.Diagnostic]) -> None:
+        """Send what runs of launches in a text have found, for their lines."""
+        self._shown.show_at_launches(uri, found)
 
     def send_diagnostics(self, uri: str, found: list[types.Diagnostic], version: int | None) -> None:
         """Tell the client what was found in a text, or in the cell of a notebook."""
@@ -96,6 +111,8 @@ class Server(LanguageServer):
         for complaint in configuration.complaints(values):
             self.complain(complaint)
         self.projects.configure(configuration.options_of(values, self.documents.directory))
+        self._shows_runs = values.get(configuration.RUN_LENSES) is not False
+        self.runs.forget_all()
         self.lint_all()
 
     def facts_changed(self) -> None:
@@ -110,6 +127,14 @@ class Server(LanguageServer):
         if message not in self._said:
             self._said.add(message)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"ds-lint: {message}"))
+
+    def show_error(self, message: str) -> None:
+        """Show why what the user has asked for is not done."""
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"ds-lint: {message}"))
+
+    def log(self, message: str) -> None:
+        """Write a message to the client's log."""
+        self.window_log_message(types.LogMessageParams(types.MessageType.Info, f"ds-lint: {message}"))
 
     def read_settings_again(self) -> None:
         """Lint all texts by the files as they are now; what is still wrong with them is worth another message."""
@@ -128,6 +153,14 @@ class Server(LanguageServer):
         message = f"{trace}ds-lint: internal error; please report it with the text that caused it"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
 
+    def lenses(self, uri: str) -> list[types.CodeLens]:
+        """The lenses of a text: memory, and runs if the client can run commands and the user wants them."""
+        opened = self.schedule.config_at(uri)
+        found = lenses.lenses(opened, self.schedule.context_of(opened)) if opened is not None else []
+        workspace = self.client_capabilities.workspace
+        can_run = workspace is not None and workspace.execute_command is not None
+        return [*found, *self.runs.lenses(uri)] if can_run and self._shows_runs else found
+
 
 server = Server()
 
@@ -139,6 +172,7 @@ def serve() -> int:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         sys.stdout = sys.stderr  # whatever else is printed must not come between the answers
         server.start_io(sys.stdin.buffer, answers)
+    server.runs.close()
     return 0 if server.has_shut_down else 1
 
 
@@ -153,6 +187,7 @@ def _initialize(ls: Server, params: types.InitializeParams) -> None:
     ls.configure(params.initialization_options)
     if isinstance(params.initialization_options, dict):
         ls.findings_in_hover = params.initialization_options.get(FINDINGS_IN_HOVER) is not False
+        ls.runs.may_launch = params.initialization_options.get(MAY_LAUNCH) is not False
     if params.process_id is not None and os.name == "posix":
         _watch(ls, params.process_id)
 
@@ -280,8 +315,22 @@ def _links(ls: Server, params: types.DocumentLinkParams) -> list[types.DocumentL
 
 @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
 def _lenses(ls: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
-    opened = ls.schedule.config_at(params.text_document.uri)
-    return lenses.lenses(opened, ls.schedule.context_of(opened)) if opened is not None else []
+    return ls.lenses(params.text_document.uri)
+
+
+@server.command(RUN_CONFIG)
+def _run_config(ls: Server, uri: str, index: int) -> None:
+    ls.runs.start_config(uri, index)
+
+
+@server.command(RUN_LAUNCH)
+def _run_launch(ls: Server, uri: str, line: int) -> None:
+    ls.runs.start_launch(uri, line)
+
+
+@server.command(CANCEL_RUN)
+def _cancel_run(ls: Server, kind: str, uri: str, place: int) -> None:
+    ls.runs.cancel(kind, uri, place)
 
 
 @server.feature(TARGET)

@@ -28,6 +28,7 @@ class Shown:
         self._send = send
         self._own: dict[str, list[types.Diagnostic]] = {}  # by address
         self._placed: set[str] = set()  # configs with findings that have places in other files
+        self._of_launches: dict[str, list[types.Diagnostic]] = {}  # by address of the text that launches
         self._of_others: dict[str, dict[str, list[types.Diagnostic]]] = {}  # by address, and path of the config
 
     def publish(self, uri: str, result: LintResult | None, version: int | None) -> None:
@@ -41,6 +42,16 @@ class Shown:
             self._of_others.pop(uri, None)
         if result is not None or had_any:
             self._send(uri, self._all(uri), version)
+
+    def show_at_launches(self, uri: str, found: list[types.Diagnostic]) -> None:
+        """Show what runs of the launches in a text have found, there."""
+        if found != self._of_launches.pop(uri, []):
+            if found:
+                self._of_launches[uri] = found
+            opened = self._documents.get(uri)
+            self._send(uri, self._all(uri), opened.version if opened is not None else None)
+        elif found:
+            self._of_launches[uri] = found
 
     def show_elsewhere(self, path: str, result: LintResult | None) -> None:
         """Show the findings in the config at a whole path in the other open texts that they have places in."""
@@ -61,7 +72,7 @@ class Shown:
                 self._send(opened.uri, self._all(opened.uri), opened.version)
 
     def _all(self, uri: str) -> list[types.Diagnostic]:
-        found = list(self._own.get(uri, ()))
+        found = [*self._own.get(uri, ()), *self._of_launches.get(uri, ())]
         for others in self._of_others.get(uri, {}).values():
             found += others
         return found

@@ -228,8 +228,14 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 
 def headline(verdict: Verdict) -> str:
     """How a run went, in one sentence that begins with ``outcome``."""
-    where = f"{ranks(verdict)}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
+    launched = f" launched at {verdict.launch}" if verdict.launch else ""
+    where = f"{ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
     return f"{outcome(verdict)} on {where}: {_what_came_of_it(verdict)}"
+
+
+def phase_in_words(part: str, phase: str) -> str:
+    """What rank 0 does in a part of a run."""
+    return phase if part in ("train", phase) else f"{part}: {phase}"
 
 
 def outcome(verdict: Verdict) -> str:
@@ -423,6 +429,7 @@ def as_object(verdict: Verdict) -> Json:
         "held": [{kind: amount._asdict() for kind, amount in held.items()} for held in verdict.held],
         "peak_bytes": verdict.peak_bytes,
         "engine": verdict.engine._asdict() if verdict.engine is not None else None,
+        "launch": verdict.launch,
         "versions": verdict.versions,
         "log": verdict.log,
         **({"measured": measurements.as_object(verdict.measured)} if verdict.measured is not None else {}),
@@ -442,7 +449,7 @@ def verdict_of(run: RunRecord) -> Verdict:
             "steps": [_step(one) for one in run["steps"]],
             "held": held,
             "measured": measurements.measurements_of(run["measured"]) if "measured" in run else None,
-            "engine": ScriptEngine(**run["engine"]) if "engine" in run else None,
+            "engine": ScriptEngine(**run["engine"]) if run.get("engine") else None,
         }
     )
 

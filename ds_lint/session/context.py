@@ -55,6 +55,10 @@ class LintContext:
         """The same for a config that these recipes and launches name."""
         return self._but(material=material)
 
+    def by(self, rules: list[Rule]) -> LintContext:
+        """The same by other rules."""
+        return self._but(rules=rules)
+
     def without_files(self) -> LintContext:
         """The same without what is read when a config is linted: policies that refer to others, a baseline."""
         return self._but(basis=self.basis.but(policies=[]), baseline=None)

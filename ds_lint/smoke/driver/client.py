@@ -139,6 +139,13 @@ class Pool:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
 
+    def interrupt(self) -> None:
+        """End the process at once, even while it imports: who waits for it gets CouldNotRun. Any thread may call it."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
     def close(self, *, is_over: bool = True) -> None:
         """End the process, and remove what it left; if interrupted, also the logs, which are not reported then."""
         with undisturbed():

@@ -12,7 +12,7 @@ from itertools import chain
 from math import isfinite
 from typing import NamedTuple
 
-from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, STATUSES, Check, Held, Peak, Verdict
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check, Held, Peak, Verdict
 from ds_lint.output import measurements
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.quantities import in_units
@@ -41,6 +41,8 @@ SHOWS = {
     CUDA: "the real libraries on GPUs, with their kernels, dtypes, placement and peak memory.",
     FAKE: "one rank of a simulated world: what it holds at that size, and whether the batch sizes fit. "
     "The ranks do not communicate, so losses have no meaning and are not shown.",
+    SCRIPT: "your own script with its model and data, started twice: "
+    "its first steps, what it saves, and how it resumes.",
 }
 NOT_CHECKED = '<span class="quiet">not checked</span>'
 QUANTITIES = ("Loss", "Learning rate", "Loss scale", "Gradient norm")

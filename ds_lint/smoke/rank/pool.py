@@ -143,7 +143,7 @@ def _preload(root: str) -> Ready:
     gc.enable()
     libraries = {"torch": torch, "deepspeed": deepspeed, "transformers": transformers, "accelerate": accelerate}
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    versions |= {name: module.__version__ for name, module in libraries.items()}
+    versions |= {name: str(module.__version__) for name, module in libraries.items()}  # torch has a class of its own
     has_cuda = bool(torch.version.cuda or getattr(torch.version, "hip", None))
     return Ready(versions, seconds=time.perf_counter() - began, has_cuda=has_cuda, locks=locks.abandoned())
 
