@@ -80,7 +80,7 @@ def trainer_config(stage: int, precision: str = "bf16", **zero: object) -> dict[
 
 TRL_ARGUMENTS = (
     "--model_name_or_path model --dataset_name data --output_dir out --per_device_train_batch_size 2 "
-    "--learning_rate 1e-3 --bf16 --max_steps 30 --logging_steps 1 --report_to none --deepspeed ds.json"
+    "--learning_rate 1e-3 --bf16 true --max_steps 30 --logging_steps 1 --report_to none --deepspeed ds.json"
 )
 BERT_DATA = (
     made.named_dataset("nyu-mll/glue", "mrpc", made.pair, "train", "validation"),
@@ -96,7 +96,7 @@ RECIPES = (
         "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_steps 30 --eval_strategy steps "
         "--eval_steps 2 --max_eval_samples 8 --logging_steps 1 --bf16 --max_grad_norm 0.5 --report_to none "
         "--deepspeed ds.json",
-        (made.llama("model"), made.tokenizer("model"), made.lines("train.txt"),
+        (made.llama("model"), made.tokenizer("model"), made.lines("train.txt"), made.metric("accuracy"),
          made.document("ds.json", trainer_config(
              3, stage3_param_persistence_threshold=0, stage3_gather_16bit_weights_on_model_save=True))),
     ),
@@ -148,8 +148,7 @@ RECIPES = (
     Recipe(
         "accelerate-nlp-example", ACCELERATE_REPOSITORY, "examples/nlp_example.py", "accelerate", ACCELERATE, 1,
         f"{LAUNCH} --zero_stage 1 --mixed_precision bf16 source/examples/nlp_example.py",
-        (made.bert("bert-base-cased"), made.tokenizer("bert-base-cased"), made.metric("glue"),
-         made.named_dataset("glue", "mrpc", made.pair, "train", "validation")),
+        (made.bert("bert-base-cased"), made.tokenizer("bert-base-cased"), *BERT_DATA),
     ),
     Recipe(
         "accelerate-test-performance", ACCELERATE_PACKAGE, "accelerate.test_utils.scripts.external_deps.test_performance",
@@ -160,9 +159,8 @@ RECIPES = (
     ),
     Recipe(
         "accelerate-multiple-models", ACCELERATE_REPOSITORY,
-        "src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py", "accelerate", ACCELERATE, 4,
-        "accelerate launch --num_processes 2 --main_process_port {port} --num_machines 1 --machine_rank 0 "
-        "source/src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py "
+        "src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py", "torchrun", ACCELERATE, 4,
+        f"{TORCHRUN} source/src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py "
         "--model_name_or_path bert --num_epochs 2",
         (made.bert("bert"), made.tokenizer("bert"), *BERT_DATA),
     ),
@@ -198,7 +196,7 @@ RECIPES = (
         "peft-sft", PEFT, "examples/sft/train.py", "accelerate", TRAINER, 1,
         "accelerate launch --config_file source/examples/sft/configs/deepspeed_config.yaml --num_processes 2 "
         "--main_process_port {port} source/examples/sft/train.py --model_name_or_path model --dataset_name data "
-        "--splits train,test --max_length 64 --bf16 --use_peft_lora --lora_r 4 --lora_target_modules all-linear "
+        "--splits train,test --max_length 64 --bf16 true --use_peft_lora --lora_r 4 --lora_target_modules all-linear "
         "--per_device_train_batch_size 1 --gradient_accumulation_steps 4 --gradient_checkpointing --max_steps 30 "
         "--learning_rate 1e-3 --logging_steps 1 --output_dir out --report_to none",
         (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.text)),
@@ -260,9 +258,9 @@ RECIPES = (
         (),
     ),
     Recipe(
-        "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "torchrun",
+        "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",
         DEEPSPEED, 1,
-        f"{TORCHRUN} source/tests/small_model_debugging/test_model.py --zero 2",
+        f"{LAUNCHER} source/tests/small_model_debugging/test_model.py --zero 2",
         (),
     ),
 )  # fmt: skip

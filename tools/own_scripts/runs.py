@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -13,7 +14,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tools.own_scripts.sources import unpacked
 
@@ -77,9 +78,12 @@ class Place:
         more = {"OWN_SCRIPTS_STEPS": str(STEPS), "DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
         return self._run(self.command(), [str(BARE)], more)
 
-    def with_ds_lint(self, *options: str) -> Ended:
-        """Run ``ds-lint smoke -- COMMAND``."""
-        return self._run(["ds-lint", "smoke", *options, "--", *self.command()], [], {})
+    def with_ds_lint(self) -> tuple[Ended, dict[str, Any]]:
+        """Run ``ds-lint smoke -- COMMAND``; its report beside how it ended, empty without one."""
+        report = self.folder.parent / "report.json"
+        options = ["--cpu", "--isolated", "--output-format", "json", "--output-file", str(report)]
+        ended = self._run(["ds-lint", "smoke", *options, "--", *self.command()], [], {})
+        return ended, json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
 
     def command(self) -> list[str]:
         """The words of the command."""
