@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - {recipe.name for recipe in RECIPES}:
         parser.error(f"no script is named {', '.join(sorted(unknown))}")
+    sys.path.append(str(options.packages / "current"))  # data is made with them too
     logs = options.cache / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     for recipe in RECIPES:

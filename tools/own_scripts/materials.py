@@ -58,6 +58,10 @@ def tokenizer(name: str, *, padded: str = "<pad>", masked: bool = False) -> Make
         )
         made.chat_template = CHAT_TEMPLATE
         made.save_pretrained(folder / name)
+        config = folder / name / "tokenizer_config.json"
+        content = json.loads(config.read_text(encoding="utf-8"))
+        content["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that releases before 5 know too
+        config.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
     return make
 
@@ -144,6 +148,23 @@ def dataset(name: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Ma
     return make
 
 
+def saved_dataset(name: str, row: Callable[[int], dict[str, Any]]) -> Make:
+    """A data set as ``save_to_disk`` writes it."""
+
+    def make(folder: Path) -> None:
+        import pyarrow as pa  # type: ignore[import-not-found] # packages of requirements.txt
+        from datasets import Dataset, DatasetDict  # type: ignore[import-not-found]
+
+        tables = {
+            split: pa.Table.from_pylist([row(number) for number in range(count)])
+            for split, count in (("train", ROWS), ("test", 40))
+        }
+        splits = {split: Dataset(table, fingerprint=split) for split, table in tables.items()}
+        DatasetDict(splits).save_to_disk(folder / name)
+
+    return make
+
+
 def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], *splits: str) -> Make:
     """The same for one that is asked for with the name of a subset."""
 
@@ -175,11 +196,20 @@ class Metric(evaluate.Metric):
     return make
 
 
-def text_file(name: str, text: str) -> Make:
-    """A file with this text."""
+def sequence_lengths(name: str, count: int, low: int, high: int, seed: int) -> Make:
+    """What DeepSpeed's analyzer of data writes about sequences of these lengths."""
 
     def make(folder: Path) -> None:
-        _write(folder / name, [text])
+        import torch
+        from deepspeed.runtime.data_pipeline.data_sampling.indexed_dataset import MMapIndexedDatasetBuilder
+
+        path = folder / name / "seqlen" / "seqlen_sample_to_metric"
+        path.parent.mkdir(parents=True)
+        chosen = random.Random(seed)
+        builder = MMapIndexedDatasetBuilder(f"{path}.bin", dtype=torch.int64)
+        for _ in range(count):
+            builder.add_item(torch.tensor([chosen.randrange(low, high)]))
+        builder.finalize(f"{path}.idx")
 
     return make
 

@@ -6,12 +6,9 @@ commit, and the rest is made by ``tools/own_scripts/materials.py``. Of the comma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tools.own_scripts import materials as made
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRAINER, ACCELERATE, DEEPSPEED = "trainer", "accelerate", "deepspeed"
 
@@ -41,7 +38,7 @@ class Recipe(NamedTuple):
     command: str
     materials: tuple[made.Make, ...]
     importable: tuple[str, ...] = ()  # folders of the source that the script imports from
-    variables: Mapping[str, str] = {}
+    is_older: bool = False  # it needs a release of transformers before 5
 
 
 TRANSFORMERS = Source("huggingface/transformers", "3034a13b258709cbf55f08aba35d4ec9a13dd420", ("examples/pytorch",))
@@ -214,8 +211,8 @@ RECIPES = (
         "--data_path Dahoas/rm-static --data_split 2,4,4 --data_output_path files --max_seq_len 64 "
         "--per_device_train_batch_size 2 --per_device_eval_batch_size 2 --gradient_accumulation_steps 2 "
         "--num_warmup_steps 2 --zero_stage 2 --offload --dtype bf16 --output_dir out --deepspeed",
-        (made.opt("facebook/opt"), made.tokenizer("facebook/opt"), made.dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,),
+        (made.opt("facebook/opt"), made.tokenizer("facebook/opt"), made.saved_dataset("Dahoas/rm-static", made.preference)),
+        importable=(CHAT,), is_older=True,
     ),
     Recipe(
         "deepspeed-chat-rlhf", EXAMPLES, f"{CHAT}/training/step3_rlhf_finetuning/main.py", "deepspeed", DEEPSPEED, 4,
@@ -226,8 +223,8 @@ RECIPES = (
         "--critic_zero_stage 2 --dtype bf16 --offload --num_warmup_steps 2 --output_dir out --deepspeed",
         (made.opt("facebook/opt"), made.tokenizer("facebook/opt"),
          made.opt("facebook/opt-reward", "OPTModel"), made.tokenizer("facebook/opt-reward"),
-         made.dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,),
+         made.saved_dataset("Dahoas/rm-static", made.preference)),
+        importable=(CHAT,), is_older=True,
     ),
     Recipe(
         "deepspeed-zenflow", EXAMPLES, "training/DeepSpeed-ZenFlow/finetuning/finetune_llama.py", "deepspeed",
@@ -243,19 +240,20 @@ RECIPES = (
                  "lr": 2e-5, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01}}})),
     ),
     Recipe(
+        # DeepSpeed's analyzer of the data fails on two ranks, so what it would write is there already.
         "deepspeed-pipeline", EXAMPLES,
         "training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py", "torchrun",
         DEEPSPEED, 1,
         f"{TORCHRUN} source/training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py "
         "--pipeline-num-stages 2",
-        (),
+        (made.sequence_lengths("curriculum_output", 1000, 3, 15, seed=42),),
     ),
     Recipe(
         "deepspeed-variable-batch", EXAMPLES,
         "training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py", "torchrun",
         DEEPSPEED, 1,
         f"{TORCHRUN} source/training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py",
-        (),
+        (made.sequence_lengths("curriculum_output", 1000, 3, 15, seed=42),),
     ),
     Recipe(
         "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",

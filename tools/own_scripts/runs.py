@@ -65,11 +65,11 @@ class Place:
             "PATH": os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"])),
             "TMPDIR": str(folder),
             "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
-            **recipe.variables,
         }
         self._importable = [
             *(str(self.folder / "source" / name) for name in recipe.importable),
-            str(packages),
+            *([str(packages / "older")] if recipe.is_older else []),
+            str(packages / "current"),
             str(ROOT),
         ]
 
