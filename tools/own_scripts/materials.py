@@ -104,6 +104,20 @@ def opt(name: str, architecture: str = "OPTForCausalLM") -> Make:
                  bos_token_id=0, pad_token_id=1, eos_token_id=2)  # fmt: skip
 
 
+def critic_weights(name: str) -> Make:
+    """The checkpoint of a reward model as DeepSpeed-Chat saves it: that of an OPT, and the head of the values."""
+
+    def make(folder: Path) -> None:
+        import torch
+        import transformers
+
+        whole = transformers.AutoModel.from_pretrained(folder / name)
+        weights = {f"rwtransformer.{key}": value for key, value in whole.state_dict().items()}
+        torch.save({**weights, "v_head.weight": torch.randn(1, 64)}, folder / name / "pytorch_model.bin")
+
+    return make
+
+
 def t5(name: str) -> Make:
     """A T5."""
     return model(name, "t5", "T5ForConditionalGeneration",

@@ -38,7 +38,7 @@ class Recipe(NamedTuple):
     command: str
     materials: tuple[made.Make, ...]
     importable: tuple[str, ...] = ()  # folders of the source that the script imports from
-    is_older: bool = False  # it needs a release of transformers before 5
+    transformers: str = ""  # the release that it needs if not the installed one
 
 
 TRANSFORMERS = Source("huggingface/transformers", "3034a13b258709cbf55f08aba35d4ec9a13dd420", ("examples/pytorch",))
@@ -83,6 +83,7 @@ BERT_DATA = (
     made.named_dataset("nyu-mll/glue", "mrpc", made.pair, "train", "validation"),
     made.metric("glue"),
 )
+OLDER = "4.51.3"
 CHAT = "applications/DeepSpeed-Chat"
 
 RECIPES = (
@@ -212,7 +213,7 @@ RECIPES = (
         "--per_device_train_batch_size 2 --per_device_eval_batch_size 2 --gradient_accumulation_steps 2 "
         "--num_warmup_steps 2 --zero_stage 2 --offload --dtype bf16 --output_dir out --deepspeed",
         (made.opt("facebook/opt"), made.tokenizer("facebook/opt"), made.saved_dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,), is_older=True,
+        importable=(CHAT,), transformers=OLDER,
     ),
     Recipe(
         "deepspeed-chat-rlhf", EXAMPLES, f"{CHAT}/training/step3_rlhf_finetuning/main.py", "deepspeed", DEEPSPEED, 4,
@@ -222,9 +223,10 @@ RECIPES = (
         "--per_device_training_batch_size 2 --max_answer_seq_len 16 --max_prompt_seq_len 16 --actor_zero_stage 3 "
         "--critic_zero_stage 2 --dtype bf16 --offload --num_warmup_steps 2 --output_dir out --deepspeed",
         (made.opt("facebook/opt"), made.tokenizer("facebook/opt"),
-         made.opt("facebook/opt-reward", "OPTModel"), made.tokenizer("facebook/opt-reward"),
+         made.opt("facebook/opt-reward", "OPTModel"), made.critic_weights("facebook/opt-reward"),
+         made.tokenizer("facebook/opt-reward"),
          made.saved_dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,), is_older=True,
+        importable=(CHAT,), transformers=OLDER,
     ),
     Recipe(
         "deepspeed-zenflow", EXAMPLES, "training/DeepSpeed-ZenFlow/finetuning/finetune_llama.py", "deepspeed",

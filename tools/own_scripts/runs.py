@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -40,6 +41,7 @@ class Ended(NamedTuple):
 
     status: int
     seconds: float
+    processor_seconds: float  # of all its processes
     log: str
     left: list[str]
 
@@ -68,7 +70,7 @@ class Place:
         }
         self._importable = [
             *(str(self.folder / "source" / name) for name in recipe.importable),
-            *([str(packages / "older")] if recipe.is_older else []),
+            *([str(packages / f"transformers-{recipe.transformers}")] if recipe.transformers else []),
             str(packages / "current"),
             str(ROOT),
         ]
@@ -92,7 +94,7 @@ class Place:
     def _run(self, command: list[str], first: list[str], more: dict[str, str]) -> Ended:
         variables = {**self._variables, **more, "PYTHONPATH": os.pathsep.join([*first, *self._importable])}
         before = _files(self.folder)
-        start = time.monotonic()
+        start, processor = time.monotonic(), _processor_seconds()
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             process = subprocess.Popen(
                 command, cwd=self.folder, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -106,7 +108,8 @@ class Place:
                 _end(process)
             seconds = time.monotonic() - start
             log.seek(0)
-            return Ended(status, seconds, log.read(), sorted(_files(self.folder) - before))
+            left = sorted(_files(self.folder) - before)
+            return Ended(status, seconds, _processor_seconds() - processor, log.read(), left)
 
 
 @contextmanager
@@ -130,6 +133,12 @@ def _write_programs(folder: Path) -> None:
             encoding="utf-8",
         )
         path.chmod(0o755)
+
+
+def _processor_seconds() -> float:
+    """What the processes that have ended took, with those that they had started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _free_port() -> int:

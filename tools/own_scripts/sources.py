@@ -11,12 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tools.own_scripts.recipes import Source
 
 
 def version(source: Source) -> str:
     """The commit, or the installed release."""
     return importlib.metadata.version(source.name) if source.is_package else source.commit
+
+
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """The releases of these packages."""
+    return {name: importlib.metadata.version(name) for name in names}
 
 
 def unpacked(source: Source, cache: Path) -> Path:
