@@ -314,6 +314,8 @@ class ObservedEngine:
         evidence.stand_ins = ops.used()
         if self._log is not None and isinstance(self._config, dict):
             evidence.unread = sorted(".".join(map(str, path)) for path in recorder.unread(self._config, self._log))
+        scheduler = getattr(self.engine, "lr_scheduler", None)  # a script may put in its own after initialize
+        self.shown.scheduler = _class_of(scheduler) if scheduler is not None else ""
         self.shown.replayed = self._replay.shown
         os.makedirs(self._plan.own_folder, exist_ok=True)
         shown.write(self.shown, self._plan.own_folder)

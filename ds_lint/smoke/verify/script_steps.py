@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
+from ds_lint.smoke.verify import steps
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 
 if TYPE_CHECKING:
@@ -46,6 +47,16 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
         ),
     )
+
+
+def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
+    """The learning rates, if it is the config or the Trainer that sets them."""
+    scheduler = runs.script[0].scheduler.rpartition(".")[2]
+    if expectation.config.stack != "trainer" and expectation.schedule is None and scheduler:
+        key = expectation.key("optimizer", "params", "lr")
+        yield skipped("learning-rate", key, f"the {scheduler} of the script sets the learning rates")
+        return
+    yield from steps.learning_rates(expectation, runs)
 
 
 def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:

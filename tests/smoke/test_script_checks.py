@@ -1,0 +1,51 @@
+"""Checks of an engine of the user's own script that depend on what the script does itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ds_lint.smoke.job import Exported
+from ds_lint.smoke.verify import script_steps, ties
+
+pytest.importorskip("torch")
+TIED = [["encoder.weight", "decoder.weight"]]
+
+
+def expectation(schedule=None, stack="deepspeed"):
+    return SimpleNamespace(
+        config=SimpleNamespace(stack=stack, knowledge=None), schedule=schedule, optimizer="AdamW", stage=None,
+        rate=SimpleNamespace(value=0.001), key=lambda *path: SimpleNamespace(path=path), adapted=frozenset(),
+    )  # fmt: skip
+
+
+def run_with(scheduler, rates):
+    steps = [SimpleNamespace(learning_rates=[rate], is_skipped=False) for rate in rates]
+    return SimpleNamespace(
+        script=[SimpleNamespace(scheduler=scheduler)], train=[SimpleNamespace(steps=steps)], adapted=frozenset()
+    )
+
+
+def test_rates_that_a_scheduler_of_the_script_sets_are_not_those_of_the_config():
+    (check,) = script_steps.learning_rates(expectation(), run_with("train.OwnSchedule", [0.004, 0.003]))
+    assert (check.status, check.message) == ("skip", "the OwnSchedule of the script sets the learning rates")
+
+
+@pytest.mark.parametrize(("rates", "status"), [([0.001, 0.001], "pass"), ([0.004, 0.003], "fail")])
+def test_without_a_scheduler_the_rates_are_those_of_the_config(rates, status):
+    (check,) = script_steps.learning_rates(expectation(), run_with("", rates))
+    assert check.status == status
+
+
+@pytest.mark.parametrize("is_of_transformers", [True, False])
+def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_does_not_have(is_of_transformers):
+    evidence = SimpleNamespace(tied=TIED, tied_after=TIED)
+    stored = {name: "0" for name in TIED[0]}
+    runs = SimpleNamespace(
+        train=[evidence], exported=Exported(stored=stored, loaded=stored), job=SimpleNamespace(has_adapters=False),
+        is_of_transformers=is_of_transformers,
+    )  # fmt: skip
+    (check,) = ties.tied_weights(expectation(), runs)
+    assert check.status == ("fail" if is_of_transformers else "pass")
+    assert ("from_pretrained" in check.message) is is_of_transformers

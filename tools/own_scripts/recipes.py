@@ -1,0 +1,266 @@
+"""Which scripts are run, and with what: a record for each.
+
+No script is stored here or changed. A command is run in a folder of its own, in which ``source`` is the repository at the
+commit, and the rest is made by ``tools/own_scripts/materials.py``. Of the command, ``{port}`` becomes a free port.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tools.own_scripts import materials as made
+
+TRAINER, ACCELERATE, DEEPSPEED = "trainer", "accelerate", "deepspeed"
+
+
+class Source(NamedTuple):
+    """Where a script comes from: a repository on GitHub at a commit, or a package, whose release is the installed one."""
+
+    name: str
+    commit: str = ""
+    paths: tuple[str, ...] = ()
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is installed, and not a repository."""
+        return not self.commit
+
+
+class Recipe(NamedTuple):
+    """A script and how it is run."""
+
+    name: str
+    source: Source
+    script: str  # the path in the repository, or the module of the package
+    launcher: str
+    stack: str
+    engines: int  # that the script makes, and trains or not
+    command: str
+    materials: tuple[made.Make, ...]
+    importable: tuple[str, ...] = ()  # folders of the source that the script imports from
+    transformers: str = ""  # the release that it needs if not the installed one
+
+
+TRANSFORMERS = Source("huggingface/transformers", "3034a13b258709cbf55f08aba35d4ec9a13dd420", ("examples/pytorch",))
+ACCELERATE_REPOSITORY = Source(
+    "huggingface/accelerate", "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83",
+    ("examples", "src/accelerate/test_utils/scripts", "tests/deepspeed"),
+)  # fmt: skip
+EXAMPLES = Source(
+    "deepspeedai/DeepSpeedExamples", "45b4b7156c8794a3452a5a7d03dbd8d797068569",
+    ("training/HelloDeepSpeed", "training/DeepSpeed-ZenFlow/finetuning", "training/data_efficiency",
+     "applications/DeepSpeed-Chat/dschat", "applications/DeepSpeed-Chat/training"),
+)  # fmt: skip
+DEEPSPEED_REPOSITORY = Source(
+    "deepspeedai/DeepSpeed", "edaa7221267243c7be7fb49c5d5f5c4fb97b4641", ("tests/small_model_debugging",)
+)
+PEFT = Source("huggingface/peft", "5d602fdbff04c33c1c4de55cda9d4ae1d7cb7e40", ("examples/sft",))
+TRL = Source("trl")
+ACCELERATE_PACKAGE = Source("accelerate")
+
+TORCHRUN = "torchrun --nproc-per-node 2 --master-port {port}"
+LAUNCHER = "deepspeed --num_gpus 2 --master_port {port}"
+LAUNCH = "accelerate launch --num_processes 2 --main_process_port {port} --use_deepspeed"
+
+
+def trainer_config(stage: int, precision: str = "bf16", **zero: object) -> dict[str, object]:
+    """A config whose values are those of the training arguments."""
+    return {
+        "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto", precision: {"enabled": "auto"},
+        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+        "scheduler": {"type": "WarmupDecayLR", "params": {
+            "total_num_steps": "auto", "warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+        "zero_optimization": {"stage": stage, **zero},
+    }  # fmt: skip
+
+
+TRL_ARGUMENTS = (
+    "--model_name_or_path model --dataset_name data --output_dir out --per_device_train_batch_size 2 "
+    "--learning_rate 1e-3 --bf16 true --max_steps 30 --logging_steps 1 --report_to none --deepspeed ds.json"
+)
+BERT_DATA = (
+    made.named_dataset("nyu-mll/glue", "mrpc", made.pair, "train", "validation"),
+    made.metric("glue"),
+)
+OLDER = "4.51.3"
+CHAT = "applications/DeepSpeed-Chat"
+
+RECIPES = (
+    Recipe(
+        "transformers-run-clm", TRANSFORMERS, "examples/pytorch/language-modeling/run_clm.py", "torchrun", TRAINER, 1,
+        f"{TORCHRUN} source/examples/pytorch/language-modeling/run_clm.py --model_name_or_path model "
+        "--train_file train.txt --validation_file train.txt --block_size 32 --do_train --do_eval --output_dir out "
+        "--per_device_train_batch_size 2 --gradient_accumulation_steps 2 --max_steps 30 --eval_strategy steps "
+        "--eval_steps 2 --max_eval_samples 8 --logging_steps 1 --bf16 --max_grad_norm 0.5 --report_to none "
+        "--deepspeed ds.json",
+        (made.llama("model"), made.tokenizer("model"), made.lines("train.txt"), made.metric("accuracy"),
+         made.document("ds.json", trainer_config(
+             3, stage3_param_persistence_threshold=0, stage3_gather_16bit_weights_on_model_save=True))),
+    ),
+    Recipe(
+        "transformers-run-translation", TRANSFORMERS, "examples/pytorch/translation/run_translation.py", "deepspeed",
+        TRAINER, 1,
+        f"{LAUNCHER} source/examples/pytorch/translation/run_translation.py --model_name_or_path model "
+        "--train_file train.jsonl --source_lang en --target_lang ro --max_source_length 32 --max_target_length 32 "
+        "--do_train --output_dir out --per_device_train_batch_size 2 --max_steps 30 --save_steps 2 --logging_steps 1 "
+        "--label_smoothing_factor 0.1 --report_to none --bf16 --deepspeed ds.json",
+        (made.t5("model"), made.tokenizer("model"), made.rows("train.jsonl", made.translation), made.metric("sacrebleu"),
+         made.document("ds.json", trainer_config(2, offload_optimizer={"device": "cpu"}))),
+    ),
+    Recipe(
+        "transformers-run-glue", TRANSFORMERS, "examples/pytorch/text-classification/run_glue.py", "torchrun", TRAINER, 1,
+        f"{TORCHRUN} source/examples/pytorch/text-classification/run_glue.py --model_name_or_path model "
+        "--train_file train.json --validation_file train.json --max_seq_length 32 --do_train --output_dir out "
+        "--per_device_train_batch_size 4 --max_steps 30 --logging_steps 1 --fp16 --report_to none --deepspeed ds.json",
+        (made.bert("model"), made.tokenizer("model"), made.rows("train.json", made.pair), made.metric("accuracy"),
+         made.document("ds.json", trainer_config(1, "fp16"))),
+    ),
+    Recipe(
+        "transformers-run-clm-no-trainer", TRANSFORMERS, "examples/pytorch/language-modeling/run_clm_no_trainer.py",
+        "accelerate", ACCELERATE, 1,
+        f"{LAUNCH} --zero_stage 2 --mixed_precision bf16 --gradient_accumulation_steps 2 --gradient_clipping 1.0 "
+        "source/examples/pytorch/language-modeling/run_clm_no_trainer.py --model_name_or_path model "
+        "--train_file train.txt --validation_file train.txt --block_size 32 --per_device_train_batch_size 2 "
+        "--gradient_accumulation_steps 2 --max_train_steps 30 --num_warmup_steps 2 --checkpointing_steps 2 "
+        "--output_dir out",
+        (made.opt("model"), made.tokenizer("model"), made.lines("train.txt")),
+    ),
+    Recipe(
+        "accelerate-config-support", ACCELERATE_REPOSITORY, "examples/by_feature/deepspeed_with_config_support.py",
+        "accelerate", ACCELERATE, 1,
+        f"{LAUNCH} --deepspeed_config_file ds.json --zero3_init_flag true "
+        "source/examples/by_feature/deepspeed_with_config_support.py --model_name_or_path model --train_file train.txt "
+        "--block_size 32 --per_device_train_batch_size 2 --num_train_epochs 1 --learning_rate 1e-3 --output_dir out",
+        (made.llama("model"), made.tokenizer("model"), made.lines("train.txt"),
+         made.document("ds.json", {
+             "bf16": {"enabled": True}, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 2,
+             "gradient_clipping": 1.0,
+             "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}},
+             "scheduler": {"type": "WarmupDecayLR", "params": {
+                 "warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto",
+                 "total_num_steps": "auto"}},
+             "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True,
+                                   "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})),
+    ),
+    Recipe(
+        "accelerate-nlp-example", ACCELERATE_REPOSITORY, "examples/nlp_example.py", "accelerate", ACCELERATE, 1,
+        f"{LAUNCH} --zero_stage 1 --mixed_precision bf16 source/examples/nlp_example.py",
+        (made.bert("bert-base-cased"), made.tokenizer("bert-base-cased"), *BERT_DATA),
+    ),
+    Recipe(
+        "accelerate-test-performance", ACCELERATE_PACKAGE, "accelerate.test_utils.scripts.external_deps.test_performance",
+        "accelerate", ACCELERATE, 1,
+        f"{LAUNCH} --zero_stage 3 --mixed_precision bf16 -m accelerate.test_utils.scripts.external_deps.test_performance "
+        "--model_name_or_path bert --num_epochs 1 --output_dir out",
+        (made.bert("bert"), made.tokenizer("bert"), *BERT_DATA),
+    ),
+    Recipe(
+        "accelerate-multiple-models", ACCELERATE_REPOSITORY,
+        "src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py", "torchrun", ACCELERATE, 4,
+        f"{TORCHRUN} source/src/accelerate/test_utils/scripts/external_deps/test_ds_multiple_model.py "
+        "--model_name_or_path bert --num_epochs 2",
+        (made.bert("bert"), made.tokenizer("bert"), *BERT_DATA),
+    ),
+    Recipe(
+        "trl-sft", TRL, "trl.scripts.sft", "torchrun", TRAINER, 1,
+        f"{TORCHRUN} -m trl.scripts.sft {TRL_ARGUMENTS} --gradient_accumulation_steps 2 --max_length 64 "
+        "--use_peft --lora_r 4 --lora_target_modules q_proj v_proj",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.conversation),
+         made.document("ds.json", trainer_config(3, stage3_gather_16bit_weights_on_model_save=True))),
+    ),
+    Recipe(
+        "trl-dpo", TRL, "trl.scripts.dpo", "accelerate", TRAINER, 2,
+        f"accelerate launch --num_processes 2 --num_machines 1 --multi_gpu --main_process_port {{port}} "
+        f"-m trl.scripts.dpo {TRL_ARGUMENTS} --max_length 64",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.preference),
+         made.document("ds.json", trainer_config(3, stage3_gather_16bit_weights_on_model_save=True))),
+    ),
+    Recipe(
+        "trl-grpo", TRL, "trl.scripts.grpo", "deepspeed", TRAINER, 2,
+        f"{LAUNCHER} --module trl.scripts.grpo {TRL_ARGUMENTS} --num_generations 4 --max_completion_length 12 "
+        "--beta 0.04 --reward_model_name_or_path reward",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.prompt),
+         made.llama("reward", "LlamaForSequenceClassification", num_labels=1), made.tokenizer("reward"),
+         made.document("ds.json", trainer_config(2))),
+    ),
+    Recipe(
+        "trl-reward", TRL, "trl.scripts.reward", "torchrun", TRAINER, 1,
+        f"{TORCHRUN} -m trl.scripts.reward {TRL_ARGUMENTS} --max_length 64",
+        (made.llama("model", "LlamaForSequenceClassification", num_labels=1), made.tokenizer("model"),
+         made.dataset("data", made.preference), made.document("ds.json", trainer_config(2))),
+    ),
+    Recipe(
+        "peft-sft", PEFT, "examples/sft/train.py", "accelerate", TRAINER, 1,
+        "accelerate launch --config_file source/examples/sft/configs/deepspeed_config.yaml --num_processes 2 "
+        "--main_process_port {port} source/examples/sft/train.py --model_name_or_path model --dataset_name data "
+        "--splits train,test --max_length 64 --bf16 true --use_peft_lora --lora_r 4 --lora_target_modules all-linear "
+        "--per_device_train_batch_size 1 --gradient_accumulation_steps 4 --gradient_checkpointing --max_steps 30 "
+        "--learning_rate 1e-3 --logging_steps 1 --output_dir out --report_to none",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.text)),
+    ),
+    Recipe(
+        "deepspeed-hello", EXAMPLES, "training/HelloDeepSpeed/train_bert_ds.py", "deepspeed", DEEPSPEED, 1,
+        f"{LAUNCHER} source/training/HelloDeepSpeed/train_bert_ds.py --checkpoint_dir experiments --num_layers 2 "
+        "--num_heads 4 --h_dim 64 --ff_dim 64 --batch_size 4 --max_seq_length 32 --num_iterations 30 "
+        "--checkpoint_every 2 --log_every 1",
+        (made.tokenizer("roberta-base", masked=True), made.named_dataset("wikitext", "wikitext-2-v1", made.text, "train")),
+    ),
+    Recipe(
+        "deepspeed-chat-sft", EXAMPLES, f"{CHAT}/training/step1_supervised_finetuning/main.py", "deepspeed", DEEPSPEED, 1,
+        f"{LAUNCHER} source/{CHAT}/training/step1_supervised_finetuning/main.py --model_name_or_path facebook/opt "
+        "--data_path Dahoas/rm-static --data_split 2,4,4 --data_output_path files --max_seq_len 64 "
+        "--per_device_train_batch_size 2 --per_device_eval_batch_size 2 --gradient_accumulation_steps 2 "
+        "--num_warmup_steps 2 --zero_stage 2 --offload --dtype bf16 --output_dir out --deepspeed",
+        (made.opt("facebook/opt"), made.tokenizer("facebook/opt"), made.saved_dataset("Dahoas/rm-static", made.preference)),
+        importable=(CHAT,), transformers=OLDER,
+    ),
+    Recipe(
+        "deepspeed-chat-rlhf", EXAMPLES, f"{CHAT}/training/step3_rlhf_finetuning/main.py", "deepspeed", DEEPSPEED, 4,
+        f"{LAUNCHER} source/{CHAT}/training/step3_rlhf_finetuning/main.py --actor_model_name_or_path facebook/opt "
+        "--critic_model_name_or_path facebook/opt-reward --data_path Dahoas/rm-static --data_split 2,4,4 "
+        "--data_output_path files --num_padding_at_beginning 1 --per_device_generation_batch_size 2 "
+        "--per_device_training_batch_size 2 --max_answer_seq_len 16 --max_prompt_seq_len 16 --actor_zero_stage 3 "
+        "--critic_zero_stage 2 --dtype bf16 --offload --num_warmup_steps 2 --output_dir out --deepspeed",
+        (made.opt("facebook/opt"), made.tokenizer("facebook/opt"),
+         made.opt("facebook/opt-reward", "OPTModel"), made.critic_weights("facebook/opt-reward"),
+         made.tokenizer("facebook/opt-reward"),
+         made.saved_dataset("Dahoas/rm-static", made.preference)),
+        importable=(CHAT,), transformers=OLDER,
+    ),
+    Recipe(
+        "deepspeed-zenflow", EXAMPLES, "training/DeepSpeed-ZenFlow/finetuning/finetune_llama.py", "deepspeed",
+        DEEPSPEED, 1,
+        f"{LAUNCHER} source/training/DeepSpeed-ZenFlow/finetuning/finetune_llama.py --deepspeed_config ds.json "
+        "--model_name model --num_train_epochs 1 --lr 2e-5 --batch_size 4 --output_dir out",
+        (made.llama("model", max_position_embeddings=512), made.tokenizer("model"),
+         made.dataset("tatsu-lab/alpaca", made.instruction),
+         made.document("ds.json", {
+             "train_batch_size": 4, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
+             "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": True}},
+             "optimizer": {"type": "AdamW", "params": {
+                 "lr": 2e-5, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01}}})),
+    ),
+    Recipe(
+        # DeepSpeed's analyzer of the data fails on two ranks, so what it would write is there already.
+        "deepspeed-pipeline", EXAMPLES,
+        "training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py", "torchrun",
+        DEEPSPEED, 1,
+        f"{TORCHRUN} source/training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py "
+        "--pipeline-num-stages 2",
+        (made.sequence_lengths("curriculum_output", 1000, 3, 15, seed=42),),
+    ),
+    Recipe(
+        "deepspeed-variable-batch", EXAMPLES,
+        "training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py", "torchrun",
+        DEEPSPEED, 1,
+        f"{TORCHRUN} source/training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py",
+        (made.sequence_lengths("curriculum_output", 1000, 3, 15, seed=42),),
+    ),
+    Recipe(
+        "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",
+        DEEPSPEED, 1,
+        f"{LAUNCHER} source/tests/small_model_debugging/test_model.py --zero 2",
+        (),
+    ),
+)  # fmt: skip
