@@ -90,7 +90,7 @@ CHANGES = {
     "turns a folder into a file": "import shutil; shutil.rmtree('checkpoints'); open('checkpoints', 'w').write('new')",
     "makes links": "import os; os.symlink('notes.txt', 'other'); os.link('notes.txt', 'third')",
     "a database": "import sqlite3; c = sqlite3.connect('mlflow.db'); c.execute('create table a (b)'); c.close()",
-    "a temporary file": "import tempfile; tempfile.mkdtemp(dir='.'); tempfile.NamedTemporaryFile(dir='.', delete=False)",
+    "a temporary file": "import tempfile; tempfile.mkdtemp(dir='.'); tempfile.mkstemp(dir='.')",
     "in another folder": "import os; os.chdir('checkpoints'); open('model', 'w').write('new'); os.mkdir('more')",
     "in a worker": (
         "import os; pid = os.fork()\nif not pid:\n open('notes.txt', 'w').write('new'); open('n', 'w'); os._exit(0)\n"
@@ -101,7 +101,7 @@ CHANGES = {
         "all = [threading.Thread(target=write, args=(n,)) for n in range(8)]\n"
         "for one in all: one.start()\nfor one in all: one.join()"
     ),
-    "a file that stays open": "log = open('notes.txt', 'a'); log.write('new'); new = open('n.log', 'w'); new.write('x')",
+    "a file that stays open": "log = open('notes.txt', 'a'); log.write('new'); new = open('n', 'w'); new.write('x')",
     "an exit that skips everything": "import os; f = open('notes.txt', 'w'); f.write('n'); f.flush(); os._exit(0)",
 }
 

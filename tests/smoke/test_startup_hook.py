@@ -46,11 +46,10 @@ class User:
 
     def run(self, *words, python=sys.executable, **variables):
         environment = self.environment | variables
-        done = subprocess.run(
+        return subprocess.run(
             [python, *map(str, words)], cwd=self.path, env=environment, capture_output=True, text=True, check=False,
             timeout=60,
         )  # fmt: skip
-        return done
 
     @property
     def hooked(self):

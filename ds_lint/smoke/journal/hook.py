@@ -132,7 +132,8 @@ class Journal:
         return bool(self._written)
 
     def _keep(self, change: str, path: str) -> None:
-        if path.startswith(self._free) or f"{os.sep}__pycache__{os.sep}" in path:
+        name = f"{path}{os.sep}"
+        if name.startswith(self._free) or f"{os.sep}__pycache__{os.sep}" in name:
             return
         if path not in self._known:
             with _Lock(entries.lock_of(self._folder)):

@@ -21,6 +21,8 @@ _OFF = {
     "NEPTUNE_MODE": "debug",
     "CLEARML_OFFLINE_MODE": "1",
     "COMET_START_ONLINE": "false",
+    "MLFLOW_ALLOW_FILE_STORE": "true",  # mlflow 3 has databases instead, but the skinny one needs a package for them
+    "MLFLOW_DISABLE_TELEMETRY": "true",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DISABLE_TELEMETRY": "1",
 }
@@ -62,10 +64,8 @@ def install(plan: Plan) -> None:
     for module, name, answer in _DO_NOTHING:
         imports.after(module, functools.partial(_do_nothing, name, answer))
     imports.after("comet_ml", functools.partial(_be_offline, folder))
-    imports.after("aim", functools.partial(_force_first, "Run", "repo", folder))
+    imports.after("aim", functools.partial(_write_into, folder))
     imports.after("clearml", lambda module: module.Task.set_offline(offline_mode=True))
-    for module, argument in (("torch.utils.tensorboard.writer", "log_dir"), ("tensorboardX.writer", "logdir")):
-        imports.after(module, functools.partial(_force_first, "SummaryWriter", argument, folder))
 
 
 def _force(name: str, arguments: dict[str, Any], module: ModuleType) -> None:
@@ -88,7 +88,7 @@ def _do_nothing(name: str, answer: object, module: ModuleType) -> None:
         setattr(module, name, lambda *_args, **_kwargs: answer)
 
 
-def _be_offline(folder: str, module: ModuleType) -> None:
+def _be_offline(folder: str, module: Any) -> None:
     """``comet_ml.Experiment`` would send; its offline form writes an archive."""
     offline = getattr(module, "OfflineExperiment", None)
     if offline is not None and hasattr(module, "Experiment"):
@@ -100,14 +100,6 @@ def _be_offline(folder: str, module: ModuleType) -> None:
         module.Experiment = experiment
 
 
-def _force_first(owner: str, argument: str, folder: str, module: ModuleType) -> None:
-    """The first argument of a class is the folder in which it writes."""
-    made = getattr(module, owner)
-    begin = made.__init__
-
-    @functools.wraps(begin)
-    def forced(self: Any, *args: Any, **kwargs: Any) -> None:
-        kwargs.pop(argument, None)
-        begin(self, folder, *args[1:], **kwargs)
-
-    made.__init__ = forced
+def _write_into(folder: str, module: Any) -> None:
+    """The repository of ``aim``, which may be a server."""
+    module.Run.__init__ = _with(module.Run.__init__, {"repo": folder})

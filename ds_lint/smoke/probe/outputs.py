@@ -34,6 +34,10 @@ _SAVING = (
     ("torch", "", "save", "f"),
     ("torch.jit", "", "save", "f"),
 )
+_LOGGING = (
+    ("torch.utils.tensorboard.writer", "SummaryWriter", "__init__", "log_dir"),
+    ("tensorboardX.writer", "SummaryWriter", "__init__", "logdir"),
+)
 _LOADING = (
     ("accelerate.accelerator", "Accelerator", "load_state", "input_dir"),
     ("deepspeed.runtime.engine", "DeepSpeedEngine", "load_checkpoint", "load_dir"),
@@ -44,7 +48,7 @@ _LOADING = (
 def install(plan: Plan) -> None:
     """Lead each folder of outputs into the folder of the run, as soon as its library is imported."""
     leading = Leading(plan)
-    for rows, lead in ((_SAVING, leading.for_saving), (_LOADING, leading.for_loading)):
+    for rows, lead in ((_SAVING, leading.for_saving), (_LOADING, leading.for_loading), (_LOGGING, leading.led)):
         for module, owner, name, argument in rows:
             imports.after(module, functools.partial(_lead_argument, owner, name, argument, lead))
     imports.after("transformers.training_args", functools.partial(_lead_training_arguments, leading))
@@ -91,7 +95,7 @@ def _lead_training_arguments(leading: Leading, module: ModuleType) -> None:
     module.TrainingArguments.__post_init__ = led
 
 
-def _find_own_checkpoint(leading: Leading, module: ModuleType) -> None:
+def _find_own_checkpoint(leading: Leading, module: Any) -> None:
     """``resume_from_checkpoint=True`` asks for a checkpoint that the user has: it is read where it is."""
     find = module.get_last_checkpoint
 

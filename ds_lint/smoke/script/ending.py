@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,9 +11,12 @@ from ds_lint.smoke.driver.failure import CAUSES, first_line
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Raised
     from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.script.hooked import HookedPython
     from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
 
-_DONE = "done"
+_DONE, _IMPORT = "done", "import"
+_OF_LAUNCHERS = "ChildFailedError"  # torch.distributed.elastic, after a rank has failed
+_SHOWN = 60  # characters of a command line
 _PHASES = {
     "import": "while it imports its libraries",
     "before initialize": "before deepspeed.initialize",
@@ -39,13 +43,13 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     unable = next((one.unable for one in end.processes if one.unable), None)
     if unable is not None:
         return ScriptFailure(unable, is_of_script=False)
-    raised = [one for one in ranks if one.raised is not None]
+    raised = [one for one in ranks if one.raised is not None and one.raised.kind != _OF_LAUNCHERS]
     first = next((one for one in raised if one.raised is not None and one.raised.cause != "peer"), None)
     first = first or next(iter(raised), None)
     if first is not None and first.raised is not None:
         return _of_exception(end, first, first.raised)
-    if not end.processes:
-        return ScriptFailure(_unreached(end), is_of_script=False)
+    if all(one.rank is None and one.phase == _IMPORT for one in end.processes):
+        return ScriptFailure(_unreached(end, seconds), is_of_script=False)
     phase = _latest(ranks)
     if end.status is None:
         places = ", ".join(f"rank {one.rank} {_PHASES.get(one.phase, one.phase)}" for one in ranks)
@@ -56,7 +60,8 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         if end.engines:
             return None  # it makes fewer steps than the run
         return ScriptFailure(f"the command ends {phase}, without an engine of DeepSpeed", is_of_script=False)
-    return ScriptFailure(f"the command {_how(end.status)} {phase}", is_of_script=bool(end.engines))
+    left = next((f": the script calls {one.ended}" for one in ranks if one.ended not in (None, "exit")), "")
+    return ScriptFailure(f"the command {_how(end.status)} {phase}{left}", is_of_script=bool(end.engines))
 
 
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:
@@ -67,15 +72,33 @@ def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> Script
     return ScriptFailure(message, is_of_script=bool(end.engines) and raised.cause not in CAUSES, where=raised.where)
 
 
-def _unreached(end: CommandEnd) -> str:
-    """No process of the command has loaded the probe."""
-    if end.status:
-        return f"the command {_how(end.status)} before it imports deepspeed, transformers or accelerate"
+def _unreached(end: CommandEnd, seconds: float) -> str:
+    """No process of the command imports a training library with the probe."""
+    for one in end.hooked:
+        if one.error:
+            return f"the probe of ds-lint cannot start in Python {one.release} ({_command_of(one)}): {one.error}"
+    libraries = "deepspeed, transformers or accelerate"
+    alternative = "make `import ds_lint.smoke.probe` the first line of the script"
+    if not end.hooked and end.status == 0:
+        return (
+            f"no Python of the command has run the startup hook of ds-lint: if it drops PYTHONPATH (python -I, "
+            f"srun --export=NONE, a container), pass PYTHONPATH and DS_LINT_PROBE on, or {alternative}"
+        )
+    how = f"did not finish within {seconds:g} s (--timeout)" if end.status is None else _how(end.status)
+    if not end.hooked:
+        return f"the command {how} before any Python of it has run the startup hook of ds-lint"
+    commands = ", ".join(dict.fromkeys(_command_of(one) for one in end.hooked))
+    if end.status != 0:
+        return f"the command {how} before it imports {libraries}: {commands}"
     return (
-        "no Python process of the command imports deepspeed, transformers or accelerate with the startup hook of "
-        "ds-lint: if it drops PYTHONPATH (python -I, srun --export=NONE, a container), pass PYTHONPATH and "
-        "DS_LINT_PROBE on, or make `import ds_lint.smoke.probe` the first line of the script"
+        f"no Python that has run the startup hook of ds-lint imports {libraries}: {commands}; if another one trains, "
+        f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {alternative}"
     )
+
+
+def _command_of(one: HookedPython) -> str:
+    words = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in one.words)
+    return f"`{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'}`"
 
 
 def _latest(ranks: list[ScriptProcess]) -> str:

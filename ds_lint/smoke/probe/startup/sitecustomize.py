@@ -25,7 +25,7 @@ class _FirstImport:
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
         if name not in _LIBRARIES:
             return None
-        sys.meta_path.remove(cls)
+        sys.meta_path.remove(cls)  # type: ignore[arg-type,unused-ignore]
         _load_probe()
         # Python goes on behind the finders that the probe has put first: they would miss this import.
         finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
