@@ -16,7 +16,6 @@ import transformers
 from installed import measured_with_the_newest
 from transformers.integrations import HfDeepSpeedConfig, is_deepspeed_zero3_enabled
 
-from ds_lint.smoke.small_model import SWAPPED
 from ds_lint.smoke.rank.data import Tokens, batch
 from ds_lint.smoke.rank.training_model import (
     CAUSAL,
@@ -30,6 +29,7 @@ from ds_lint.smoke.rank.training_model import (
     recipe,
     shapes,
 )
+from ds_lint.smoke.small_model import SWAPPED
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

@@ -47,7 +47,7 @@ def _replace_compiler(tell: Callable[[str], None]) -> None:
 
     @functools.wraps(compiled)
     def told(model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(model, torch.nn.Module):
+        if isinstance(getattr(model, "__self__", model), torch.nn.Module):  # ``Module.compile`` compiles its method
             tell(_COMPILE)
         return compiled(model, *args, **kwargs)
 

@@ -36,6 +36,7 @@ class _Loader(NamedTuple):
 
 _LOADERS = (
     _Loader("transformers", "from_pretrained", "pretrained_model_name_or_path"),
+    _Loader("transformers", "from_pretrained", "pretrained_model_name"),  # of a GenerationConfig
     _Loader("transformers", "pipeline", "model"),
     _Loader("peft", "from_pretrained", "pretrained_model_name_or_path"),
     _Loader("peft", "from_pretrained", "model_id"),
@@ -46,12 +47,27 @@ _LOADERS = (
     _Loader("huggingface_hub", "snapshot_download", "repo_id"),
 )
 
+_KINDS = {  # by what the names of their classes have
+    "Tokenizer": "tokenizer", "ImageProcessor": "image processor", "Processor": "processor",
+    "FeatureExtractor": "feature extractor", "GenerationConfig": "generation config",
+}  # fmt: skip
+
 
 def from_this_machine(error: BaseException, *, uses_cpu: bool) -> str | None:
     """What is missing, in one sentence; None if the exception has another cause."""
     if uses_cpu and (library := _library_for_gpus(error)) is not None:
         return f"`{library}` computes on GPUs only, and this machine trains on CPUs: leave it out of this run"
-    if not isinstance(error, _ALSO) and not any(type(one).__name__ in _HUB for one in _chain(error)):
+    one: BaseException | None = error
+    while one is not None:
+        if (found := _file(one)) is not None:
+            return found
+        one = one.__cause__  # of ``raise ... from error``; what a script catches and leaves behind is not its end
+    return None
+
+
+def _file(error: BaseException) -> str | None:
+    """The file that a loader does not find."""
+    if not isinstance(error, _ALSO) and type(error).__name__ not in _HUB:
         return None
     return next((found for frame in _frames(error) if (found := _asked_by(frame, error)) is not None), None)
 
@@ -98,8 +114,16 @@ def _asked_by(frame: FrameType, error: BaseException) -> str | None:
     for one in _LOADERS:
         name = given.get(one.argument)
         if (library, function) == (one.library, one.function) and isinstance(name, str):
-            return _sentence(name, _kind(one, given, error), given)
+            return _sentence(_files_of(given) or name, _kind(one, given, error), given)
     return None
+
+
+def _files_of(given: dict[str, Any]) -> str | None:
+    """The first of the files that a builder of data sets, such as ``json``, is given."""
+    files = given.get("data_files")
+    while isinstance(files, (list, tuple, dict)) and files:
+        files = next(iter(files.values() if isinstance(files, dict) else files))
+    return files if isinstance(files, str) else None
 
 
 def _kind(loader: _Loader, given: dict[str, Any], error: BaseException) -> str:
@@ -110,9 +134,9 @@ def _kind(loader: _Loader, given: dict[str, Any], error: BaseException) -> str:
     if loader.library == "peft":
         return "adapter"
     asked = getattr(given.get("cls"), "__name__", "")
-    for word in ("Tokenizer", "Processor", "FeatureExtractor", "GenerationConfig"):
-        if word in asked:
-            return "image processor" if asked.endswith("ImageProcessor") else word.lower()
+    kind = next((kind for word, kind in _KINDS.items() if word in asked), None)
+    if kind is not None:
+        return kind
     reads_config = any(frame.f_code.co_name == "_get_config_dict" for frame in _frames(error))
     return "config" if "Config" in asked or reads_config else "weights"
 

@@ -68,7 +68,7 @@ class _Models:
     def of_classes(self, module: ModuleType) -> None:
         """Models are made of small configs, and no weights are loaded."""
         cls = module.PreTrainedModel
-        begin, load = cls.__init__, cls.from_pretrained.__func__
+        begin, load, make = cls.__init__, cls.from_pretrained.__func__, cls._from_config.__func__
 
         @functools.wraps(begin)
         def begun(model: Any, config: Any, *args: Any, **kwargs: Any) -> None:
@@ -81,8 +81,16 @@ class _Models:
         def from_pretrained(cls: Any, name: Any, *args: Any, config: Any = None, **kwargs: Any) -> Any:
             return self._without_weights(cls, name, config, args, kwargs, functools.partial(load, cls, None))
 
+        @functools.wraps(make)
+        def _from_config(cls: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._is_silent:
+                self._shrink(config)
+                self._tell(cls, config)  # before the context of ZeRO-3, in which nothing can be counted
+            return make(cls, config, *args, **kwargs)
+
         cls.__init__ = begun
         cls.from_pretrained = classmethod(from_pretrained)
+        cls._from_config = classmethod(_from_config)
 
     # ------------------------------------------------------------------------------------------------------- shrinking
 
@@ -142,17 +150,14 @@ class _Models:
         })  # fmt: skip
 
     def _count(self, cls: type, config: Any, given: dict[str, Any]) -> int | None:
-        """The parameters of a model of a config, without making it in memory."""
-        known = shapes.count({**given, "architectures": [cls.__name__]})
-        if known is not None:
-            return known
-        partitioned = sys.modules.get("deepspeed.runtime.zero.partition_parameters")
-        if getattr(partitioned, "zero_init_context", 0):
-            return None  # which would partition it
+        """The parameters of a model of a config, without making it in memory; None if they cannot be counted."""
+        if _is_partitioning():  # a model that is made now is partitioned
+            is_known = cls.__module__.startswith("transformers.")
+            return shapes.count({**given, "architectures": [cls.__name__]}) if is_known else None
         import torch
 
         try:
-            with self._silent(), torch.device("meta"), _without_report():
+            with self._silent(), torch.random.fork_rng(devices=[]), torch.device("meta"), _without_report():
                 model = cls(type(config)(**copy.deepcopy(given)))
         except Exception:  # noqa: BLE001 - a class of the user may do anything; the count is only told
             return None
@@ -165,6 +170,12 @@ class _Models:
             yield
         finally:
             self._is_silent = before
+
+
+def _is_partitioning() -> bool:
+    """Whether the script is in the context of ``deepspeed.zero.Init``."""
+    module = sys.modules.get("deepspeed.runtime.zero.partition_parameters")
+    return getattr(module, "zero_init_context", 0) > 0
 
 
 def _key(config: Any) -> tuple[str, str]:

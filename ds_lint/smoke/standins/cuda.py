@@ -81,7 +81,8 @@ def _show_devices(tell: Callable[[str], None]) -> None:
         real = getattr(torch.cuda, name)
 
         def asked(real: Callable[[], Any] = real, shown: Callable[[], Any] = shown) -> Any:
-            if not is_script(sys._getframe(1)):  # noqa: SLF001 - who asks
+            # The compiler, which sees what it traces, asks on behalf of the library that it compiles.
+            if torch.compiler.is_compiling() or not is_script(sys._getframe(1)):  # noqa: SLF001
                 return real()
             tell(_SEES)
             return shown()
