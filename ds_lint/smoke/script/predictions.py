@@ -169,7 +169,8 @@ def _rejected(finding: Finding, rejected: list[Finding], seen: SeenRun) -> tuple
     if is_early and seen.has_engine:
         if finding.code.startswith(_ABOUT_MACHINES):
             return NOT_TESTED, "the run is on this machine"
-        if not seen.is_on_gpus and (finding.key or "").startswith(_OF_DEVICES):
+        is_of_device = finding.stage == "initialize" and (finding.key or "").startswith(_OF_DEVICES)
+        if is_of_device and not seen.is_on_gpus:
             return NOT_TESTED, "stand-ins for GPUs take part in it"
         return CONTRADICTED, "deepspeed.initialize made the engine"
     if not is_early and seen.is_whole and seen.is_on_gpus and not finding.code.startswith(_ABOUT_SAVING):
