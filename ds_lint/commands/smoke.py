@@ -11,6 +11,7 @@ from ds_lint.commands.report import finish
 from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint
 from ds_lint.linter.choice import choose
+from ds_lint.linter.engine import every_rule
 from ds_lint.output.smoke import outcome
 from ds_lint.semantics import configs
 from ds_lint.session import verdicts
@@ -19,6 +20,7 @@ from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
 from ds_lint.smoke.driver.client import CouldNotRun, ended_by_signal
 from ds_lint.smoke.launch import devices
+from ds_lint.smoke.script.predictions import with_predictions
 from ds_lint.smoke.script.proof import ScriptWish, prove
 from ds_lint.source import documents
 from ds_lint.source.files import bytes_of
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
     from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
 
 _NO_CONFIG = "<config of the script>"
@@ -63,9 +66,11 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
     linted = configs_of_script.linted(without)
     for one in found:
         report, context = configs_of_script.report_of(one.config)
-        add_verdict(report, context, one.verdict, unable)
+        size = one.config.world_size
+        verdict = with_predictions(one.verdict, report, one.seen, asked.command, size, is_by_all=_is_by_all(context))
+        add_verdict(report, context, verdict, unable)
     if without is not None:
-        unable.append(Complaint(None, f"the script could not be checked: {without.error}"))
+        unable.append(Complaint(None, f"the script could not be checked: {without.verdict.error}"))
     if asked.report is not None:
         write_page([report for report, _ in linted], asked.report)
     return finish(options, linted, session.notes, unable, can_fix=False)
@@ -84,6 +89,7 @@ class ConfigsOfScript:
 
     def __init__(self, asked: ScriptSmoke, session: Session) -> None:
         self._session = session
+        self._command = asked.command
         self._target = choose("", {}, installed("")).newest
         launches = launches_of(asked.command)
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
@@ -133,13 +139,25 @@ class ConfigsOfScript:
         """The report on a config of an engine."""
         return self._reports[config.document.path]
 
-    def linted(self, without: Verdict | None) -> list[tuple[FileReport, LintContext]]:
+    def linted(self, without: WithoutEngine | None) -> list[tuple[FileReport, LintContext]]:
         """The reports on the configs of all engines; without any engine, on the config that the command names."""
         if not self._reports:
             for document in self._named[:1]:
-                report, _ = self._lint(document)
-                report.smoke = [without] if without is not None else []
+                report, context = self._lint(document)
+                report.smoke = []
+                if without is not None:
+                    is_by_all = _is_by_all(context)
+                    report.smoke.append(
+                        with_predictions(
+                            without.verdict, report, without.seen, self._command, None, is_by_all=is_by_all
+                        )
+                    )
         return list(self._reports.values())
+
+
+def _is_by_all(context: LintContext) -> bool:
+    """Whether a config is linted by all rules that are on by default."""
+    return context.rules is None or {rule.code for rule in every_rule() if rule.is_on} <= (context.codes or set())
 
 
 def _config_at(path: str) -> Document | None:

@@ -20,6 +20,7 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
+from ds_lint.smoke.script.predictions import seen_run
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.script.predictions import SeenRun
     from ds_lint.smoke.script.start import CommandEnd
 
 STEPS, STEPS_AFTER = 3, 2
@@ -52,6 +54,14 @@ class EngineOfConfig(NamedTuple):
 
     config: Config
     verdict: Verdict
+    seen: SeenRun
+
+
+class WithoutEngine(NamedTuple):
+    """A script that makes no engine."""
+
+    verdict: Verdict
+    seen: SeenRun
 
 
 def prove(
@@ -59,7 +69,7 @@ def prove(
     wish: ScriptWish,
     config_of: Callable[[ShownEngine], Config],
     on_phase: Callable[[str, str], None] | None = None,
-) -> tuple[list[EngineOfConfig], Verdict | None]:
+) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
     """Start the command once, or twice to resume, and check each of its engines.
 
     ``config_of`` gives the config of an engine, as the user wrote it. Without any engine, or if the command fails
@@ -97,12 +107,12 @@ class _ScriptRun:
             shrinks=wish.shrinks,
         )
 
-    def prove(self, on_phase: Callable[[str, str], None]) -> tuple[list[EngineOfConfig], Verdict | None]:
+    def prove(self, on_phase: Callable[[str, str], None]) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
         on_phase(TRAIN, "the script trains")
         first = start.run(self.command, self.plan, self.wish.seconds)
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
-            return [], self._without_engine(first, failed)
+            return [], WithoutEngine(self._without_engine(first, failed), seen_run(first, None))
         inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_comparable(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
@@ -110,7 +120,9 @@ class _ScriptRun:
             second = start.run(self.command, self.plan._replace(part=RESUME), self.wish.seconds)
         exported = {number: _inspected(one) for number, one in inspections.items()}
         found = [
-            EngineOfConfig(*self._checked(number, ranks, first, second, failed, exported.get(number)))
+            EngineOfConfig(
+                *self._checked(number, ranks, first, second, failed, exported.get(number)), seen_run(first, ranks[0])
+            )
             for number, ranks in first.engines.items()
         ]
         return found, None

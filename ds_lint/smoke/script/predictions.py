@@ -1,0 +1,243 @@
+"""What the rules predict of a config, held against the run of the user's script.
+
+A finding is confirmed, contradicted, or not tested by this run. A contradiction is a bug of ds-lint, which no change of
+the config can avoid, so it is a check without a rule. It has what is needed to reproduce it.
+"""
+
+from __future__ import annotations
+
+import json
+from shlex import join
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.diagnostics.verdict import CUDA, Check, worst
+from ds_lint.output.harmless import without_secrets
+from ds_lint.source.tree import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ds_lint.diagnostics.finding import Finding, Stack
+    from ds_lint.diagnostics.report import FileReport
+    from ds_lint.diagnostics.verdict import Verdict
+    from ds_lint.smoke.job import Raised
+    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.script.start import CommandEnd
+
+PREDICTION = "prediction"  # the id of the checks
+CONFIRMED, CONTRADICTED, NOT_TESTED = "confirmed", "contradicted", "not tested"
+ISSUES = "https://github.com/ds-lint/ds-lint/issues"
+
+_REPORT = f"This is a bug of ds-lint, not of your config; report it at {ISSUES} with this reproduction"
+_STATUSES = {CONFIRMED: "pass", CONTRADICTED: "warn", NOT_TESTED: "skip"}
+_BEFORE_TRAINING = ("load", "parse", "initialize")  # stages
+_DONE = "done"
+_OF_LIBRARIES = ("deepspeed/", "transformers/", "accelerate/", "pydantic/", "pydantic_core/")
+# Where the libraries read a config, and what they raise about one.
+_READERS = (
+    "deepspeed/runtime/config", "deepspeed/runtime/zero/config", "deepspeed/runtime/zero/offload_config", "pydantic",
+    "accelerate/utils/deepspeed", "transformers/integrations/deepspeed",
+)  # fmt: skip
+_ABOUT_CONFIGS = ("DeepSpeedConfigError", "HfDeepSpeedConfigError", "ValidationError")
+# What the stand-ins for GPUs take part in: with them the libraries may accept what they reject on a GPU.
+_OF_DEVICES = (
+    "activation_checkpointing", "aio", "amp", "bf16", "compile", "compression_training", "fp16", "optimizer",
+    "sparse_attention", "torch_autocast", "zero_optimization.offload", "zero_optimization.zenflow",
+)  # fmt: skip
+_ABOUT_MACHINES = ("DS83", "DS844", "DS85")  # codes of rules on launchers, GPUs, hosts and memory
+_ABOUT_SAVING = "DS70"
+
+
+class SeenRun(NamedTuple):
+    """What a run of the script shows that predictions are about."""
+
+    stack: Stack | None  # None if no engine was made
+    is_on_gpus: bool
+    has_engine: bool
+    is_whole: bool  # it made its steps and saved
+    world_size: int | None
+    raised: Raised | None  # what ended the script, unless the machine is the cause
+    given: Mapping[str, Any]  # the config as DeepSpeed gets it
+    unread: frozenset[str]
+    versions: Mapping[str, str]
+
+
+class Prediction(NamedTuple):
+    """What became of what a rule predicts; without a finding, of its silence."""
+
+    finding: Finding | None
+    outcome: str
+    why: str
+
+
+def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
+    """What the first start shows of an engine, or of the script if it has none."""
+    raised = next((one.raised for one in first.ranks if one.raised is not None and one.raised.cause is None), None)
+    evidence = engine.evidence if engine is not None else None
+    return SeenRun(
+        stack=engine.stack if engine is not None else None,
+        is_on_gpus=engine is not None and engine.mode == CUDA,
+        has_engine=evidence is not None and evidence.engine is not None,
+        is_whole=engine is not None and engine.has_checkpoint and all(one.phase == _DONE for one in first.ranks),
+        world_size=engine.world_size if engine is not None else None,
+        raised=raised,
+        given=engine.config or {} if engine is not None else {},
+        unread=frozenset(evidence.unread) if evidence is not None else frozenset(),
+        versions=engine.versions if engine is not None else {},
+    )
+
+
+def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is_by_all: bool) -> Iterator[Prediction]:
+    """Each finding that predicts what the run would show, and the silence about what it rejects.
+
+    ``world_size`` is the one that the findings are for, and ``is_by_all`` says that no rule is switched off.
+    """
+    findings = [(one, _effect(one, seen.stack)) for one in report.findings if one.kind != "run"]
+    obstacle = _obstacle(report, seen, world_size)
+    rejected = [one for one, effect in findings if effect == "rejected" and one.stage in _BEFORE_TRAINING]
+    for finding, effect in findings:
+        if effect == "rejected":
+            outcome, why = _rejected(finding, rejected, seen)
+        elif effect == "ignored" or (effect == "no-effect" and _is_unread(finding.key, seen)):
+            outcome, why = _ignored(finding, seen)
+        else:
+            continue
+        if outcome == CONTRADICTED and obstacle is not None:
+            outcome, why = NOT_TESTED, obstacle
+        yield Prediction(finding, outcome, why)
+    raised = seen.raised
+    if raised is None or seen.has_engine or rejected or not _is_about_config(raised):
+        return
+    told = f"the libraries reject the config: {_first_line(raised)}"
+    if obstacle is None and is_by_all and not (report.missing or report.unreported):
+        yield Prediction(None, CONTRADICTED, f"{told}, and no rule predicts it")
+    else:
+        yield Prediction(None, NOT_TESTED, f"{told}; the check lacked facts or rules to predict it")
+
+
+def with_predictions(
+    verdict: Verdict, report: FileReport, seen: SeenRun, command: list[str], world_size: int | None, *, is_by_all: bool
+) -> Verdict:
+    """The verdict with a check for each prediction; the findings that are confirmed say so."""
+    found = list(predictions(report, seen, world_size, is_by_all=is_by_all))
+    for one in found:
+        if one.finding is not None and one.outcome == CONFIRMED:
+            one.finding.confirmed = one.finding.confirmed or one.why
+    made = list(checks(found, report, seen, command))
+    status = worst([verdict.status, *(check.status for check in made)])
+    return verdict._replace(status=status, checks=[*verdict.checks, *made])
+
+
+def checks(found: Iterable[Prediction], report: FileReport, seen: SeenRun, command: list[str]) -> Iterator[Check]:
+    """A check for each prediction; that of a contradiction has a reproduction."""
+    for one in found:
+        key = one.finding.key if one.finding is not None else None
+        name = f"{one.finding.code} ({one.finding.name})" if one.finding is not None else "what ds-lint does not report"
+        message = f"{name} is {one.outcome}: {one.why}"
+        expected = one.finding.effect if one.finding is not None else None
+        check = Check(PREDICTION, _STATUSES[one.outcome], key, expected, None, None, message)
+        if one.outcome == CONTRADICTED:
+            observed = _reproduction(one, report, seen, command)
+            check = check._replace(observed=observed, help=f"{_REPORT}: {json.dumps(observed)}")
+        yield check
+
+
+def _effect(finding: Finding, stack: Stack | None) -> str:
+    """What a finding predicts for the stack that ran."""
+    return finding.effects[stack] if finding.effects and stack in finding.effects else finding.effect
+
+
+def _obstacle(report: FileReport, seen: SeenRun, world_size: int | None) -> str | None:
+    """Why the run cannot contradict the report: it is about something else."""
+    others = [
+        f"{library} {version}"
+        for library, version in seen.versions.items()
+        if report.target.get(library, version) != version or library in report.ranges
+    ]
+    if others:
+        return f"the run has {', '.join(others)}, and the config is checked for other releases"
+    if world_size is not None and seen.world_size not in (None, world_size):
+        return f"the run has {seen.world_size} ranks, and the config is checked for {world_size}"
+    return None
+
+
+def _rejected(finding: Finding, rejected: list[Finding], seen: SeenRun) -> tuple[str, str]:
+    """What becomes of the prediction that the libraries raise."""
+    is_early = finding.stage in _BEFORE_TRAINING
+    if seen.raised is not None and is_early != seen.has_engine:
+        return _raised(finding, rejected if is_early else [finding], seen.raised)
+    if is_early and seen.has_engine:
+        if finding.code.startswith(_ABOUT_MACHINES):
+            return NOT_TESTED, "the run is on this machine"
+        is_of_device = finding.stage == "initialize" and (finding.key or "").startswith(_OF_DEVICES)
+        if is_of_device and not seen.is_on_gpus:
+            return NOT_TESTED, "stand-ins for GPUs take part in it"
+        return CONTRADICTED, "deepspeed.initialize made the engine"
+    if not is_early and seen.is_whole and seen.is_on_gpus and not finding.code.startswith(_ABOUT_SAVING):
+        return CONTRADICTED, "the script made its steps and saved"
+    return NOT_TESTED, "the run does not get there"
+
+
+def _raised(finding: Finding, candidates: list[Finding], raised: Raised) -> tuple[str, str]:
+    """What becomes of it if the script has raised."""
+    if not raised.where.startswith(_OF_LIBRARIES):
+        return NOT_TESTED, "the script itself raises"
+    text = str(raised)
+    named = [one for one in candidates if one.key and one.key.rpartition(".")[2] in text]
+    if finding in named or (not named and len(candidates) == 1):
+        return CONFIRMED, f"the run raises {_first_line(raised)}"
+    return NOT_TESTED, "another error ends the run"
+
+
+def _ignored(finding: Finding, seen: SeenRun) -> tuple[str, str]:
+    """What becomes of the prediction that nothing reads a key."""
+    key = finding.key
+    if key is None or not seen.is_whole or not _has(seen.given, key):
+        return NOT_TESTED, "DeepSpeed is not given the key" if seen.is_whole else "the run does not get there"
+    if _is_unread(key, seen):
+        return CONFIRMED, f"nothing read `{key}`"
+    if any(one.startswith(f"{key}.") for one in seen.unread):
+        return NOT_TESTED, f"only parts of `{key}` are read"
+    return CONTRADICTED, f"DeepSpeed read `{key}`"
+
+
+def _is_unread(key: str | None, seen: SeenRun) -> bool:
+    return key is not None and any(key == one or key.startswith(f"{one}.") for one in seen.unread)
+
+
+def _has(config: Mapping[str, Any], key: str) -> bool:
+    """Whether a config has a value at a dotted path."""
+    at: Any = config
+    for name in key.split("."):
+        if not isinstance(at, dict) or name not in at:
+            return False
+        at = at[name]
+    return True
+
+
+def _is_about_config(raised: Raised) -> bool:
+    """Whether an exception is about the config, by its class or the place that raises it."""
+    return raised.kind in _ABOUT_CONFIGS or raised.where.startswith(_READERS)
+
+
+def _first_line(raised: Raised) -> str:
+    return str(raised).strip().partition("\n")[0]
+
+
+def _reproduction(one: Prediction, report: FileReport, seen: SeenRun, command: list[str]) -> dict[str, Any]:
+    """All that somebody who fixes it needs, without secrets."""
+    root = report.document.root
+    found = {
+        "finding": one.finding.code if one.finding is not None else None,
+        "key": one.finding.key if one.finding is not None else None,
+        "predicted": one.finding.message if one.finding is not None else None,
+        "observed": one.why,
+        "stack": seen.stack or report.stack,
+        "checked_for": report.target,
+        "versions": dict(seen.versions),
+        "facts": report.facts,
+        "command": f"ds-lint smoke -- {join(command)}",
+        "config": plain(root) if root is not None else None,
+    }
+    whole: dict[str, Any] = json.loads(without_secrets(json.dumps(found, default=str), [report.document]))
+    return whole

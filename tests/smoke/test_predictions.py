@@ -1,0 +1,128 @@
+"""What the rules predict of a config is held against the run of the user's script."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from linted import lint_dict
+from smoke_runs import VERSIONS, verdict
+
+from ds_lint.facts import Facts
+from ds_lint.output.secrets import MASK
+from ds_lint.smoke.job import Raised
+from ds_lint.smoke.script.predictions import CONFIRMED, CONTRADICTED, NOT_TESTED, SeenRun, predictions, with_predictions
+
+COMMAND = ["torchrun", "--nproc-per-node", "2", "train.py", "--hub_token", "hf_abcdefghijklmnopqrst"]
+MICRO = {"train_micro_batch_size_per_gpu": 1}
+NO_STAGE = {**MICRO, "zero_optimization": {"stage": 9}}
+TWO_DTYPES = {**MICRO, "bf16": {"enabled": True}, "fp16": {"enabled": True}}
+MISSPELLED = {**MICRO, "gradient_cliping": 1.0}
+RELEASES = {name: VERSIONS[name] for name in ("deepspeed", "transformers", "accelerate")}
+REFUSAL = Raised(
+    "ValidationError", "1 validation error for DeepSpeedZeroConfig\nstage\n  Input should be less", "initialize",
+    where="pydantic/main.py:250 __init__",
+)  # fmt: skip
+
+
+def report(config):
+    return lint_dict(config, stack="deepspeed", facts=Facts(world_size=2))
+
+
+def seen(**changes):
+    """A run that made its steps on two CPU ranks, or what the changes make of it."""
+    usual = {
+        "stack": "deepspeed",
+        "is_on_gpus": False,
+        "has_engine": True,
+        "is_whole": True,
+        "world_size": 2,
+        "raised": None,
+        "given": {},
+        "unread": frozenset(),
+        "versions": RELEASES,
+    }
+    return SeenRun(**(usual | changes))
+
+
+STOPPED = {"stack": None, "has_engine": False, "is_whole": False, "world_size": None, "versions": {}}
+
+
+def outcomes(found, run, *, size=2, is_by_all=True):
+    return [
+        (one.finding.code if one.finding else None, one.outcome)
+        for one in predictions(found, run, size, is_by_all=is_by_all)
+    ]
+
+
+def test_a_rejection_is_confirmed_if_the_libraries_raise():
+    assert outcomes(report(NO_STAGE), seen(**STOPPED, raised=REFUSAL)) == [("DS201", CONFIRMED)]
+
+
+def test_a_rejection_is_contradicted_if_there_is_an_engine():
+    assert outcomes(report(NO_STAGE), seen()) == [("DS201", CONTRADICTED)]
+    assert outcomes(report(TWO_DTYPES), seen()) == [("DS401", CONTRADICTED)]
+
+
+def test_an_error_of_the_script_itself_tests_nothing():
+    raised = Raised("KeyError", "'stage'", "before initialize", where="train.py:31 main")
+    assert outcomes(report(NO_STAGE), seen(**STOPPED, raised=raised)) == [("DS201", NOT_TESTED)]
+
+
+def test_of_several_rejections_one_error_confirms_those_that_it_names():
+    config = {**NO_STAGE, **TWO_DTYPES}
+    assert outcomes(report(config), seen(**STOPPED, raised=REFUSAL)) == [("DS201", CONFIRMED), ("DS401", NOT_TESTED)]
+
+
+def test_what_nothing_reads_is_confirmed_and_what_is_read_is_a_contradiction():
+    found = report(MISSPELLED)
+    unread = seen(given=MISSPELLED, unread=frozenset(["gradient_cliping"]))
+    assert outcomes(found, unread) == [("DS101", CONFIRMED)]
+    assert outcomes(found, seen(given=MISSPELLED)) == [("DS101", CONTRADICTED)]
+    assert outcomes(found, seen(given=MICRO)) == [("DS101", NOT_TESTED)]  # the framework has left it out
+    assert outcomes(found, seen(given=MISSPELLED, is_whole=False)) == [("DS101", NOT_TESTED)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "size"),
+    [({"versions": {**RELEASES, "deepspeed": "0.14.5"}}, 2), ({}, 8)],
+    ids=["another release", "another number of ranks"],
+)
+def test_a_run_of_something_else_contradicts_nothing(changes, size):
+    assert outcomes(report(NO_STAGE), seen(**changes), size=size) == [("DS201", NOT_TESTED)]
+
+
+def test_silence_about_a_config_that_the_libraries_reject_is_a_contradiction():
+    good = report(MICRO)
+    assert outcomes(good, seen()) == []
+    stopped = seen(**STOPPED, raised=REFUSAL)
+    assert outcomes(good, stopped) == [(None, CONTRADICTED)]
+    assert outcomes(good, stopped, is_by_all=False) == [(None, NOT_TESTED)]
+    assert outcomes(lint_dict(MICRO, stack="deepspeed"), stopped) == [(None, NOT_TESTED)]  # no number of ranks
+    of_script = seen(**STOPPED, raised=Raised("RuntimeError", "boom", "initialize", where="deepspeed/comm/comm.py:1 f"))
+    assert outcomes(good, of_script) == []
+
+
+def test_a_contradiction_tells_how_to_reproduce_it_without_secrets():
+    config = {**NO_STAGE, "hub_token": "hunter2-hunter2"}
+    found = report(config)
+    made = with_predictions(verdict(), found, seen(), COMMAND, 2, is_by_all=True)
+    assert made.status == "warn"
+    (check,) = (one for one in made.checks if one.id == "prediction" and one.status == "warn")
+    assert check.message == "DS201 (refused-value) is contradicted: deepspeed.initialize made the engine"
+    told = json.loads(check.help.partition("reproduction: ")[2])
+    assert told == check.observed
+    assert told["finding"] == "DS201"
+    assert told["command"] == f"ds-lint smoke -- torchrun --nproc-per-node 2 train.py --hub_token {MASK}"
+    assert told["config"]["hub_token"] == MASK
+    assert told["config"]["zero_optimization"] == {"stage": 9}
+    assert told["versions"] == RELEASES
+    assert "hunter2" not in str(made)
+
+
+def test_a_confirmed_finding_says_so():
+    found = report(MISSPELLED)
+    run = seen(given=MISSPELLED, unread=frozenset(["gradient_cliping"]))
+    made = with_predictions(verdict(), found, run, COMMAND, 2, is_by_all=True)
+    assert made.status == "pass"
+    assert found.findings[0].confirmed == "nothing read `gradient_cliping`"
