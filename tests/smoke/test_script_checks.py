@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.job import Exported
-from ds_lint.smoke.verify import script_steps, ties
+from ds_lint.smoke.verify import memory, script_steps, ties
 
 pytest.importorskip("torch")
 TIED = [["encoder.weight", "decoder.weight"]]
@@ -49,3 +50,9 @@ def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_
     (check,) = ties.tied_weights(expectation(), runs)
     assert check.status == ("fail" if is_of_transformers else "pass")
     assert ("from_pretrained" in check.message) is is_of_transformers
+
+
+@pytest.mark.parametrize(("is_script", "limit"), [(True, ""), (False, ", of at most 1,024")])
+def test_a_script_may_hold_tensors_of_its_own(is_script, limit):
+    evidence = SimpleNamespace(storages={"unknown": Held(1000, 4000)})
+    assert memory._in_words(evidence, is_script=is_script).endswith(f"4,000 bytes of unknown purpose{limit}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STORE = Path(__file__).parent / "results.json"
 STATUSES = ("pass", "warn", "fail", "error")
+_OWN = "ds-lint: "  # starts a line of ds-lint itself
 LIBRARIES = ("torch", "deepspeed", "transformers", "accelerate", "peft", "trl", "datasets")
 
 
@@ -40,6 +41,9 @@ def record(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) -
 def entry(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) -> dict[str, Any]:
     """What happened to a script."""
     runs = report.get("smoke") or []
+    told = [line.removeprefix(_OWN) for line in proved.log.splitlines() if line.startswith(_OWN)]
+    error = next((one["error"] for one in runs if one["error"]), None)
+    result = max((one["status"] for one in runs), key=STATUSES.index, default="error")
     return {
         "name": recipe.name,
         "source": {"name": recipe.source.name, "version": version(recipe.source)},
@@ -50,8 +54,8 @@ def entry(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) ->
         "command": recipe.command,
         "alone": _ended(bare),
         "with_ds_lint": _ended(proved),
-        "result": max((one["status"] for one in runs), key=STATUSES.index, default="error"),
-        "error": next((one["error"] for one in runs if one["error"]), None),
+        "result": result,
+        "error": error or (told[-1] if told else "no report") if result == "error" else None,
         "engines": [_engine(one) for one in runs if one["engine"] is not None],
         "findings": [
             {"code": one["code"], "message": one["message"]}

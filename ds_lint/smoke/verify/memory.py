@@ -68,7 +68,7 @@ def memory(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         [{kind: held.bytes for kind, held in sorted(one.storages.items())} for one in runs.train],
         not excess,
         unit="bytes",
-        kept=_in_words(on),
+        kept=_in_words(on, is_script=runs.is_script),
         broken=_too_much(on, wrong, most.get(wrong, 0), requested.value, runs.world_size),
         help="A tensor of this run is kept alive that the config does not ask for. Check what patches or wraps the "
         "engine."
@@ -148,7 +148,7 @@ def _size(held: Held) -> float:
     return held.bytes / held.elements if held.elements else 0.0
 
 
-def _in_words(evidence: Evidence) -> str:
+def _in_words(evidence: Evidence, *, is_script: bool) -> str:
     """``a rank holds 49,472 bytes of parameters, ...; beside them ...``."""
     held = {kind: held.bytes for kind, held in evidence.storages.items() if held.bytes}
     states = [kind for kind in _STATES if kind in held]
@@ -156,7 +156,8 @@ def _in_words(evidence: Evidence) -> str:
     return (
         f"the live storages of a rank hold {_listed(held, states)}"
         + (f"; configured buffers and inputs: {_listed(held, beside)}" if beside else "")
-        + f"; and {held.get('unknown', 0):,} bytes of unknown purpose, of at most {TOLERANCE:,}"
+        + f"; and {held.get('unknown', 0):,} bytes of unknown purpose"
+        + ("" if is_script else f", of at most {TOLERANCE:,}")
     )
 
 
