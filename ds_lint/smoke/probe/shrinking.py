@@ -102,6 +102,8 @@ class _Models:
         if not changes:
             return
         self._originals[_key(config)] = given
+        for name, part in _parts(config):  # a class for one modality is made of a part
+            self._originals[_key(part)] = given[name]
         for one in changes:
             _set(config, one)
 
@@ -115,11 +117,11 @@ class _Models:
             config, kwargs = _read_config(cls, name if config is None else config, kwargs)
         self._shrink(config)
         config = copy.deepcopy(config)
+        self._tell(cls, config)
         if config.name_or_path in (None, ""):
             config.name_or_path = str(name)
         if getattr(config, "dtype", None) is None and kwargs.get("dtype", kwargs.get("torch_dtype")) in (None, "auto"):
             kwargs["dtype"] = "float32"
-        self._tell(cls, config)
         with self._silent(), _seeded(str(name)), _without_report():
             made = load(*args, config=config, state_dict={}, **kwargs)
         model = made[0] if isinstance(made, tuple) else made
@@ -132,7 +134,7 @@ class _Models:
         """Tell of the outermost model of a config; the models within it have the same one, or a part of it."""
         if any(config is one for one in self._told):
             return
-        self._told += [config, *_parts(config)]
+        self._told += [config, *(part for _name, part in _parts(config))]
         before = self._originals.get(_key(config))
         if before is None:
             return
@@ -182,8 +184,9 @@ def _key(config: Any) -> tuple[str, str]:
     return type(config).__name__, str(getattr(config, "name_or_path", "") or "")
 
 
-def _parts(config: Any) -> Iterator[Any]:
-    return (value for value in vars(config).values() if hasattr(value, "to_dict"))
+def _parts(config: Any) -> list[tuple[str, Any]]:
+    """The configs within a config, by their names."""
+    return [(name, value) for name, value in vars(config).items() if hasattr(value, "to_dict")]
 
 
 def _set(config: Any, change: Change) -> None:
