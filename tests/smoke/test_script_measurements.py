@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,9 +12,11 @@ from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
-from ds_lint.smoke.job import Evidence, TrainedParameter
+from ds_lint.smoke.driver.expectation import Requested
+from ds_lint.smoke.job import Engine, Evidence, TrainedParameter
 from ds_lint.smoke.probe.shown import Length, Measured, Moment, ShownEngine
 from ds_lint.smoke.script.measurements import files_in, measurements
+from ds_lint.smoke.verify import replayed, saving, script_saving
 
 GIB = 2**30
 SECONDS = {1: 9.0, 2: 0.5, 3: 0.7, 4: 5.0, 5: 0.6}  # the first and the one after saving take longer
@@ -53,8 +56,9 @@ def engine(rank=0, **changes):
     )
     evidence = Evidence(rank, parameters=[TrainedParameter("weight", 1000)], samples=[[1, 1], [1, 1]])
     evidence.held = {"parameters": Held(500, 1000)}
+    evidence.engine = Engine(3, 2, 1, 1, 0.0, "DeepSpeedZeroOptimizer_Stage3", "bfloat16", None, None, None)
     usual = {"number": 1, "evidence": evidence, "stack": "deepspeed", "world_size": 2, "data_parallel": 2, "mode": CPU}
-    usual |= {"model_class": "train.Model", "has_checkpoint": True, "measured": measured}
+    usual |= {"model_class": "train.Model", "is_trained": True, "has_checkpoint": True, "measured": measured}
     return ShownEngine(**(usual | changes))
 
 
@@ -91,8 +95,34 @@ def test_ranks_that_share_samples_count_them_once(measure, data_parallel, sample
     assert (found.samples, found.tokens) == (samples, samples * 50)
 
 
-def test_without_a_checkpoint_there_are_no_figures(measure):
-    assert measure([engine(0), engine(1, has_checkpoint=False)]) is None
+def test_an_engine_that_is_not_trained_has_no_figures(measure):
+    assert measure([engine(0), engine(1, is_trained=False)]) is None
+
+
+def test_without_room_for_a_checkpoint_all_steps_but_the_first_are_timed(measure):
+    of_rank = [one for one in moments() if one.phase != "save"]
+    found = measure([engine(rank, moments=of_rank, has_checkpoint=False, no_room="full") for rank in (0, 1)])
+    assert found.timed_steps == [2, 3, 4, 5]
+    assert found.files == {}
+
+
+@pytest.mark.parametrize("check", [script_saving.export, replayed.resume])
+def test_without_room_what_is_not_saved_is_not_checked(check):
+    runs = SimpleNamespace(script=[engine(no_room="the disk of /tmp has 1.0 GB free")], repetition=None)
+    (found,) = check(SimpleNamespace(stage=None, optimizer_offload=None), runs)
+    assert (found.status, found.message) == ("skip", "the disk of /tmp has 1.0 GB free")
+
+
+@pytest.mark.parametrize(("check", "name"), [(saving.export, "export"), (saving.recovery, "recovery")])
+def test_weights_that_are_too_large_to_compare_are_said_to_be(check, name):
+    why = "the model has 140 GB of weights"
+    stage = Requested(3, "zero_optimization.stage")
+    wanted = SimpleNamespace(stage=stage, gathers=True, key=lambda *_path: None)
+    job = SimpleNamespace(has_adapters=False)
+    (found,) = check(
+        wanted, SimpleNamespace(train=[Evidence(0, uncompared=why)], exported=None, job=job, is_of_transformers=True)
+    )
+    assert (found.id, found.status, found.message) == (name, "skip", why)
 
 
 def test_files_by_kind(tmp_path):
