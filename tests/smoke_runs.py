@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, Adaptation, Check, Held, RankEnd, Step, Verdict
+from ds_lint.diagnostics.verdict import (
+    CPU,
+    CUDA,
+    FAKE,
+    SCRIPT,
+    Adaptation,
+    Check,
+    Estimated,
+    Held,
+    Measurements,
+    Peak,
+    Projection,
+    RankEnd,
+    ScriptEngine,
+    Step,
+    Verdict,
+)
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\x1b[31m\ud800"
 PARAMETERS = 24736
@@ -181,3 +197,30 @@ def hostile():
         versions={HOSTILE: HOSTILE},
         log=HOSTILE,
     )
+
+
+def of_script(device=CUDA, **changes):
+    """A run of the user's own script, with what it takes."""
+    gib = 2**30
+    usual = {
+        "gpu_peaks": [Peak(0, 60 * gib, "backward", 2, 66 * gib), Peak(1, 50 * gib, "step", 5, 55 * gib)],
+        "host_peaks": [Peak(0, 9 * gib, "save", 3), Peak(1, 9 * gib, "script", 1)],
+        "is_host_sampled": False,
+        "step_seconds": 0.52,
+        "timed_steps": [2, 3, 5],
+        "seconds": {"initialize": 12.0, "save": 75.0, "load": 31.26},
+        "own_seconds": 4.0,
+        "samples": 8,
+        "tokens": 4096,
+        "files": {"model states": gib, "optimizer states": 6 * gib, "export": gib},
+        "nvme_bytes": 12 * gib,
+        "projection": Projection(1000, 520.0, 250, 130.0, 2, 16 * gib, 10 * gib),
+        "estimated": [
+            Estimated("parameters", gib, gib, gib),
+            Estimated("peak GPU memory", 50 * gib, 80 * gib, 60 * gib),
+        ],
+    }
+    engine = ScriptEngine(1, device, "train.Model", "torch.optim.adamw.AdamW", is_trained=True)
+    if device == CPU:
+        usual["gpu_peaks"] = []
+    return verdict(mode=SCRIPT, engine=engine, measured=Measurements(**(usual | changes)))

@@ -264,6 +264,15 @@ class ObservedEngine:
             evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self._measured.moments if one.phase != OF_DS_LINT)
         self._measured.nvme_bytes = measured.swapped_bytes(self._config, evidence.rank, self._began)
         self._measured.length = measured.length_of(self.engine, self._trainer)
+        self.shown.no_room = measured.no_room(self.engine, evidence, self._plan.folder)
+        if self.shown.no_room is None:
+            self._save()
+        self._presence.enter("step")
+        torch.set_rng_state(state)
+        self._replay.is_on = self._plan.resumes and self.shown.has_checkpoint
+        self.write()
+
+    def _save(self) -> None:
         self._presence.enter("save")
         with self._during(OF_SAVE, self.steps):
             self.engine.save_checkpoint(self._checkpoint)
@@ -274,10 +283,6 @@ class ObservedEngine:
             with self._during(OF_EXPORT, self.steps):
                 self.shown.not_saved = self._save_model()
         torch.distributed.barrier()
-        self._presence.enter("step")
-        torch.set_rng_state(state)
-        self._replay.is_on = self._plan.resumes
-        self.write()
 
     def _save_model(self) -> str | None:
         """Why there is no saved model, if there is none; what the framework raises is no error of the script."""

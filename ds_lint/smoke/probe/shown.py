@@ -16,35 +16,6 @@ _SUFFIX = ".engine"
 
 
 @dataclass
-class ShownEngine:
-    """An engine on one rank, in one start of the command."""
-
-    number: int  # in the order in which the script makes them, from 1
-    evidence: Evidence
-    stack: Stack
-    world_size: int
-    data_parallel: int  # ranks with samples of their own
-    mode: str
-    model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
-    config: JsonObject | None = None  # as DeepSpeed gets it
-    config_path: str | None = None  # the file that DeepSpeed itself reads
-    arguments: dict[str, Any] = field(default_factory=dict)  # TrainingArguments that differ from their defaults
-    optimizer: str = ""  # the class that makes the steps
-    scheduler: str = ""  # the class that sets its learning rates
-    is_trained: bool = False  # it has made a step
-    is_pipeline: bool = False
-    batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
-    rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
-    micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
-    replayed: Replayed | None = None
-    has_adapters: bool = False
-    has_checkpoint: bool = False
-    versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
-    not_saved: str | None = None  # why no model was saved
-    measured: Measured | None = None
-
-
-@dataclass
 class Moment:
     """One phase of one optimizer step; bytes are the most at any time in it."""
 
@@ -83,6 +54,36 @@ class Measured:
         if found is None:
             self.moments.append(found := Moment(phase, step))
         return found
+
+
+@dataclass
+class ShownEngine:
+    """An engine on one rank, in one start of the command."""
+
+    number: int  # in the order in which the script makes them, from 1
+    evidence: Evidence
+    stack: Stack
+    world_size: int
+    data_parallel: int  # ranks with samples of their own
+    mode: str
+    model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
+    config: JsonObject | None = None  # as DeepSpeed gets it
+    config_path: str | None = None  # the file that DeepSpeed itself reads
+    arguments: dict[str, Any] = field(default_factory=dict)  # TrainingArguments that differ from their defaults
+    optimizer: str = ""  # the class that makes the steps
+    scheduler: str = ""  # the class that sets its learning rates
+    is_trained: bool = False  # it has made a step
+    is_pipeline: bool = False
+    batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
+    rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
+    micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
+    replayed: Replayed | None = None
+    has_adapters: bool = False
+    has_checkpoint: bool = False
+    versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
+    not_saved: str | None = None  # why no model was saved
+    no_room: str | None = None  # why nothing at all was saved
+    measured: Measured = field(default_factory=Measured)
 
 
 @dataclass

@@ -50,12 +50,12 @@ PEAK = "peak GPU memory"
 def measurements(
     first: list[ShownEngine], second: list[ShownEngine], kept: str, config: Config, seen: Config
 ) -> Measurements | None:
-    """What one engine has taken on its ranks, in both starts; None if it has not come to its checkpoint.
+    """What one engine has taken on its ranks, in both starts; None if it has not made the steps before its checkpoint.
 
     ``kept`` is the folder of what it saved, ``config`` the one of the user, and ``seen`` the same with what the script
     fills in.
     """
-    if not first or not all(one.has_checkpoint for one in first):
+    if not all(one.is_trained and one.evidence.engine is not None for one in first):
         return None
     one = first[0]
     saved_at = next((moment.step for moment in one.measured.moments if moment.phase == OF_SAVE), 0)

@@ -113,7 +113,7 @@ class _ScriptRun:
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
             return [], WithoutEngine(self._without_engine(first, failed), seen_run(first, None))
-        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_comparable(ranks)}
+        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_saved(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
@@ -227,6 +227,7 @@ class _ScriptRun:
             rule=rule if isinstance(rule, UpdateRule) else None,
             clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
+            is_compared=one.evidence.uncompared is None,
         )
         path = os.path.join(kept, "saved")
         with open(path, "wb") as file:
@@ -278,11 +279,6 @@ class _ScriptRun:
 
 def _is_saved(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint for one in ranks)
-
-
-def _is_comparable(ranks: list[ShownEngine]) -> bool:
-    """Whether what is saved is loaded: weights that are too large to compare may not fit into memory either."""
-    return _is_saved(ranks) and ranks[0].evidence.uncompared is None
 
 
 def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str | None]:

@@ -22,10 +22,11 @@ class SavedFiles(NamedTuple):
     rule: UpdateRule | None  # of the optimizer in the config; None: that of the script
     clipping: float
     is_sharded: bool  # zero_to_fp32 has partitions to put together
+    is_compared: bool  # else the weights are too large to load
 
 
 class Inspected(NamedTuple):
     """What the process found."""
 
-    exported: Exported
+    exported: Exported | None  # None: the weights are too large to load
     recomputed: Recomputed | None  # None: no step was sampled

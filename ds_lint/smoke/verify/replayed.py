@@ -19,6 +19,9 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     repetition = runs.repetition
     offload = expectation.optimizer_offload
     key = offload.key if offload and offload.value == "nvme" else (expectation.stage.key if expectation.stage else None)
+    if (why := runs.script[0].no_room) is not None:
+        yield skipped("resume", key, why)
+        return
     if repetition is None:
         return
     if repetition.why_not is not None and not repetition.second:

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The saved model; without the Trainer, which saves one in any case, a refusal need not concern the script."""
     refusal = runs.script[0].not_saved
+    key = expectation.stage.key if expectation.stage is not None else None
+    if (why := runs.script[0].no_room) is not None:
+        yield skipped("export", key, why)
+        return
     if refusal is None:
         yield from saving.export(expectation, runs)
         return
-    key = expectation.stage.key if expectation.stage is not None else None
     if runs.job.stack == "trainer":
         yield Check("export", "fail", key, "a saved model", None, None, f"trainer.save_model raises: {refusal}")
     else:
