@@ -15,7 +15,7 @@ import type { Environments } from "./environments";
 import { type Launcher, launchers, search } from "./launchers";
 import { surroundings } from "./surroundings";
 
-const LANGUAGES = ["json", "jsonc", "json5", "hjson", "python", "shellscript", "yaml"];
+const LANGUAGES = ["json", "jsonc", "json5", "hjson", "python", "shellscript", "makefile", "yaml"];
 
 /**
  * The texts that the server may see; it says itself which of them are configs, and asks for notebooks on its own. The
@@ -127,8 +127,13 @@ export class Server implements Disposable {
     const client: LanguageClient = new Client("ds-lint", "ds-lint", () => this.spawn(launcher), {
       documentSelector: SELECTOR,
       outputChannel: this.channel,
-      // VS Code shows findings itself, above the hover.
-      initializationOptions: { ...workspace.getConfiguration("ds-lint"), findingsInHover: false },
+      // VS Code shows findings itself, above the hover. A launch runs a script of the folder; once the user trusts it,
+      // the server is restarted.
+      initializationOptions: {
+        ...workspace.getConfiguration("ds-lint"),
+        findingsInHover: false,
+        mayLaunch: workspace.isTrusted,
+      },
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
