@@ -192,7 +192,7 @@ def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], 
 
 def metric(name: str) -> Make:
     """A metric that ``evaluate.load`` takes for the one of its name."""
-    text = '''import datasets
+    text = """import datasets
 import evaluate
 
 
@@ -202,7 +202,7 @@ class Metric(evaluate.Metric):
         return evaluate.MetricInfo(description="", citation="", inputs_description="", features=features)
 
     def _compute(self, predictions, references):
-        return {"accuracy": sum(a == b for a, b in zip(predictions, references)) / len(references), "f1": 0.0}'''
+        return {"accuracy": sum(a == b for a, b in zip(predictions, references)) / len(references), "f1": 0.0}"""
 
     def make(folder: Path) -> None:
         _write(folder / name / f"{name}.py", [text])

@@ -30,5 +30,5 @@ def _watch(module):
 if "RANK" in os.environ and "OWN_SCRIPTS_STEPS" in os.environ:
     from ds_lint.smoke.probe import cpu, imports
 
-    cpu.install()
+    cpu.install(lambda *_told: None)
     imports.after("deepspeed.runtime.engine", _watch)
