@@ -42,7 +42,7 @@ def test_without_a_scheduler_the_rates_are_those_of_the_config(rates, status):
 @pytest.mark.parametrize("is_of_transformers", [True, False])
 def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_does_not_have(is_of_transformers):
     evidence = SimpleNamespace(tied=TIED, tied_after=TIED)
-    stored = {name: "0" for name in TIED[0]}
+    stored = dict.fromkeys(TIED[0], "0")
     runs = SimpleNamespace(
         train=[evidence], exported=Exported(stored=stored, loaded=stored), job=SimpleNamespace(has_adapters=False),
         is_of_transformers=is_of_transformers,

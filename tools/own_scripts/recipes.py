@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - commands and paths
 """Which scripts are run, and with what: a record for each.
 
 No script is stored here or changed. A command is run in a folder of its own, in which ``source`` is the repository at the
