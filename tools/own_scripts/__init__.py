@@ -1,0 +1,1 @@
+"""Runs public training scripts through ``ds-lint smoke -- COMMAND``."""

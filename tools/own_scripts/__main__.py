@@ -4,13 +4,14 @@
     python -m tools.own_scripts --cache DIR --packages DIR --bare [NAME ...]
 
 Each command is run by itself up to the step at which ds-lint stops it, and then with ds-lint. What happened is in
-``tools/own_scripts/results.json``, and in the table of ``docs/own-scripts.md``, which is made of it. The output of every
-run is in ``CACHE/logs``.
+``tools/own_scripts/results.json``, and in ``docs/own-scripts.md``, which is made of it. The output of every run is in
+``CACHE/logs``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not options.bare:
                 proved, report = place.with_ds_lint()
                 _log(logs, recipe, "with ds-lint", proved)
+                (logs / f"{recipe.name}.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
                 results.record(recipe, bare, proved, report)
     if not options.bare:
         page.write()

@@ -1,3 +1,4 @@
+# ruff: noqa: S106, S311 - the tokens are of texts, and nothing here is secret
 """What the scripts read, made on this machine: tokenizers, models of random weights, data.
 
 Each function takes the folder that the command runs in. Names follow the scripts: one that asks for ``bert-base-cased``
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     Make = Callable[[Path], None]
 
 ROWS = 400  # enough for the steps of a run, and few enough to be tokenized in no time
-WORDS = "rank stage loss scale batch micro partition gather reduce step shard weight state master copy norm".split()
+WORDS = ("rank", "stage", "loss", "scale", "batch", "micro", "gather", "reduce", "step", "shard", "weight", "norm")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>\n{% generation %}{{ message['content'] }}{{ eos_token }}"
     "{% endgeneration %}\n{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
@@ -192,7 +193,7 @@ def named_dataset(name: str, subset: str, row: Callable[[int], dict[str, Any]], 
 
 def metric(name: str) -> Make:
     """A metric that ``evaluate.load`` takes for the one of its name."""
-    text = '''import datasets
+    text = """import datasets
 import evaluate
 
 
@@ -202,7 +203,7 @@ class Metric(evaluate.Metric):
         return evaluate.MetricInfo(description="", citation="", inputs_description="", features=features)
 
     def _compute(self, predictions, references):
-        return {"accuracy": sum(a == b for a, b in zip(predictions, references)) / len(references), "f1": 0.0}'''
+        return {"accuracy": sum(a == b for a, b in zip(predictions, references)) / len(references), "f1": 0.0}"""
 
     def make(folder: Path) -> None:
         _write(folder / name / f"{name}.py", [text])
@@ -235,8 +236,8 @@ def pair(number: int) -> dict[str, Any]:
 
 def conversation(number: int) -> dict[str, Any]:
     """A question and its answer, as messages."""
-    return {"messages": [
-        {"role": "user", "content": sentence(number)}, {"role": "assistant", "content": sentence(number + 1)}]}  # fmt: skip
+    turns = {"user": sentence(number), "assistant": sentence(number + 1)}
+    return {"messages": [{"role": role, "content": said} for role, said in turns.items()]}
 
 
 def preference(number: int) -> dict[str, Any]:

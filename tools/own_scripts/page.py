@@ -23,7 +23,8 @@ command trains on two CPU ranks. `python -m tools.own_scripts` runs them again a
 The libraries were {versions}.
 
 The seconds are of processor time: of the command alone up to the fifth optimizer step, and of `ds-lint smoke`, which
-starts it twice (five steps with a checkpoint after the third, then two steps that resume from it) and loads what is saved.
+starts it twice (five steps with a checkpoint after the third, then two steps that resume from it), and loads what is
+saved.
 
 | script | launcher | stack | engines | result | passed | failed | skipped | alone | ds-lint smoke |
 |---|---|---|--:|---|--:|--:|--:|--:|--:|

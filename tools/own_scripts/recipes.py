@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - commands and paths
 """Which scripts are run, and with what: a record for each.
 
 No script is stored here or changed. A command is run in a folder of its own, in which ``source`` is the repository at the
@@ -75,6 +76,8 @@ def trainer_config(stage: int, precision: str = "bf16", **zero: object) -> dict[
     }  # fmt: skip
 
 
+# The parameters of models this small would all stay whole on every rank.
+SHARDED = {"stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}
 TRL_ARGUMENTS = (
     "--model_name_or_path model --dataset_name data --output_dir out --per_device_train_batch_size 2 "
     "--learning_rate 1e-3 --bf16 true --max_steps 30 --logging_steps 1 --report_to none --deepspeed ds.json"
@@ -95,8 +98,7 @@ RECIPES = (
         "--eval_steps 2 --max_eval_samples 8 --logging_steps 1 --bf16 --max_grad_norm 0.5 --report_to none "
         "--deepspeed ds.json",
         (made.llama("model"), made.tokenizer("model"), made.lines("train.txt"), made.metric("accuracy"),
-         made.document("ds.json", trainer_config(
-             3, stage3_param_persistence_threshold=0, stage3_gather_16bit_weights_on_model_save=True))),
+         made.document("ds.json", trainer_config(3, **SHARDED))),
     ),
     Recipe(
         "transformers-run-translation", TRANSFORMERS, "examples/pytorch/translation/run_translation.py", "deepspeed",
@@ -140,8 +142,8 @@ RECIPES = (
              "scheduler": {"type": "WarmupDecayLR", "params": {
                  "warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto",
                  "total_num_steps": "auto"}},
-             "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True,
-                                   "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})),
+             "zero_optimization": {"stage": 3, **SHARDED, "offload_optimizer": {"device": "cpu"},
+                                   "offload_param": {"device": "cpu"}}})),
     ),
     Recipe(
         "accelerate-nlp-example", ACCELERATE_REPOSITORY, "examples/nlp_example.py", "accelerate", ACCELERATE, 1,
@@ -167,14 +169,14 @@ RECIPES = (
         f"{TORCHRUN} -m trl.scripts.sft {TRL_ARGUMENTS} --gradient_accumulation_steps 2 --max_length 64 "
         "--use_peft --lora_r 4 --lora_target_modules q_proj v_proj",
         (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.conversation),
-         made.document("ds.json", trainer_config(3, stage3_gather_16bit_weights_on_model_save=True))),
+         made.document("ds.json", trainer_config(3, **SHARDED))),
     ),
     Recipe(
         "trl-dpo", TRL, "trl.scripts.dpo", "accelerate", TRAINER, 2,
         f"accelerate launch --num_processes 2 --num_machines 1 --multi_gpu --main_process_port {{port}} "
         f"-m trl.scripts.dpo {TRL_ARGUMENTS} --max_length 64",
         (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.preference),
-         made.document("ds.json", trainer_config(3, stage3_gather_16bit_weights_on_model_save=True))),
+         made.document("ds.json", trainer_config(3, **SHARDED))),
     ),
     Recipe(
         "trl-grpo", TRL, "trl.scripts.grpo", "deepspeed", TRAINER, 2,

@@ -28,7 +28,6 @@ def read() -> dict[str, Any]:
 
 def record(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) -> None:
     """Write down what happened to a script, in the place of what happened before."""
-    open(f"/tmp/scripts/logs/{recipe.name}.json","w").write(json.dumps({"bare": bare._asdict(), "proved": proved._asdict(), "report": report}, indent=1))
     entries = {one["name"]: one for one in read()["scripts"]} if STORE.exists() else {}
     entries[recipe.name] = entry(recipe, bare, proved, report)
     content = {

@@ -3,18 +3,24 @@
 Nothing is observed or redirected, so the time that it takes is that of the command itself up to the same step.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
-def _watch(module):
+def _watch(module: ModuleType) -> None:
     import torch
 
     steps = int(os.environ["OWN_SCRIPTS_STEPS"])
-    made = {}
-    step = module.DeepSpeedEngine._take_model_step
+    made: dict[int, int] = {}
+    step = module.DeepSpeedEngine._take_model_step  # noqa: SLF001 - what every engine makes a step with
 
-    def counted(engine, *arguments, **options):
+    def counted(engine: Any, *arguments: Any, **options: Any) -> Any:
         result = step(engine, *arguments, **options)
         made[id(engine)] = made.get(id(engine), 0) + 1
         if all(count >= steps for count in made.values()) or max(made.values()) >= 2 * steps:
@@ -24,11 +30,11 @@ def _watch(module):
             os._exit(0)
         return result
 
-    module.DeepSpeedEngine._take_model_step = counted
+    module.DeepSpeedEngine._take_model_step = counted  # noqa: SLF001
 
 
 if "RANK" in os.environ and "OWN_SCRIPTS_STEPS" in os.environ:
     from ds_lint.smoke.probe import cpu, imports
 
-    cpu.install()
+    cpu.install(lambda *_told: None)
     imports.after("deepspeed.runtime.engine", _watch)
