@@ -24,7 +24,9 @@ def expectation(schedule=None, stack="deepspeed"):
 def run_with(scheduler, rates):
     steps = [SimpleNamespace(learning_rates=[rate], is_skipped=False) for rate in rates]
     return SimpleNamespace(
-        script=[SimpleNamespace(scheduler=scheduler)], train=[SimpleNamespace(steps=steps)], adapted=frozenset()
+        script=[SimpleNamespace(scheduler=scheduler, own_rates=None)],
+        train=[SimpleNamespace(steps=steps)],
+        adapted=frozenset(),
     )
 
 

@@ -61,6 +61,8 @@ class ObservedEngine:
         self._path: str | None = None
         self._parameters: list[TrainedParameter] = []
         self._tied: list[list[str]] = []
+        self._own_rates: str | None = None
+        self._rates: list[float] = []  # as the engine has left them
         self._buffers = 0
         self._trainer, self._accelerator = maker.trainer, maker.accelerator
         self._measured = shown.Measured()
@@ -79,6 +81,7 @@ class ObservedEngine:
             self._parameters = list(_parameters(model, given.get("optimizer"), parameters))
             self._tied = tied(model)
             self._buffers = sum(buffer.numel() for buffer in model.buffers())
+        self._own_rates = self._maker.own_rates(given)
         self._log = recorder.start("deepspeed.")
         name = "config" if given.get("config") is not None else "config_params"
         config = given.get(name)
@@ -131,7 +134,9 @@ class ObservedEngine:
             has_adapters=has_adapters,
             versions=_versions(),
             measured=self._measured,
+            own_rates=self._own_rates,
         )
+        self._rates = _rates_of(engine)
         evidence.model = type(model).__name__
         kept = os.path.join(self._plan.kept_folder, f"engine-{self.number}")
         self._checkpoint = os.path.join(kept, "checkpoint")
@@ -181,8 +186,8 @@ class ObservedEngine:
             self.shown.rows.append(next((len(one) for one in given if one.dim()), 0))
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
-        """The backward pass of a micro step."""
-        self._backwards += 1
+        """The backward pass of a micro step; DeepSpeed does not count those within ``engine.no_sync``."""
+        self._backwards += not getattr(engine, "inside_no_sync_ctxt", False)
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
@@ -199,6 +204,7 @@ class ObservedEngine:
             return answer
 
         with self._during(OF_DS_LINT):
+            self._look_at_rates(engine)
             if is_whole:
                 self._replay.before_step(engine, probes.inner_optimizer(engine))
             try:
@@ -208,15 +214,26 @@ class ObservedEngine:
                 raise
             if is_whole:
                 self._after_step()
+            self._rates = _rates_of(engine)
         if is_whole:
             _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
         return answer
+
+    def _look_at_rates(self, engine: Any) -> None:
+        """Note if the rates are no longer those that the engine has left; the Trainer steps its schedule itself."""
+        if self.shown.own_rates is not None or self._plan.part != TRAIN:
+            return
+        if not self.steps and getattr(engine, "global_steps", 0):
+            self.shown.own_rates = "the script goes on from a checkpoint of its own"
+        elif self._trainer is None and _rates_of(engine) != self._rates:
+            self.shown.own_rates = "the script sets the learning rates itself"
 
     def train_batch(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A whole step of a ``PipelineEngine``, whose ranks have different layers."""
         self._presence.enter("step")
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
+        self._look_at_rates(engine)
         self._replay.batches_of(engine, self._note_batch)
         self._replay.before_step(engine, probes.inner_optimizer(engine))
 
@@ -231,6 +248,7 @@ class ObservedEngine:
         with self._during(OF_DS_LINT):
             answer = self._watch.step(engine, whole, is_whole=True)
             self._after_step()
+            self._rates = _rates_of(engine)
         _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
         return answer
 
@@ -350,6 +368,13 @@ def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParam
 
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:
     return TrainedParameter(name, getattr(parameter, "ds_numel", parameter.numel()), group, is_trainable)
+
+
+def _rates_of(engine: Any) -> list[float]:
+    """The learning rate of each parameter group."""
+    if engine.optimizer is None:
+        return []
+    return [float(group["lr"]) for group in probes.inner_optimizer(engine).param_groups if "lr" in group]
 
 
 def _versions() -> dict[str, str]:

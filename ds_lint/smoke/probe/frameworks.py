@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
 
 WEIGHTS = "pytorch_model.bin"
+_MAKES_RATES = ("create_optimizer", "create_scheduler", "create_optimizer_and_scheduler")  # of the Trainer
 
 
 class Maker:
@@ -22,6 +24,7 @@ class Maker:
     def __init__(self) -> None:
         self.trainer: Any = None  # the one that trains
         self.accelerator: Any = None  # the one that prepares a model
+        self._has_own_optimizer = False  # the Trainer: the script gives it one, or a scheduler
         imports.after("transformers.trainer", self._watch_trainer)
         imports.after("accelerate.accelerator", self._watch_accelerator)
 
@@ -32,12 +35,24 @@ class Maker:
             return "trainer"
         return "accelerate" if self.accelerator is not None else "deepspeed"
 
+    def own_rates(self, given: dict[str, Any]) -> str | None:
+        """Why the learning rates of the engine that is made now are those of the script; None if they are not."""
+        if self.trainer is None:
+            own = next((name for name in ("lr_scheduler", "optimizer") if given.get(name) is not None), None)
+            return f"the script passes `{own}` to deepspeed.initialize" if own is not None else None
+        kind = sys.modules["transformers.trainer"].Trainer
+        is_own = any(getattr(type(self.trainer), name) is not getattr(kind, name) for name in _MAKES_RATES)
+        if is_own or self._has_own_optimizer:
+            return "the script makes the optimizer or the scheduler of the Trainer"
+        return None
+
     def _watch_trainer(self, module: ModuleType) -> None:
         train = module.Trainer.train
 
         @functools.wraps(train)
         def watched(trainer: Any, *args: Any, **kwargs: Any) -> Any:
             before, self.trainer = self.trainer, trainer
+            self._has_own_optimizer = trainer.optimizer is not None or trainer.lr_scheduler is not None
             try:
                 return train(trainer, *args, **kwargs)
             finally:

@@ -16,6 +16,7 @@ from ds_lint.smoke.rank import probes, recording
 
 _SAMPLES = 256  # elements of a parameter
 _BETAS = 2
+_EXCHANGED = "comm_dtype"  # of a parameter
 _STATES = ("exp_avg", "exp_avg_sq", "momentum_buffer", "sum")
 
 
@@ -162,7 +163,9 @@ class StepSamples:
             for name, parameter in parameters.items()
             if not hasattr(parameter, "ds_tensor")
         }
-        dtypes = {*self._gradient_dtypes, str(engine.communication_data_type).removeprefix("torch.")}
+        # Under torch_autocast, ranks exchange the gradients of a linear layer in its dtype (deepspeed.runtime.torch_autocast).
+        exchanged = {engine.communication_data_type, *(getattr(one, _EXCHANGED, None) for one in parameters.values())}
+        dtypes = {*self._gradient_dtypes, *(str(one).removeprefix("torch.") for one in exchanged - {None})}
         step = SampledStep(
             {name: one.cpu() for name, one in self._local.items()},
             {name: one.cpu() for name, one in self._absolute.items()},

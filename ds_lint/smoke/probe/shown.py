@@ -82,6 +82,7 @@ class ShownEngine:
     has_checkpoint: bool = False
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
     not_saved: str | None = None  # why no model was saved
+    own_rates: str | None = None  # why the learning rates are those of the script and not of the config
     no_room: str | None = None  # why nothing at all was saved
     measured: Measured = field(default_factory=Measured)
 

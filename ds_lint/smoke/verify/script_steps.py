@@ -19,18 +19,21 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The batch sizes with which the engine counts, and the backward passes that a step really takes.
 
     The rows of what the model gets are told and not compared: packed and paired samples have other numbers of rows.
+    At the end of an epoch Accelerate and the Trainer step with the micro steps that are left.
     """
     wanted = expectation.batch(runs.data_parallel)
     if wanted is None:
         return
     engine = runs.engine
     observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
-    passes = {steps for one in runs.script for steps in one.micro_steps}
+    passes = {made for one in runs.script for made in one.micro_steps}
     keys = [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
     rows = sorted({rows for one in runs.script for rows in one.rows if rows})
     seen = f"; the model gets tensors of {_listed(rows)} rows" if rows and rows != [observed.micro] else ""
     is_counted = bool(passes) and not runs.is_pipeline
-    is_kept = observed == wanted and (not is_counted or passes == {observed.accumulation_steps})
+    is_kept = observed == wanted and (not is_counted or max(passes) == observed.accumulation_steps)
+    if is_counted and min(passes) < max(passes):
+        seen += f"; some steps take {_listed(sorted(passes - {max(passes)}))} micro steps, as at the end of an epoch"
     yield checked(
         "batch",
         Requested(wanted.train, keys[0] if keys else None),
@@ -51,12 +54,14 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 
 def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The learning rates, if it is the config or the Trainer that sets them."""
-    scheduler = runs.script[0].scheduler.rpartition(".")[2]
+    one, key = runs.script[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
+    scheduler = one.scheduler.rpartition(".")[2]
     if expectation.config.stack != "trainer" and expectation.schedule is None and scheduler:
-        key = expectation.key("optimizer", "params", "lr")
         yield skipped("learning-rate", key, f"the {scheduler} of the script sets the learning rates")
-        return
-    yield from steps.learning_rates(expectation, runs)
+    elif one.own_rates is not None:
+        yield skipped("learning-rate", key, f"{one.own_rates}, so the learning rates need not be those of the config")
+    else:
+        yield from steps.learning_rates(expectation, runs)
 
 
 def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:

@@ -1,0 +1,43 @@
+"""A user's script with plain DeepSpeed: what it imports breaks the promise that the environment names."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import deepspeed
+import sabotage
+import torch
+from torch import nn
+
+WORDS, WIDTH, ROWS, LENGTH = 64, 32, 2, 8
+
+
+class Net(nn.Module):
+    """Its head and its embedding are one tensor, and one layer is frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(WORDS, WIDTH)
+        self.frozen = nn.Linear(WIDTH, WIDTH).requires_grad_(requires_grad=False)
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, WORDS, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, tokens):
+        logits = self.head(torch.relu(self.layer(torch.relu(self.frozen(self.words(tokens))))))
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
+
+
+def main():
+    deepspeed.init_distributed()
+    torch.manual_seed(0)
+    engine, *_ = deepspeed.initialize(model=Net(), config=json.loads(os.environ["DS_CONFIG"]))
+    generator = torch.Generator().manual_seed(sabotage.seed(torch.distributed.get_rank()))
+    for _ in range(100):
+        loss = engine(torch.randint(0, WORDS, (ROWS, LENGTH), generator=generator))
+        engine.backward(loss)
+        engine.step()
+
+
+main()

@@ -1,0 +1,98 @@
+"""How a start of the user's command ended: one sentence, and whether the script is the cause."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from ds_lint.smoke.job import Raised
+from ds_lint.smoke.probe.plan import Plan
+from ds_lint.smoke.script.ending import failure
+from ds_lint.smoke.script.restore import Restored
+from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
+
+PLAN = Plan("/run")
+ENGINES = {1: []}
+
+
+def process(rank=0, phase="step", raised=None, unable=None):
+    return ScriptProcess(100 + (rank or 0), rank, phase, raised, unable, None, None, {})
+
+
+def told(*processes, status=1, engines=None):
+    end = CommandEnd(status, 1.0, list(processes), engines or {}, [], Restored([], [], [], []))
+    return failure(end, PLAN, 60.0)
+
+
+def test_ranks_that_are_done_have_not_failed_whatever_the_launcher_says():
+    assert told(process(0, "done"), process(1, "done"), process(None, "import"), status=1) is None
+
+
+def test_a_script_that_ends_before_the_steps_has_not_failed():
+    assert told(process(), status=0, engines=ENGINES) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        ("import", "while it imports its libraries"),
+        ("before initialize", "before deepspeed.initialize"),
+        ("initialize", "in deepspeed.initialize"),
+        ("step", "in a training step"),
+        ("save", "while it saves"),
+        ("load", "while it loads the checkpoint"),
+    ],
+)
+def test_each_phase_has_its_words(phase, words):
+    raised = Raised("ValueError", "no such layer", phase, "train.py:3 main")
+    found = told(process(phase=phase, raised=raised))
+    assert found.message == f"the script raises {words}: ValueError: no such layer"
+    assert (found.is_of_script, found.where) == (False, "train.py:3 main")
+    assert told(process(phase=phase, raised=raised), engines=ENGINES).is_of_script
+
+
+def test_the_rank_that_raised_first_is_told_and_not_the_one_that_lost_it():
+    lost = Raised("RuntimeError", "Connection closed by peer", "step", cause="peer")
+    own = Raised("KeyError", "'labels'", "step")
+    found = told(process(0, raised=lost), process(1, raised=own), engines=ENGINES)
+    assert found.message == "the script raises in a training step: KeyError: 'labels'"
+
+
+def test_what_is_not_on_the_machine_is_told_before_what_follows_from_it():
+    raised = Raised("OSError", "offline", "before initialize")
+    found = told(process(raised=raised, unable="the data set wikitext is not on this machine"), engines=ENGINES)
+    assert (found.message, found.is_of_script) == ("the data set wikitext is not on this machine", False)
+
+
+def test_a_command_that_takes_too_long_names_where_each_rank_is():
+    found = told(process(0, "step"), process(1, "initialize"), status=None, engines=ENGINES)
+    assert found.message == (
+        "the command did not finish within 60 s (--timeout): rank 0 in a training step, rank 1 in deepspeed.initialize"
+    )
+    assert not found.is_of_script
+
+
+def test_a_command_without_a_training_library_names_the_way_round_the_hook():
+    found = told(status=0)
+    assert "no Python process of the command imports deepspeed" in found.message
+    assert "`import ds_lint.smoke.probe` the first line of the script" in found.message
+
+
+def test_a_command_that_fails_before_its_libraries():
+    assert told(status=2).message == (
+        "the command ends with status 2 before it imports deepspeed, transformers or accelerate"
+    )
+
+
+def test_a_command_that_ends_without_an_engine():
+    found = told(process(phase="before initialize"), status=0)
+    assert found.message == "the command ends before deepspeed.initialize, without an engine of DeepSpeed"
+
+
+@pytest.mark.parametrize(
+    ("status", "how"), [(3, "ends with status 3"), (-signal.SIGKILL, "is killed by SIGKILL")]
+)  # fmt: skip
+def test_a_command_that_ends_without_an_exception(status, how):
+    found = told(process(phase="save"), process(1, "step"), status=status, engines=ENGINES)
+    assert (found.message, found.is_of_script) == (f"the command {how} while it saves", True)

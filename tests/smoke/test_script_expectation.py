@@ -1,0 +1,41 @@
+"""What a config asks for in a script: each "auto" is what the framework filled in."""
+
+from __future__ import annotations
+
+from shown_engines import CONFIG, expected, shown
+
+AUTO = CONFIG | {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_clipping": "auto",
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto"}},
+}
+FILLED = CONFIG | {"train_micro_batch_size_per_gpu": 3, "optimizer": {"type": "AdamW", "params": {"lr": 0.5}}}
+
+
+def test_values_are_those_of_the_text_and_not_those_that_the_engine_got():
+    one = shown(config=CONFIG | {"zero_optimization": {"stage": 1}, "gradient_clipping": 7.0})
+    expectation = expected(one)
+    assert (expectation.stage.value, expectation.clipping) == (2, None)
+
+
+def test_auto_is_what_the_framework_filled_in():
+    expectation = expected(shown(config=FILLED), AUTO)
+    assert expectation.batch(2) == (12, 3, 2)
+    assert expectation.rate.value == 0.5
+
+
+def test_auto_that_nothing_fills_in_is_not_there():
+    expectation = expected(shown(config=FILLED), AUTO)
+    assert expectation.clipping is None
+    assert expectation.final.value("optimizer", "params", "betas") is None
+
+
+def test_a_section_that_the_framework_removed_has_no_auto_left():
+    expectation = expected(shown(config={"train_micro_batch_size_per_gpu": 1}), AUTO)
+    assert expectation.rate is None
+
+
+def test_the_arguments_of_the_trainer_count_only_with_the_trainer():
+    arguments = {"learning_rate": 0.25, "max_grad_norm": 0.5}
+    assert expected(shown(stack="trainer", arguments=arguments)).argument("max_grad_norm") == 0.5
+    assert expected(shown(stack="deepspeed", arguments=arguments)).argument("max_grad_norm") is None

@@ -1,0 +1,86 @@
+"""The steps after a checkpoint, in the start that went on and in the one that resumed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from shown_engines import expected, replayed, runs, shown
+
+from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.smoke.verify.check import Repetition
+from ds_lint.smoke.verify.replayed import resume
+
+
+def told(first=None, second=None, *, mode=CPU, **more):
+    ranks = [shown(), shown(1)]
+    repetition = Repetition(
+        [one.replayed for one in ranks] if first is None else first,
+        [replayed(), replayed(1)] if second is None else second,
+        **more,
+    )
+    (check,) = resume(expected(ranks[0]), runs(ranks, repetition, mode=mode))
+    return check.status, check.message
+
+
+def test_steps_that_repeat():
+    assert told() == (
+        "pass",
+        "a second start restores all 4 tensors of the checkpoint, and with the inputs of the next 2 steps it repeats "
+        "their losses bitwise",
+    )
+
+
+def test_without_a_second_start_nothing_is_told():
+    assert list(resume(expected(shown()), runs([shown(), shown(1)]))) == []
+
+
+def test_tensors_with_other_values_are_named():
+    status, message = told(second=[replayed(), replayed(1, restored={"weight of 1": "a", "state of 1": "x"})])
+    assert status == "fail"
+    assert message == "a second start restores 3 of 4 tensors of the checkpoint (not state of 1)"
+
+
+def test_tensors_of_another_rank_are_lost():
+    status, message = told(second=[replayed(1), replayed(0)])
+    assert status == "fail"
+    assert message.startswith("a second start restores 0 of 4 tensors of the checkpoint (not state of 0, state of 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"outputs": ["c"]}, "numbers of forward passes"),
+        ({"outputs": ["c", "x"]}, "outputs of the model"),
+        ({"rates": [[1e-3], [5e-4]]}, "learning rates"),
+        ({"last": {"weight of 1": "x"}}, "weights after them"),
+    ],
+)
+def test_steps_that_do_not_repeat(change, what):
+    status, message = told(second=[replayed(), replayed(1, **change)])
+    assert status == "fail"
+    assert message == (
+        "a second start restores 4 of 4 tensors of the checkpoint, and with the same inputs it has other "
+        f"{what} than the start that went on"
+    )
+
+
+@pytest.mark.parametrize(("loss", "status"), [(2.25001, "pass"), (2.5, "fail"), (math.nan, "fail")])
+def test_on_a_gpu_losses_are_close(loss, status):
+    change = {"outputs": ["c", "x"], "losses": [2.5, loss], "last": {}}
+    assert told(second=[replayed(0, **change), replayed(1, **change)], mode=CUDA)[0] == status
+
+
+def test_gradients_that_were_too_large_to_record_leave_the_tensors():
+    first = [replayed(is_complete=False), replayed(1, is_complete=False)]
+    status, message = told(first, [replayed(outputs=["x", "y"]), replayed(1)])
+    assert status == "skip"
+    assert message.endswith("all 4 tensors are restored")
+    assert told(first, [replayed(restored={}), replayed(1)])[0] == "fail"
+
+
+@pytest.mark.parametrize(("is_cut_off", "status"), [(False, "fail"), (True, "error")])
+def test_a_second_start_that_ends_early(is_cut_off, status):
+    told_status, message = told(second=[], why_not="the script raises in a training step", is_cut_off=is_cut_off)
+    assert told_status == status
+    assert message.endswith("resume: the script raises in a training step")

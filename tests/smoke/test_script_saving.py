@@ -1,0 +1,72 @@
+"""What the framework of a script saves, or refuses to save."""
+
+from __future__ import annotations
+
+from shown_engines import expected, runs, shown
+
+from ds_lint.smoke.job import Exported
+from ds_lint.smoke.verify.script_saving import export
+from ds_lint.smoke.verify.ties import tied_weights
+
+REFUSAL = "engine.save_16bit_model returns False and writes nothing"
+
+
+def told(one, exported=None, verify=export):
+    run = runs([one, shown(1)])
+    run.exported = exported
+    (check,) = verify(expected(one), run)
+    return check.status, check.message
+
+
+def trained(**changes):
+    one = shown(**changes)
+    one.evidence.live = {"weight": "a", "bias": "b"}
+    return one
+
+
+def test_a_saved_model_that_is_the_trained_one():
+    saved = Exported(files=["pytorch_model.bin"], loaded={"weight": "a", "bias": "b"})
+    status, message = told(trained(), saved)
+    assert (status, "all 2 tensors equal the trained ones bitwise" in message) == ("pass", True)
+
+
+def test_stale_empty_and_missing_weights_fail():
+    files = ["pytorch_model.bin"]
+    for saved, words in (
+        (Exported(files=files, loaded={"weight": "a", "bias": "x"}), "1 of 2 tensors"),
+        (Exported(files=files, loaded={"weight": "a", "bias": "b"}, empty=["bias"]), "empty tensors (bias)"),
+        (Exported(files=files, loaded={"weight": "a"}), "1 of 2 tensors"),
+        (Exported(), "no weights file was saved"),
+    ):
+        status, message = told(trained(), saved)
+        assert (status, words in message) == ("fail", True), message
+
+
+def test_a_refusal_without_the_trainer_need_not_concern_the_script():
+    assert told(shown(not_saved=REFUSAL)) == ("skip", f"{REFUSAL}; the script may save its model in another way")
+
+
+def test_the_trainer_saves_a_model_in_any_case():
+    assert told(shown(stack="trainer", not_saved="ValueError: no")) == (
+        "fail",
+        "trainer.save_model raises: ValueError: no",
+    )
+
+
+def test_tied_weights_of_a_model_without_from_pretrained_are_tied_in_its_files():
+    one = trained(model_class="__main__.Net")
+    one.evidence.tied = one.evidence.tied_after = [["head", "words"]]
+    saved = Exported(files=["pytorch_model.bin"], stored={"words": "a"}, loaded={"words": "a", "head": "a"})
+    assert told(one, saved, tied_weights) == (
+        "pass",
+        "`head` and `words` are one tensor after the steps and in the saved files",
+    )
+
+
+def test_tied_weights_of_transformers_are_tied_after_loading_too():
+    one, other = trained(model_class="transformers.Llama"), shown(1, model_class="transformers.Llama")
+    one.evidence.tied = one.evidence.tied_after = [["head", "words"]]
+    run = runs([one, other])
+    run.exported = Exported(files=["model.safetensors"], stored={"words": "a"}, loaded={"words": "a", "head": "b"})
+    (check,) = tied_weights(expected(one), run)
+    assert check.message == "`head` and `words` are one tensor in the model, but not after from_pretrained"

@@ -1,0 +1,97 @@
+"""The batch of a step in the user's own script, and the data of its ranks."""
+
+from __future__ import annotations
+
+import pytest
+from shown_engines import CONFIG, expected, runs, shown
+
+from ds_lint.smoke.verify.script_steps import batch, learning_rates, samples
+
+
+def told_batch(*ranks, config=None):
+    (check,) = batch(expected(ranks[0], config), runs(list(ranks)))
+    return check.status, check.message
+
+
+def told_samples(*ranks):
+    (check,) = samples(expected(ranks[0]), runs(list(ranks)))
+    return check.status, check.message
+
+
+def test_a_step_as_configured():
+    assert told_batch(shown(), shown(1)) == ("pass", "a step takes 2 x 2 micro steps x 2 ranks = 8 samples")
+
+
+def test_an_engine_with_other_sizes_fails():
+    status, message = told_batch(shown(), shown(1), config=CONFIG | {"gradient_accumulation_steps": 4})
+    assert (status, message) == (
+        "fail",
+        "a step takes 2 x 2 micro steps x 2 ranks = 8 samples, but the config asks for 2 x 4 micro steps x 2 ranks = 16",
+    )
+
+
+@pytest.mark.parametrize(
+    ("passes", "words"),
+    [([1, 1, 1], "1 backward passes"), ([4, 4, 4], "4 backward passes"), ([2, 3, 2], "2 or 3 backward passes")],
+)
+def test_steps_of_other_numbers_of_micro_steps_fail(passes, words):
+    status, message = told_batch(shown(micro_steps=passes), shown(1, micro_steps=passes))
+    assert status == "fail"
+    assert message == f"the script makes {words} for a step, but the config asks for 2 micro steps"
+
+
+def test_a_window_that_ends_with_the_epoch_is_told_and_is_no_failure():
+    status, message = told_batch(shown(micro_steps=[2, 2, 1]), shown(1, micro_steps=[2, 2, 1]))
+    assert status == "pass"
+    assert message.endswith("samples; some steps take 1 micro steps, as at the end of an epoch")
+
+
+def test_rows_of_packed_and_paired_samples_are_told_and_not_compared():
+    assert told_batch(shown(rows=[4, 4]), shown(1, rows=[1])) == (
+        "pass",
+        "a step takes 2 x 2 micro steps x 2 ranks = 8 samples; the model gets tensors of 1 or 4 rows",
+    )
+
+
+def told_rates(one):
+    (check,) = learning_rates(expected(one), runs([one, shown(1)]))
+    return check.status, check.message
+
+
+def test_rates_are_those_of_the_config():
+    assert told_rates(shown())[0] == "pass"
+    one = shown()
+    one.evidence.steps = [step._replace(learning_rates=[0.5]) for step in one.evidence.steps]
+    assert told_rates(one) == (
+        "fail",
+        "the config asks for the learning rates 0.001, 0.001, 0.001, but the run uses 0.5, 0.5, 0.5",
+    )
+
+
+def test_rates_of_the_script_are_not_compared():
+    why = "the script passes `lr_scheduler` to deepspeed.initialize"
+    assert told_rates(shown(own_rates=why)) == (
+        "skip",
+        f"{why}, so the learning rates need not be those of the config",
+    )
+
+
+def test_ranks_with_the_same_inputs_are_warned_of():
+    first = shown()
+    status, message = told_samples(first, shown(1, batches=first.batches))
+    assert status == "warn"
+    assert message.startswith("ranks 0 and 1 train on the same inputs in every step")
+
+
+def test_one_batch_in_common_is_chance():
+    first = shown(batches=[["same", "a"], ["b", "c"]])
+    assert told_samples(first, shown(1, batches=[["same", "d"], ["e", "f"]]))[0] == "pass"
+
+
+def test_a_model_without_tensors_as_inputs_shows_nothing():
+    assert told_samples(shown(batches=[["", ""]]), shown(1, batches=[["", ""]]))[0] == "pass"
+
+
+@pytest.mark.parametrize("one", [{"world_size": 1, "data_parallel": 1}, {"world_size": 4, "data_parallel": 2}])
+def test_ranks_that_share_samples_are_not_compared(one):
+    assert told_samples(shown(**one))[0] == "skip"
