@@ -13,10 +13,10 @@ def _begin() -> None:
     if plan is None:
         return
     from ds_lint.smoke.journal import hook
-    from ds_lint.smoke.probe import presence
+    from ds_lint.smoke.probe import observed_process
 
     hook.install(plan.folder)  # the startup hook has done so, if it ran
-    presence.begin(plan)
+    observed_process.begin(plan)
 
 
 _begin()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from ds_lint.smoke.probe.frameworks import Maker
+    from ds_lint.smoke.probe.frameworks import Frameworks
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.presence import Presence
 
@@ -49,7 +49,7 @@ _meter = measured.Meter()  # one for the process: its memory is that of all engi
 class ObservedEngine:
     """An engine from ``deepspeed.initialize`` to the last step of the run."""
 
-    def __init__(self, number: int, plan: Plan, presence: Presence, maker: Maker) -> None:
+    def __init__(self, number: int, plan: Plan, presence: Presence, maker: Frameworks) -> None:
         self.number = number
         self.engine: Any = None
         self.steps = 0  # that the optimizer has made since the start

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.probe import imports
-from ds_lint.smoke.probe.frameworks import Maker
+from ds_lint.smoke.probe.frameworks import Frameworks
 from ds_lint.smoke.probe.plan import TRAIN
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Engines:
     def __init__(self, plan: Plan, presence: Presence) -> None:
         self._plan = plan
         self._presence = presence
-        self._maker = Maker()
+        self._maker = Frameworks()
         self._observed: list[ObservedEngine] = []
 
     def watch(self, deepspeed: Any) -> None:

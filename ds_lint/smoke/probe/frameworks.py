@@ -18,7 +18,7 @@ WEIGHTS = "pytorch_model.bin"
 _MAKES_RATES = ("create_optimizer", "create_scheduler", "create_optimizer_and_scheduler")  # of the Trainer
 
 
-class Maker:
+class Frameworks:
     """What of the stack is at work in this process."""
 
     def __init__(self) -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
 from ds_lint.smoke.rank.cause import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     from ds_lint.smoke.probe.plan import Plan
 
 IMPORT, BEFORE, INITIALIZE, STEP, SAVE, LOAD = "import", "before initialize", "initialize", "step", "save", "load"
 DONE = "done"
-_FIRST_IMPORTED = ("transformers", "accelerate", "deepspeed")
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _PROCESS_OF_RANK = "DS_LINT_PROCESS_OF_RANK"  # inherited by what a rank starts, which is not a rank
 
@@ -111,39 +107,6 @@ class Presence:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump(self._facts, file)
         os.replace(f"{path}.new", path)
-
-
-def begin(plan: Plan) -> None:
-    """Watch this process from now on; whatever the user imports next is hooked as soon as it is there."""
-    presence = Presence(plan)
-    _watch_ends(presence, plan)
-    for name in _FIRST_IMPORTED:
-        imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
-    if plan.uses_cpu:
-        cpu.install(presence.adapted)
-    isolation.install(plan)
-    if plan.shrinks:
-        shrinking.install(presence)
-    engines.install(plan, presence)
-
-
-def _watch_ends(presence: Presence, plan: Plan) -> None:
-    """Note an exception that ends the script, and each way in which it ends by itself."""
-    report, leave = sys.excepthook, os._exit
-
-    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        presence.raised(error)
-        if (why := missing.from_this_machine(error, uses_cpu=plan.uses_cpu)) is not None:
-            presence.unable(why)
-        report(kind, error, trace)
-
-    def noted(status: int) -> NoReturn:
-        presence.ended(f"os._exit({status})")
-        leave(status)
-
-    sys.excepthook = note
-    os._exit = noted
-    atexit.register(presence.ended, "exit")
 
 
 def place_of(error: BaseException) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Mismatch(NamedTuple):
+class FarthestElement(NamedTuple):
     """The element that is farthest from what it should be."""
 
     parameter: str
@@ -27,7 +27,7 @@ class Recomputed:
     elements: int
     compared: dict[str, int] = field(default_factory=dict)  # elements
     largest: dict[str, float] = field(default_factory=dict)  # difference as a share of its tolerance
-    mismatches: dict[str, Mismatch] = field(default_factory=dict)
+    mismatches: dict[str, FarthestElement] = field(default_factory=dict)
     unable: dict[str, str] = field(default_factory=dict)  # why there is no comparison
 
     def note(self, check: str, parameter: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
@@ -38,10 +38,10 @@ class Recomputed:
         if float(share[worst]) > self.largest.get(check, -1.0):
             self.largest[check] = float(share[worst])
             if self.largest[check] > 1.0:
-                self.mismatches[check] = Mismatch(
+                self.mismatches[check] = FarthestElement(
                     parameter, float(expected[worst]), float(observed[worst]), float(bound[worst])
                 )
 
     def differ(self, check: str, parameter: str, rank: int) -> None:
         """Note elements of a parameter that are not the same bit for bit."""
-        self.mismatches[check] = Mismatch(parameter, 0.0, 0.0, 0.0, rank)
+        self.mismatches[check] = FarthestElement(parameter, 0.0, 0.0, 0.0, rank)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.script.comparison import Mismatch
+    from ds_lint.smoke.script.comparison import FarthestElement
 
 # What changes gradients on their way to the optimizer.
 _CHANGING = ("zero_quantized_gradients", "zeropp_loco_param", "zenflow")
@@ -83,7 +83,7 @@ def _compared(id: str, runs: Runs, requested: Requested, *, kept: str, broken: s
     )
 
 
-def _in_words(mismatch: Mismatch | None) -> str:
+def _in_words(mismatch: FarthestElement | None) -> str:
     if mismatch is None:
         return ""
     return (

@@ -56,7 +56,10 @@ def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The learning rates, if it is the config or the Trainer that sets them."""
     one, key = runs.script[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
     scheduler = one.scheduler.rpartition(".")[2]
-    if expectation.config.stack != "trainer" and expectation.schedule is None and scheduler:
+    is_trainer = expectation.config.stack == "trainer"
+    if not is_trainer and expectation.schedule is None and expectation.optimizer is None:
+        return  # the config asks for none
+    if not is_trainer and expectation.schedule is None and scheduler:
         yield skipped("learning-rate", key, f"the {scheduler} of the script sets the learning rates")
     elif one.own_rates is not None:
         yield skipped("learning-rate", key, f"{one.own_rates}, so the learning rates need not be those of the config")
