@@ -55,7 +55,10 @@ WRITES = "open('notes.txt', 'a').write('more'); open('new', 'w').write('new')\n"
 ENDINGS = {
     "a library that is not there": (
         "import transformers, not_there",
-        "a package is missing: the script raises before deepspeed.initialize: ModuleNotFoundError: No module named 'not_there'",
+        (
+            "a package is missing: the script raises before deepspeed.initialize: ModuleNotFoundError: "
+            "No module named 'not_there'"
+        ),
     ),
     "an exception": (
         "import transformers\nraise ValueError('of mine')",
@@ -140,7 +143,7 @@ def test_a_hang_ends_with_all_that_it_started(command):
 
 def test_what_a_rank_starts_is_no_rank(command):
     end = command.run(
-        "import transformers, subprocess, sys; subprocess.run([sys.executable, '-c', 'import transformers'], check=True)"
+        "import transformers, subprocess, sys; subprocess.check_call([sys.executable, '-c', 'import transformers'])"
     )
     assert [one.rank for one in end.processes] == [0, None]
     assert len(end.ranks) == 1
