@@ -14,7 +14,7 @@ import pytest
 
 from ds_lint.smoke.driver.leftovers import SHARED_MEMORY, processes_of
 from ds_lint.smoke.probe import plan as plans
-from ds_lint.smoke.script import ending, start
+from ds_lint.smoke.script import ending, proof, start
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,6 +155,26 @@ def test_temporary_files_go_with_the_run(command):
         f"assert tempfile.gettempdir() == {command.plan.temporary!r} or len({command.plan.temporary!r}) > 75"
     )
     assert end.status == 0
+
+
+def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
+    """A folder has become a file, by somebody else."""
+    (command.path / "folder").mkdir()
+    (command.path / "folder" / "notes.txt").write_text("mine")
+    end = start.run(
+        [sys.executable, "-c", "import shutil, os; shutil.rmtree('folder'); os.system('echo > folder')"],
+        command.plan, 30.0,
+    )  # fmt: skip
+    assert [Path(path).name for path, _ in end.restored.failed] == ["notes.txt"]
+    proof._put_away(command.plan.folder)
+    assert os.path.exists(command.plan.folder)
+    said = capfd.readouterr().err
+    assert f"ds-lint: {command.path / 'folder' / 'notes.txt'} could not be restored: Not a directory" in said
+    os.remove("folder")
+    os.mkdir("folder")
+    proof._put_away(command.plan.folder)
+    assert not os.path.exists(command.plan.folder)
+    assert (command.path / "folder" / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
