@@ -56,6 +56,16 @@ class ProjectConfiguration:
 def save(obj, f): open(f, "w").write(obj)
 def load(f): return open(f).read()
 """,
+    "deepspeed/__init__.py": "initialize = print",
+    "deepspeed/runtime/__init__.py": "",
+    "deepspeed/runtime/zero/__init__.py": "",
+    "deepspeed/runtime/zero/stage3.py": """
+import os
+class DeepSpeedZeroOptimizer_Stage3:
+    def _configure_tensor_swapping(self, offload_optimizer_config, aio_config):
+        os.makedirs(offload_optimizer_config.nvme_path / "zero_stage_3")
+        os.system(f"echo states > {offload_optimizer_config.nvme_path}/zero_stage_3/a.swp")
+""",
     "wandb/__init__.py": "def init(project=None, mode='online'): return mode\ndef login(): raise OSError('sends')",
     "trackio/__init__.py": "def init(project, space_id=None): return space_id",
     "mlflow/__init__.py": (
@@ -223,3 +233,19 @@ def test_nothing_is_pushed_to_the_hub(project):
     )
     commit = f"https://huggingface.co/me/name/commit/{'0' * 40}"
     assert said == ["user/name", "me/name", commit, "https://huggingface.co/me/n/", "None ['a']"]
+
+
+def test_swap_files_are_of_the_run_and_on_the_disk_of_the_config(project):
+    """They are written by C++, and those of another run have the same names."""
+    (project.path / "nvme" / "zero_stage_3").mkdir(parents=True)
+    (project.path / "nvme" / "zero_stage_3" / "a.swp").write_text("of another run")
+    before = project.files()
+    project.script(
+        "from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3 as Z\n"
+        "from pathlib import Path; from types import SimpleNamespace as N\n"
+        f"Z()._configure_tensor_swapping(N(nvme_path=Path({str(project.path / 'nvme')!r})), None)"
+    )
+    assert project.files() == before | {"nvme/run/zero_stage_3/a.swp": "states\n"}
+    assert not restore(project.plan.folder).left
+    assert project.files() == before
+    assert not (project.path / "nvme" / "run").exists()

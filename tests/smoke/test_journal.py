@@ -215,7 +215,10 @@ def test_what_cannot_be_restored_is_named_and_kept(project):
     assert [Path(path).name for path, _ in result.failed] == ["notes.txt"]
     (project.path / "folder").unlink()
     (project.path / "folder").mkdir()
-    project.restore()
+    said = subprocess.check_output(
+        [sys.executable, "-m", "ds_lint.smoke.script.restore", project.run], cwd=ROOT, text=True
+    )
+    assert said == f"{project.path / 'folder' / 'notes.txt'} is as before\n"
     assert (project.path / "folder" / "notes.txt").read_text() == "my notes"
 
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def install(plan: Plan) -> None:
     """Lead swap files, once DeepSpeed knows where they go."""
+    name = os.path.basename(plan.folder)
+    on_cpus = Path(plan.own_folder, "nvme")  # the disk of the config may not exist
 
     def lead(config: Any) -> None:
-        """On CPUs the disk of the config may not exist."""
-        own = os.path.join(plan.own_folder, "nvme")
-        name = os.path.basename(plan.folder)
-        if config is not None and config.nvme_path is not None and config.nvme_path.name not in ("nvme", name):
-            config.nvme_path = Path(own) if plan.uses_cpu else config.nvme_path / name
+        path = config.nvme_path if config is not None else None
+        if path is not None and path != on_cpus and path.name != name:
+            config.nvme_path = on_cpus if plan.uses_cpu else path / name
 
     def of_parameters(module: ModuleType) -> None:
         owner = module.AsyncPartitionedParameterSwapper

@@ -26,7 +26,7 @@ _BY_ERRNO = {
 # Texts of errors whose type tells nothing, with who writes them.
 _BY_TEXT = (
     # caffe2/serialize/inline_container.cc, which writes what torch.save writes
-    (r"No space left|Disk quota exceeded|inline_container|enforce fail at .*write", "disk"),
+    (r"No space left|Disk quota exceeded|inline_container|enforce fail at .*write|iostream error", "disk"),
     (r"Permission denied|Read-only file system", "file"),
     # c10/core/impl/alloc_cpu.cpp; CUDAException.h for errors other than torch.OutOfMemoryError
     (r"[Cc]an(no|')t allocate memory|not enough memory|out of memory", "memory"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
 
 _DONE, _IMPORT = "done", "import"
+_BY_ITSELF = "exit"  # how a process says that its script has ended
 _OF_LAUNCHERS = "ChildFailedError"  # torch.distributed.elastic, after a rank has failed
 _SHOWN = 60  # characters of a command line
 _PHASES = {
@@ -60,8 +61,26 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         if end.engines:
             return None  # it makes fewer steps than the run
         return ScriptFailure(f"the command ends {phase}, without an engine of DeepSpeed", is_of_script=False)
-    left = next((f": the script calls {one.ended}" for one in ranks if one.ended not in (None, "exit")), "")
-    return ScriptFailure(f"the command {_how(end.status)} {phase}{left}", is_of_script=bool(end.engines))
+    how = next((one.ended for one in ranks if one.ended is not None), None)
+    if how is None:  # nothing in a rank has ended it
+        killed = ", because a rank is killed" if end.status > 0 else ""
+        return ScriptFailure(f"the command {_how(end.status)} {phase}{killed}", is_of_script=False)
+    cause = "the script exits by itself" if how == _BY_ITSELF else f"the script calls {how}"
+    return ScriptFailure(f"the command {_how(end.status)} {phase}: {cause}", is_of_script=bool(end.engines))
+
+
+def exit_of(one: ScriptProcess, end: CommandEnd) -> str:
+    """How a rank ended, in the words of ``RankEnd``."""
+    if one.raised is not None:
+        return "exception"
+    if one.phase == _DONE or (one.ended is not None and end.status == 0):
+        return "ok"
+    if one.ended is not None:
+        return "exception"
+    if end.status is None:
+        return "timeout"
+    has_failed = any(other.raised is not None or other.ended is not None for other in end.ranks)
+    return "ended" if has_failed else "signal"
 
 
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:

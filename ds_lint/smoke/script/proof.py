@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
-from ds_lint.smoke.driver.client import own_folder
+from ds_lint.smoke.driver.client import own_folder, undisturbed
 from ds_lint.smoke.driver.documented_optimizer import rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.leftovers import end_processes_of
@@ -21,6 +22,7 @@ from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
 from ds_lint.smoke.script.predictions import seen_run
+from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs, skipped
@@ -83,7 +85,20 @@ def prove(
             keep(folder, wish.keep, "script")
         return found
     finally:
-        end_processes_of(script.plan.kept_folder)  # an inspection, if this is interrupted
+        with undisturbed():
+            end_processes_of(script.plan.kept_folder)  # an inspection, if this is interrupted
+            _put_away(folder)
+
+
+def _put_away(folder: str) -> None:
+    """Remove the folder of a run, unless it has the only copy of a file of the user."""
+    failed = restore(folder).failed
+    for path, why in failed:
+        sys.stderr.write(f"ds-lint: {path} could not be restored: {why}\n")
+    if failed:
+        command = f"python -m ds_lint.smoke.script.restore {shlex.quote(folder)}"
+        sys.stderr.write(f"ds-lint: its content is kept; `{command}` tries again\n")
+    else:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -317,6 +332,6 @@ def _counted(parameters: int | None) -> str:
 
 def _ends(part: CommandEnd) -> list[RankEnd]:
     return [
-        RankEnd(one.rank or 0, "ok" if one.phase == "done" else "exception", one.phase, str(one.raised or "") or None)
+        RankEnd(one.rank or 0, ending.exit_of(one, part), one.phase, str(one.raised or "") or None)
         for one in part.ranks
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.journal import entries
@@ -137,3 +138,18 @@ def _status(path: str) -> os.stat_result | None:
         return os.lstat(path)
     except OSError:
         return None
+
+
+def main() -> None:
+    """Restore after a run that could not do so itself: ``python -m`` this, with the folder of the run."""
+    (folder,) = sys.argv[1:]
+    result = restore(folder)
+    for path in (*result.restored, *result.removed):
+        sys.stdout.write(f"{path} is as before\n")
+    for path, why in (*result.left, *result.failed):
+        sys.stdout.write(f"{path} stays as it is: {why}\n")
+    sys.exit(1 if result.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -94,6 +94,8 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
             processes = _processes(plan.own_folder)
             _sweep(processes)
             restored = restore(plan.folder)
+    for path, why in restored.left:
+        sys.stderr.write(f"ds-lint: {path} stays as it is: {why}\n")
     return CommandEnd(
         status,
         time.monotonic() - began,

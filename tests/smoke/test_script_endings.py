@@ -1,0 +1,203 @@
+"""However a start of the user's command ends, the driver says how, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from ds_lint.smoke.driver.leftovers import SHARED_MEMORY, processes_of
+from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.script import ending, proof, start
+
+ROOT = Path(__file__).parents[2]
+
+
+class Command:
+    """A script of the user, with made-up training libraries beside it."""
+
+    def __init__(self, path, monkeypatch):
+        self.path = path / "user"
+        self.path.mkdir()
+        for name in ("deepspeed", "transformers"):
+            (self.path / f"{name}.py").write_text("initialize = print\n")
+        (self.path / "notes.txt").write_text("mine")
+        self.plan = plans.Plan(str(path / "run"))
+        monkeypatch.chdir(self.path)
+        monkeypatch.setenv("RANK", "0")
+        monkeypatch.setenv("MASTER_PORT", "29731")
+
+    def run(self, code, *options, seconds=30.0):
+        (self.path / "train.py").write_text(textwrap.dedent(code))
+        before = set(os.listdir(self.path))
+        end = start.run([sys.executable, *options, "train.py"], self.plan, seconds)
+        assert set(os.listdir(self.path)) - {"__pycache__"} == before
+        assert (self.path / "notes.txt").read_text() == "mine"
+        assert processes_of(self.plan.folder) == []
+        return end
+
+    def message(self, code, *options, seconds=30.0):
+        return ending.failure(self.run(code, *options, seconds=seconds), self.plan, seconds).message
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capfd):
+    return Command(tmp_path.resolve(), monkeypatch)
+
+
+WRITES = "open('notes.txt', 'a').write('more'); open('new', 'w').write('new')\n"
+ENDINGS = {
+    "a library that is not there": (
+        "import transformers, not_there",
+        (
+            "a package is missing: the script raises before deepspeed.initialize: ModuleNotFoundError: "
+            "No module named 'not_there'"
+        ),
+    ),
+    "an exception": (
+        "import transformers\nraise ValueError('of mine')",
+        "the script raises before deepspeed.initialize: ValueError: of mine",
+    ),
+    "an exit": (
+        "import transformers, sys\nsys.exit(3)",
+        "the command ends with status 3 before deepspeed.initialize: the script exits by itself",
+    ),
+    "an exit that skips everything": (
+        "import transformers, os\nos._exit(4)",
+        "the command ends with status 4 before deepspeed.initialize: the script calls os._exit(4)",
+    ),
+    "a script that catches everything": (
+        "import transformers\ntry: raise ValueError\nexcept BaseException: raise SystemExit(5)",
+        "the command ends with status 5 before deepspeed.initialize: the script exits by itself",
+    ),
+    "a script that trains nothing": (
+        "import transformers",
+        "the command ends before deepspeed.initialize, without an engine of DeepSpeed",
+    ),
+    "killed": (
+        "import transformers, os\nos.kill(os.getpid(), 9)",
+        "the command is killed by SIGKILL before deepspeed.initialize",
+    ),
+    "killed in its launcher": (
+        """import subprocess, sys
+code = "import transformers, os; os.kill(os.getpid(), 9)"
+sys.exit(subprocess.call([sys.executable, "-c", code]) and 1)""",
+        "the command ends with status 1 before deepspeed.initialize, because a rank is killed",
+    ),
+}
+UNREACHED = {
+    "no library": (
+        "print(1)",
+        (
+            "no Python that has run the startup hook of ds-lint imports deepspeed, transformers or accelerate: "
+            "`python train.py`; if another one trains, pass PYTHONPATH and DS_LINT_PROBE on to it, or make "
+            "`import ds_lint.smoke.probe` the first line of the script"
+        ),
+    ),
+    "it fails early": (
+        "raise ValueError",
+        "the command ends with status 1 before it imports deepspeed, transformers or accelerate: `python train.py`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "message"), ENDINGS.values(), ids=ENDINGS)
+def test_how_a_script_ends(command, code, message):
+    assert command.message(WRITES + code) == message
+
+
+@pytest.mark.parametrize(("code", "message"), UNREACHED.values(), ids=UNREACHED)
+def test_a_command_without_training(command, monkeypatch, code, message):
+    monkeypatch.delenv("RANK")
+    assert command.message(WRITES + code) == message.replace("`python ", f"`{Path(sys.executable).name} ")
+
+
+def test_a_python_without_the_hook_is_told_apart(command, monkeypatch):
+    monkeypatch.delenv("RANK")
+    assert command.message("print(1)", "-I").startswith(
+        "no Python of the command has run the startup hook of ds-lint: "
+    )
+
+
+def test_a_hang_ends_with_all_that_it_started(command):
+    code = """
+    import transformers, subprocess, sys, time
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    open(f"/dev/shm/torch_{__import__('os').getpid()}_1_1", "w").close()
+    time.sleep(600)
+    """
+    if not os.path.isdir(SHARED_MEMORY):
+        code = code.replace("open(f", "(lambda *_: __import__('io').StringIO())(f")
+    end = command.run(WRITES + textwrap.dedent(code), seconds=1.0)
+    message = ending.failure(end, command.plan, 1.0).message
+    assert message == "the command did not finish within 1 s (--timeout): rank 0 before deepspeed.initialize"
+    assert [ending.exit_of(one, end) for one in end.ranks] == ["timeout"]
+    assert not [name for name in os.listdir(SHARED_MEMORY) if f"_{end.ranks[0].pid}_" in name]
+
+
+def test_what_a_rank_starts_is_no_rank(command):
+    end = command.run(
+        "import transformers, subprocess, sys; subprocess.check_call([sys.executable, '-c', 'import transformers'])"
+    )
+    assert [one.rank for one in end.processes] == [0, None]
+    assert len(end.ranks) == 1
+
+
+def test_temporary_files_go_with_the_run(command):
+    end = command.run(
+        "import transformers, tempfile; assert tempfile.mkdtemp().startswith(tempfile.gettempdir());"
+        f"assert tempfile.gettempdir() == {command.plan.temporary!r} or len({command.plan.temporary!r}) > 75"
+    )
+    assert end.status == 0
+
+
+def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
+    """A folder has become a file, by somebody else."""
+    (command.path / "folder").mkdir()
+    (command.path / "folder" / "notes.txt").write_text("mine")
+    end = start.run(
+        [sys.executable, "-c", "import shutil, os; shutil.rmtree('folder'); os.system('echo > folder')"],
+        command.plan, 30.0,
+    )  # fmt: skip
+    assert [Path(path).name for path, _ in end.restored.failed] == ["notes.txt"]
+    proof._put_away(command.plan.folder)
+    assert os.path.exists(command.plan.folder)
+    said = capfd.readouterr().err
+    assert f"ds-lint: {command.path / 'folder' / 'notes.txt'} could not be restored: Not a directory" in said
+    os.remove("folder")
+    os.mkdir("folder")
+    proof._put_away(command.plan.folder)
+    assert not os.path.exists(command.plan.folder)
+    assert (command.path / "folder" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_ds_lint_restores_everything(command, number):
+    """The script writes, and would go on for minutes."""
+    (command.path / "train.py").write_text(
+        WRITES + "import transformers, time; print('on', flush=True); time.sleep(600)"
+    )
+    words = ["smoke", "--", sys.executable, "train.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(command.path.parent)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ds_lint", *words], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        until = time.monotonic() + 60
+        while not (command.path / "new").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert (command.path / "new").exists()
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert not (command.path / "new").exists()
+    assert (command.path / "notes.txt").read_text() == "mine"
+    assert not list(command.path.parent.glob("ds-lint-smoke-*"))
