@@ -65,7 +65,7 @@ def _of_questions(tell: Callable[[str], None], questions: ModuleType) -> None:
         if hasattr(questions, name):
             setattr(questions, name, lambda: True)
     if hasattr(questions, "enable_tf32"):
-        questions.enable_tf32 = switch
+        setattr(questions, "enable_tf32", switch)  # noqa: B010 - of some releases
 
 
 def _of_models(tell: Callable[[str], None], modeling: ModuleType) -> None:

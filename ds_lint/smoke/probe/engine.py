@@ -118,6 +118,7 @@ class ObservedEngine:
             steps=self._plan.steps,
             steps_after=self._plan.steps_after,
         )
+        optimizer = probes.inner_optimizer(engine)
         self.shown = shown.ShownEngine(
             number=self.number,
             evidence=evidence,
@@ -129,7 +130,7 @@ class ObservedEngine:
             config=self._config,
             config_path=self._path,
             arguments=frameworks.given_arguments(self._trainer),
-            optimizer=_class_of(probes.inner_optimizer(engine)) if engine.optimizer is not None else "",
+            optimizer=_class_of(optimizer) if optimizer is not None else "",
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
             has_adapters=has_adapters,
             versions=_versions(),
@@ -372,9 +373,8 @@ def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = Tr
 
 def _rates_of(engine: Any) -> list[float]:
     """The learning rate of each parameter group."""
-    if engine.optimizer is None:
-        return []
-    return [float(group["lr"]) for group in probes.inner_optimizer(engine).param_groups if "lr" in group]
+    groups = getattr(probes.inner_optimizer(engine), "param_groups", [])
+    return [float(group["lr"]) for group in groups if "lr" in group]
 
 
 def _versions() -> dict[str, str]:

@@ -78,7 +78,7 @@ class _Models:
             begin(model, config, *args, **kwargs)
 
         @functools.wraps(load)
-        def from_pretrained(cls: Any, name: Any, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        def from_pretrained(cls: type[Any], /, name: Any, *args: Any, config: Any = None, **kwargs: Any) -> Any:
             return self._without_weights(cls, name, config, args, kwargs, functools.partial(load, cls, None))
 
         @functools.wraps(make)
@@ -163,7 +163,7 @@ class _Models:
                 model = cls(type(config)(**copy.deepcopy(given)))
         except Exception:  # noqa: BLE001 - a class of the user may do anything; the count is only told
             return None
-        return sum(one.numel() for one in model.parameters())
+        return sum(int(one.numel()) for one in model.parameters())
 
     @contextlib.contextmanager
     def _silent(self) -> Iterator[None]:
@@ -243,7 +243,7 @@ def _make_adapters(module: ModuleType) -> None:
     """An adapter that is loaded has the shapes of the whole model: the same adapter is made for the small one."""
 
     def from_pretrained(
-        cls: Any, model: Any, model_id: Any, adapter_name: str = "default", is_trainable: bool = False,
+        cls: type[Any], /, model: Any, model_id: Any, adapter_name: str = "default", is_trainable: bool = False,
         config: Any = None, **_more: Any,
     ) -> Any:  # fmt: skip
         from peft import PeftConfig, get_peft_model

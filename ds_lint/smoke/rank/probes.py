@@ -51,8 +51,14 @@ def describe(engine: Any) -> Engine:
 
 
 def inner_optimizer(engine: Any) -> Any:
-    """The optimizer below ZeRO's and the precision's, which makes the steps."""
-    return getattr(engine.optimizer, "optimizer", None) or getattr(engine, "basic_optimizer", None) or engine.optimizer
+    """The optimizer below ZeRO's and the precision's, which makes the steps.
+
+    None if there is none, as of a reference model: at stage 3 its engine has what gathers the weights in that place
+    (``DeepSpeedZeRoOffload``).
+    """
+    below = getattr(engine.optimizer, "optimizer", None)
+    every = (below, getattr(engine, "basic_optimizer", None), engine.optimizer)
+    return next((one for one in every if hasattr(one, "param_groups")), None)
 
 
 def _optimizer_offload(optimizer: Any) -> str | None:

@@ -39,7 +39,7 @@ def install(tell: Callable[[str], None]) -> None:
     class AnyGenerator(type(real)):  # type: ignore[misc]
         """The generators that torch itself makes are instances too."""
 
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
     class Generator(real, metaclass=AnyGenerator):  # type: ignore[misc, valid-type]
@@ -49,7 +49,7 @@ def install(tell: Callable[[str], None]) -> None:
             return super().__new__(cls, placed(device))
 
     Generator.__module__ = "torch"
-    torch.Generator = Generator  # type: ignore[misc]
+    torch.Generator = Generator
 
 
 def is_cuda(value: Any, *, is_ordinal_device: bool = True) -> bool:
@@ -57,7 +57,7 @@ def is_cuda(value: Any, *, is_ordinal_device: bool = True) -> bool:
     if isinstance(value, str):
         return value == "cuda" or value.startswith("cuda:")
     if isinstance(value, torch.device):
-        return value.type == "cuda"
+        return bool(value.type == "cuda")
     return is_ordinal_device and isinstance(value, int) and not isinstance(value, bool)
 
 
