@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 MEASURED, PROJECTED, ESTIMATED = "measured:", "projected:", "estimated:"
 _NAMES = {"script": "the script between passes", "save": "saving the checkpoint", "export": "saving the model"}
-_ALIKE = 0.01  # of the largest peak, by which ranks may differ and be one in words
 
 
 def sentences(measured: Measurements, device: str) -> list[tuple[str, str]]:
@@ -43,10 +42,10 @@ def _memory(measured: Measurements) -> list[str]:
 
 
 def _at_most(peaks: list[Peak], peak: Peak) -> str:
-    """``up to 61.2 GiB, on rank 3 in backward of step 2; at least 58.0 GiB on each rank``."""
-    least = min(one.bytes for one in peaks)
-    others = f", and {in_units(least)} on the rank with the least" if least < (1 - _ALIKE) * peak.bytes else ""
-    return f"up to {in_units(peak.bytes)} (rank {peak.rank}, {when(peak)}){others}"
+    """``up to 61.2 GiB (rank 3, backward of step 2), and 58.0 GiB on the rank with the least``."""
+    least, most = in_units(min(one.bytes for one in peaks)), in_units(peak.bytes)
+    others = f", and {least} on the rank with the least" if least != most else ""
+    return f"up to {most} (rank {peak.rank}, {when(peak)}){others}"
 
 
 def when(peak: Peak) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import FAKE, Adaptation, Check, Held
 from ds_lint.facts.host import free_memory
-from ds_lint.output.smoke import by_kind, in_units
+from ds_lint.output.quantities import in_units
+from ds_lint.output.smoke import by_kind
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.driver.adaptation import of_adapters
 from ds_lint.smoke.driver.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor

@@ -11,7 +11,8 @@ from itertools import pairwise
 from math import isfinite, log2
 from typing import NamedTuple
 
-from ds_lint.output.smoke import KINDS, in_units, shown
+from ds_lint.output.quantities import in_units
+from ds_lint.output.smoke import KINDS, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -281,7 +281,8 @@ class ObservedEngine:
         self._watch.at_checkpoint(self.engine)
         if self._job.mode == CUDA:  # torch's own peak is that since the last phase began
             evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self._measured.moments if one.phase != OF_DS_LINT)
-        self._measured.nvme_bytes = measured.swapped_bytes(self._config, evidence.rank, self._began)
+        self._measured.nvme_bytes = measured.swapped_bytes(self.engine, evidence.rank, self._began)
+        evidence.swapped_bytes = measured.of_all_ranks(self._measured.nvme_bytes, self.engine.device)
         self._measured.length = measured.length_of(self.engine, self._trainer)
         self.shown.no_room = measured.no_room(self.engine, evidence, self._plan.folder)
         if self.shown.no_room is None:

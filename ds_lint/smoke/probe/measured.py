@@ -113,14 +113,14 @@ def length_of(engine: Any, trainer: Any) -> Length | None:
     return Length(steps_of_epoch=len(loader) // max(1, engine.gradient_accumulation_steps()))
 
 
-def swapped_bytes(config: Any, rank: int, since: float) -> int:
+def swapped_bytes(engine: Any, rank: int, since: float) -> int:
     """The bytes that this rank has on NVMe, in files as new as the run: those of another run may lie beside them.
 
-    Each rank has folders of its own, ``zero_stage_3/*/rank0`` below ``nvme_path``: runtime/swap_tensor.
+    The engine has the folder that the probe has set (``swap.py``). Each rank has folders of its own below it,
+    ``zero_stage_3/*/rank0``: runtime/swap_tensor.
     """
-    zero = config.get("zero_optimization") if isinstance(config, dict) else None
-    sections = [(zero or {}).get(name) for name in ("offload_optimizer", "offload_param")]
-    roots = {str(one["nvme_path"]) for one in sections if isinstance(one, dict) and one.get("nvme_path")}
+    sections = (engine.zero_offload_optimizer(), engine.zero_offload_param())
+    roots = {str(one.nvme_path) for one in sections if one is not None and one.nvme_path is not None}
     return sum(
         status.st_size
         for root in roots
@@ -129,6 +129,13 @@ def swapped_bytes(config: Any, rank: int, since: float) -> int:
         for name in names
         if name.endswith(_SWAPPED) and (status := os.stat(os.path.join(parent, name))).st_mtime >= since
     )
+
+
+def of_all_ranks(number: int, device: Any) -> int:
+    """The sum over all ranks, which take part."""
+    total = torch.tensor(number, dtype=torch.int64, device=device)
+    torch.distributed.all_reduce(total)
+    return int(total)
 
 
 def no_room(engine: Any, evidence: Evidence, folder: str) -> str | None:
@@ -140,11 +147,10 @@ def no_room(engine: Any, evidence: Evidence, folder: str) -> str | None:
     weights = whole_weights.bytes_of(engine) * (1 if evidence.engine is not None and evidence.engine.stage == 3 else 2)
     is_of_rank = evidence.engine is None or evidence.engine.stage > 0 or evidence.rank == 0  # else all have the same
     own = sum(held.bytes for kind, held in evidence.held.items() if kind not in _NOT_SAVED) if is_of_rank else 0
-    needed = torch.tensor(own, dtype=torch.int64, device=engine.device)
+    size = of_all_ranks(own, engine.device) + weights
     free = torch.tensor(shutil.disk_usage(folder).free, dtype=torch.int64, device=engine.device)
-    torch.distributed.all_reduce(needed)
     torch.distributed.all_reduce(free, op=torch.distributed.ReduceOp.MIN)
-    size, room = int(needed) + weights, int(free)
+    room = int(free)
     if size <= room:
         return None
     there = f"the disk of {folder} has {room / _GB:,.1f} GB free"

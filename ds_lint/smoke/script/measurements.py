@@ -125,7 +125,7 @@ def files_in(kept: str) -> dict[str, int]:
 
 
 def _kind_of(name: str) -> str:
-    if "optim_states" in name:
+    if "optim_states" in name or name.endswith(".tensor.swp"):  # a copy of what is on NVMe
         return OPTIMIZER_STATES
     return MODEL_STATES if "model_states" in name or name.startswith("layer_") else OTHER
 

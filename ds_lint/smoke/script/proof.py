@@ -128,7 +128,7 @@ class _ScriptRun:
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
             return [], WithoutEngine(self._without_engine(first, failed), seen_run(first, None))
-        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_saved(ranks)}
+        inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_over(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
             on_phase(RESUME, "the script starts again and resumes")
@@ -242,8 +242,9 @@ class _ScriptRun:
             rule=rule if isinstance(rule, UpdateRule) else None,
             clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
-            is_compared=one.evidence.uncompared is None,
+            is_compared=one.has_checkpoint and one.evidence.uncompared is None,
         )
+        os.makedirs(kept, exist_ok=True)  # without room nothing is saved there
         path = os.path.join(kept, "saved")
         with open(path, "wb") as file:
             pickle.dump(saved, file)
@@ -294,6 +295,11 @@ class _ScriptRun:
 
 def _is_saved(ranks: list[ShownEngine]) -> bool:
     return all(one.has_checkpoint for one in ranks)
+
+
+def _is_over(ranks: list[ShownEngine]) -> bool:
+    """Whether all ranks have come to their checkpoint, be there room for it or not."""
+    return all(one.has_checkpoint or one.no_room is not None for one in ranks)
 
 
 def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str | None]:
