@@ -37,7 +37,7 @@ def prove(self, document, context, on_phase):
     while not os.path.exists("go") and not self.is_cancelled:
         time.sleep(0.01)
     check = Check("stage", "fail", "zero_optimization.stage", 3, 0, None, "the engine runs ZeRO stage 0")
-    return warm.Answer("failed on 2 CPU ranks", [verdict(path=document.path, status="fail", checks=[check])])
+    return warm.RunAnswer("failed on 2 CPU ranks", [verdict(path=document.path, status="fail", checks=[check])])
 
 def cancel(self):
     self.is_cancelled = True
