@@ -1,4 +1,4 @@
-"""RunQueue that people start in the editor: one at a time, beside the loop that answers.
+"""Runs that people start in the editor: one at a time, beside the loop that answers.
 
 What came of a run is shown until the text changes that it was made with.
 """
