@@ -29,6 +29,7 @@ NOT_RUN = {
     "README.md": ["runs these tests"],
     "docs/ci.md": ["needs a container engine"],
     "docs/agreement.md": ["trains for half an hour"],
+    "docs/launches.md": ["trains with the scripts of the project"],
     "docs/smoke.md": ["a folder of your own", "measures for minutes"],
     "docs/vscode.md": ["the tests of the extension build it"],
 }

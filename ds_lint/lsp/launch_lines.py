@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ds_lint.diagnostics.verdict import STATUSES
 from ds_lint.launches.files import kind_of
 from ds_lint.lsp.documents import HUGE, whole_path
-from ds_lint.lsp.runs import Answer
+from ds_lint.lsp.runs import RunAnswer
 from ds_lint.output.smoke import headline
 from ds_lint.project.launches import read_launches
 from ds_lint.session.launch_runs import LaunchProcess, runnable
@@ -65,23 +65,23 @@ class LaunchWork:
         self._process: LaunchProcess | None = None
         self._is_cancelled = False
 
-    def do(self, on_phase: OnPhase) -> Answer:
+    def do(self, on_phase: OnPhase) -> RunAnswer:
         """Run it, and say what came of it; what the script prints is shown as it comes."""
         from ds_lint.smoke.launch import devices  # asks nvidia-smi
 
         wanted = runnable(self._launch, self._project, devices.visible())
         if isinstance(wanted, str):
-            return Answer(f"could not run: {wanted}", error=wanted)
+            return RunAnswer(f"could not run: {wanted}", error=wanted)
         self._process = LaunchProcess(wanted, first_on_path=os.path.dirname(sys.executable))
         if self._is_cancelled:
             self._process.end()
         outcome = self._process.outcome(lambda line: on_phase(line[:_LONGEST_PHASE]))
         if outcome.error is not None:
-            return Answer(f"could not run: {outcome.error}", error=outcome.error)
+            return RunAnswer(f"could not run: {outcome.error}", error=outcome.error)
         worst = min(outcome.verdicts, key=lambda verdict: STATUSES.index(verdict.status))
         others = len(outcome.verdicts) - 1
         more = f" (and {others} more engine{'s' if others > 1 else ''})" if others else ""
-        return Answer(f"{headline(worst)}{more}", outcome.verdicts, findings=outcome.findings)
+        return RunAnswer(f"{headline(worst)}{more}", outcome.verdicts, findings=outcome.findings)
 
     def cancel(self) -> None:
         """End it like on Ctrl-C."""

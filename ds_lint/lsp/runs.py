@@ -35,7 +35,7 @@ class Subject(NamedTuple):
     place: int
 
 
-class Answer(NamedTuple):
+class RunAnswer(NamedTuple):
     """What came of a run: in one sentence, and as verdicts; ``error`` says why there are none."""
 
     headline: str
@@ -49,7 +49,7 @@ class Work(Protocol):
     """What a run does."""
 
     @property
-    def do(self) -> Callable[[OnPhase], Answer]:
+    def do(self) -> Callable[[OnPhase], RunAnswer]:
         """Does it, in the thread of the runs; what it is given hears of each phase."""
 
     @property
@@ -57,7 +57,7 @@ class Work(Protocol):
         """Ends it soon; any thread may call it."""
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Who hears of runs, on the loop."""
 
     def run_changed(self, run: Run) -> None:
@@ -74,7 +74,7 @@ class Run:
         self.subject = subject
         self.title = title
         self.work = work
-        self.answer: Answer | None = None  # once it has ended by itself
+        self.answer: RunAnswer | None = None  # once it has ended by itself
         self.is_cancelled = False
         self.is_running = False  # in the thread of the runs
         self.token: str | None = None  # of its progress in the client
@@ -85,11 +85,11 @@ class Run:
         return self.answer is None and not self.is_cancelled
 
 
-class Runs:
+class RunQueue:
     """All runs: the one that is made, those that wait, and the newest of each subject that has ended."""
 
     def __init__(
-        self, listener: Listener, progress: Callable[[], Progress | None], at_rest: Callable[[], None]
+        self, listener: RunListener, progress: Callable[[], Progress | None], at_rest: Callable[[], None]
     ) -> None:
         self._listener = listener
         self._progress = progress  # of a client that shows some
@@ -151,7 +151,7 @@ class Runs:
         if run.is_running:
             run.work.cancel()
 
-    def _do(self, run: Run, loop: asyncio.AbstractEventLoop) -> Answer | None:
+    def _do(self, run: Run, loop: asyncio.AbstractEventLoop) -> RunAnswer | None:
         """Make a run, in the thread of the runs."""
         if run.is_cancelled:
             return None
@@ -161,14 +161,14 @@ class Runs:
         finally:
             run.is_running = False
 
-    def _done(self, run: Run, future: asyncio.Future[Answer | None]) -> None:
+    def _done(self, run: Run, future: asyncio.Future[RunAnswer | None]) -> None:
         error = future.exception()
         if error is not None:
             self._listener.report_server_error(error, type(error))
         if run.is_active:
             self._end_progress(run)
             answer = future.result() if error is None else None
-            run.answer = answer or Answer(f"could not run: an internal error ({error})", error=str(error))
+            run.answer = answer or RunAnswer(f"could not run: an internal error ({error})", error=str(error))
             self._listener.run_changed(run)
         self._rest()
 

@@ -16,7 +16,7 @@ from pygls.uris import from_fs_path
 from ds_lint.lsp.diagnostics import SEVERITIES, SOURCE, InFile
 from ds_lint.lsp.documents import whole_path
 from ds_lint.lsp.launch_lines import LaunchWork, launches_of
-from ds_lint.lsp.runs import CONFIG, LAUNCH, Run, Runs, Subject
+from ds_lint.lsp.runs import CONFIG, LAUNCH, Run, RunQueue, Subject
 from ds_lint.lsp.warm_pool import ConfigWork, WarmPool
 from ds_lint.source.tree import Span
 
@@ -70,7 +70,7 @@ class TextRuns:
         self._schedule = schedule
         self._client = client
         self._pool = WarmPool()
-        self.runs = Runs(self, progress, self._pool.close)
+        self.runs = RunQueue(self, progress, self._pool.close)
         self.may_launch = True
 
     def lenses(self, uri: str) -> Iterator[types.CodeLens]:

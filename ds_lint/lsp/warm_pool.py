@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import STATUSES
 from ds_lint.linter.choice import choose
-from ds_lint.lsp.runs import Answer
+from ds_lint.lsp.runs import RunAnswer
 from ds_lint.output.smoke import headline, phase_in_words
 from ds_lint.targets.distributions import installed
 
@@ -26,7 +26,7 @@ class WarmPool:
     def __init__(self) -> None:
         self._pool: Pool | None = None
 
-    def prove(self, document: Document, context: LintContext, on_phase: OnPhase) -> Answer:
+    def prove(self, document: Document, context: LintContext, on_phase: OnPhase) -> RunAnswer:
         """Train with a config for a few steps, as ``ds-lint check --smoke --smoke-device cpu`` does."""
         from ds_lint.smoke.driver.client import CouldNotRun, Pool
         from ds_lint.smoke.driver.proof import RunOptions, prove
@@ -47,11 +47,11 @@ class WarmPool:
             )
         except CouldNotRun as error:
             self.close()  # another process may find what is installed meanwhile
-            return Answer(f"could not run: {error}", error=str(error))
+            return RunAnswer(f"could not run: {error}", error=str(error))
         except RecursionError:
-            return Answer("could not run: the config is nested too deeply")
+            return RunAnswer("could not run: the config is nested too deeply")
         worst = min(verdicts, key=lambda verdict: STATUSES.index(verdict.status))
-        return Answer(headline(worst), verdicts=verdicts, logs=[one.log for one in verdicts if one.log is not None])
+        return RunAnswer(headline(worst), verdicts=verdicts, logs=[one.log for one in verdicts if one.log is not None])
 
     def cancel(self) -> None:
         """End the current run; imports go on, which the next run needs too."""
