@@ -8,6 +8,7 @@ import pytest
 
 from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.job import Exported
+from ds_lint.smoke.rank import probes
 from ds_lint.smoke.verify import memory, script_steps, ties
 
 pytest.importorskip("torch")
@@ -58,3 +59,8 @@ def test_tied_weights_of_a_class_of_the_script_are_not_lost_in_a_loader_that_it_
 def test_a_script_may_hold_tensors_of_its_own(is_script, limit):
     evidence = SimpleNamespace(storages={"unknown": Held(1000, 4000)})
     assert memory._in_words(evidence, is_script=is_script).endswith(f"4,000 bytes of unknown purpose{limit}")
+
+
+def test_an_engine_of_stage_3_without_an_optimizer_keeps_no_states():
+    offload = SimpleNamespace()  # DeepSpeedZeRoOffload, which has no `state`
+    assert probes.states(SimpleNamespace(optimizer=offload, basic_optimizer=None)) == {}

@@ -7,7 +7,7 @@ commit, and the rest is made by ``tools/own_scripts/materials.py``. Of the comma
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.own_scripts import materials as made
 
@@ -64,7 +64,7 @@ LAUNCHER = "deepspeed --num_gpus 2 --master_port {port}"
 LAUNCH = "accelerate launch --num_processes 2 --main_process_port {port} --use_deepspeed"
 
 
-def trainer_config(stage: int, precision: str = "bf16", **zero: object) -> dict[str, object]:
+def trainer_config(stage: int, precision: str = "bf16", **zero: Any) -> dict[str, object]:
     """A config whose values are those of the training arguments."""
     return {
         "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
@@ -77,7 +77,7 @@ def trainer_config(stage: int, precision: str = "bf16", **zero: object) -> dict[
 
 
 # The parameters of models this small would all stay whole on every rank.
-SHARDED = {"stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}
+SHARDED: dict[str, Any] = {"stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}
 TRL_ARGUMENTS = (
     "--model_name_or_path model --dataset_name data --output_dir out --per_device_train_batch_size 2 "
     "--learning_rate 1e-3 --bf16 true --max_steps 30 --logging_steps 1 --report_to none --deepspeed ds.json"

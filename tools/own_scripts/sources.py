@@ -42,7 +42,7 @@ def unpacked(source: Source, cache: Path) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         archive = Path(folder) / "files.tar"
-        command = ["git", "-C", mirror, "archive", f"--output={archive}", source.commit, "--", *source.paths]
+        command = ["git", "-C", str(mirror), "archive", f"--output={archive}", source.commit, "--", *source.paths]
         subprocess.run(command, check=True)
         with tarfile.open(archive) as files:
             files.extractall(Path(folder) / "files", filter="data")

@@ -225,7 +225,8 @@ def states(engine: Any) -> dict[str, list[torch.Tensor]]:
     optimizers = {id(one): one for one in (inner_optimizer(engine), getattr(engine, "basic_optimizer", None)) if one}
     buffers = _swap_buffers(engine.optimizer)
     found: dict[str, list[torch.Tensor]] = {}
-    for state in (state for one in optimizers.values() for state in one.state.values()):
+    # An engine of stage 3 without an optimizer has a DeepSpeedZeRoOffload in its place, which keeps no states.
+    for state in (state for one in optimizers.values() for state in getattr(one, "state", {}).values()):
         for name, value in state.items():
             if torch.is_tensor(value) and value.dim() > 0:
                 found.setdefault(name, []).append(_unless_swapped(value, buffers))
