@@ -45,7 +45,7 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
                       f"checkpoint are not repeated; all {whole} tensors are restored")  # fmt: skip
         return
     if not runs.is_pipeline and not any(one.outputs for one in repetition.first) and not lost:
-        why = "the script calls `engine.module` instead of the engine, so the steps after the checkpoint are not repeated"
+        why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
     yield checked(
