@@ -9,6 +9,7 @@ import pytest
 from ds_lint.smoke.job import Raised
 from ds_lint.smoke.probe.plan import Plan
 from ds_lint.smoke.script.ending import failure
+from ds_lint.smoke.script.hooked import HookedPython
 from ds_lint.smoke.script.restore import Restored
 from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
 
@@ -16,12 +17,12 @@ PLAN = Plan("/run")
 ENGINES = {1: []}
 
 
-def process(rank=0, phase="step", raised=None, unable=None):
-    return ScriptProcess(100 + (rank or 0), rank, phase, raised, unable, None, None, {})
+def process(rank=0, phase="step", raised=None, unable=None, ended=None):
+    return ScriptProcess(100 + (rank or 0), rank, phase, raised, unable, ended, None, {}, [], [])
 
 
-def told(*processes, status=1, engines=None):
-    end = CommandEnd(status, 1.0, list(processes), engines or {}, [], Restored([], [], [], []))
+def told(*processes, status=1, engines=None, hooked=()):
+    end = CommandEnd(status, 1.0, list(processes), engines or {}, list(hooked), Restored([], [], [], []))
     return failure(end, PLAN, 60.0)
 
 
@@ -73,15 +74,22 @@ def test_a_command_that_takes_too_long_names_where_each_rank_is():
     assert not found.is_of_script
 
 
-def test_a_command_without_a_training_library_names_the_way_round_the_hook():
+def test_a_command_that_drops_the_hook_is_told_the_way_round_it():
     found = told(status=0)
-    assert "no Python process of the command imports deepspeed" in found.message
-    assert "`import ds_lint.smoke.probe` the first line of the script" in found.message
+    assert found.message.startswith("no Python of the command has run the startup hook of ds-lint")
+    assert found.message.endswith("make `import ds_lint.smoke.probe` the first line of the script")
 
 
-def test_a_command_that_fails_before_its_libraries():
+@pytest.mark.parametrize(("status", "words"), [(0, "no Python that has run"), (2, "the command ends with status 2")])
+def test_a_command_that_does_not_train_is_named(status, words):
+    found = told(status=status, hooked=[HookedPython(7, "3.11.7", "", ["/usr/bin/python3", "prepare.py"])])
+    assert found.message.startswith(words)
+    assert "`python3 prepare.py`" in found.message
+
+
+def test_a_command_that_fails_before_any_python():
     assert told(status=2).message == (
-        "the command ends with status 2 before it imports deepspeed, transformers or accelerate"
+        "the command ends with status 2 before any Python of it has run the startup hook of ds-lint"
     )
 
 
@@ -90,9 +98,12 @@ def test_a_command_that_ends_without_an_engine():
     assert found.message == "the command ends before deepspeed.initialize, without an engine of DeepSpeed"
 
 
-@pytest.mark.parametrize(
-    ("status", "how"), [(3, "ends with status 3"), (-signal.SIGKILL, "is killed by SIGKILL")]
-)  # fmt: skip
+def test_a_script_that_ends_itself_is_told_so():
+    found = told(process(ended="os._exit(3)"), status=3, engines=ENGINES)
+    assert found.message == "the command ends with status 3 in a training step: the script calls os._exit(3)"
+
+
+@pytest.mark.parametrize(("status", "how"), [(3, "ends with status 3"), (-signal.SIGKILL, "is killed by SIGKILL")])
 def test_a_command_that_ends_without_an_exception(status, how):
     found = told(process(phase="save"), process(1, "step"), status=status, engines=ENGINES)
     assert (found.message, found.is_of_script) == (f"the command {how} while it saves", True)

@@ -24,10 +24,8 @@ def test_a_step_as_configured():
 
 def test_an_engine_with_other_sizes_fails():
     status, message = told_batch(shown(), shown(1), config=CONFIG | {"gradient_accumulation_steps": 4})
-    assert (status, message) == (
-        "fail",
-        "a step takes 2 x 2 micro steps x 2 ranks = 8 samples, but the config asks for 2 x 4 micro steps x 2 ranks = 16",
-    )
+    assert status == "fail"
+    assert message.endswith("= 8 samples, but the config asks for 2 x 4 micro steps x 2 ranks = 16")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,11 @@ def test_one_batch_in_common_is_chance():
 
 
 def test_a_model_without_tensors_as_inputs_shows_nothing():
-    assert told_samples(shown(batches=[["", ""]]), shown(1, batches=[["", ""]]))[0] == "pass"
+    for batches in ([["", ""]], [[], []]):
+        assert told_samples(shown(batches=batches), shown(1, batches=batches)) == (
+            "skip",
+            "the engine itself gets no tensors as inputs",
+        )
 
 
 @pytest.mark.parametrize("one", [{"world_size": 1, "data_parallel": 1}, {"world_size": 4, "data_parallel": 2}])

@@ -206,6 +206,8 @@ class ObservedEngine:
 
         with self._during(OF_DS_LINT):
             self._look_at_rates(engine)
+            if self._plan.part == RESUME and not self._is_loaded:  # the script calls ``engine.module`` itself
+                self._load()
             if is_whole:
                 self._replay.before_step(engine, probes.inner_optimizer(engine))
             try:

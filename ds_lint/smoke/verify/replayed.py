@@ -44,6 +44,10 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield skipped("resume", key, "the gradients of the outputs are too large to record, so the steps after the "
                       f"checkpoint are not repeated; all {whole} tensors are restored")  # fmt: skip
         return
+    if not runs.is_pipeline and not any(one.outputs for one in repetition.first) and not lost:
+        why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
+        yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
+        return
     yield checked(
         "resume",
         Requested("every tensor and the next steps", key),

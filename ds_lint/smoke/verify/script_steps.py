@@ -72,6 +72,9 @@ def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:
     if runs.world_size == 1 or runs.data_parallel != runs.world_size:
         yield skipped("samples", None, "the ranks do not all train on samples of their own")
         return
+    if not any(digest for one in runs.script for step in one.batches for digest in step):
+        yield skipped("samples", None, "the engine itself gets no tensors as inputs")
+        return
     same = _same(runs)
     yield checked(
         "samples",

@@ -83,6 +83,7 @@ IN_THE_CONFIG = {
     "no offload": {"zero_optimization": {"offload_optimizer": None}},
     "fp32": {"bf16": {"enabled": False}},
     "other norm": {"gradient_clipping": 1.0},
+    "rate": {"optimizer": {"params": {"lr": 2e-3}}},
 }
 
 # ----------------------------------------------------------------------------------------------------------- the files
@@ -207,7 +208,7 @@ def _load_no_schedule(load):
 def _load_other_values(load):
     def other(engine, folder, *more, **others):
         answer = load(engine, folder, *more, **others)
-        next(engine.module.parameters()).data.view(-1)[:1] += 1
+        mutations.probes.masters(engine)[0].data.view(-1)[:1] += 1
         return answer
 
     return other
@@ -229,7 +230,7 @@ WHILE_LOADING = {
     "nothing is loaded": _load_nothing,
     "states are not loaded": _load_no_states,
     "schedule is not loaded": _load_no_schedule,
-    "other weights are loaded": _load_other_values,
+    "other masters are loaded": _load_other_values,
     "step is forgotten": _forget_the_step,
 }
 
