@@ -158,7 +158,7 @@ def test_temporary_files_go_with_the_run(command):
 
 
 def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
-    """A folder has become a file, by somebody else."""
+    """A folder has become a file, which the script has not written."""
     (command.path / "folder").mkdir()
     (command.path / "folder" / "notes.txt").write_text("mine")
     end = start.run(

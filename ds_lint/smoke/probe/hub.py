@@ -22,7 +22,7 @@ _CHANGING = (
 )  # fmt: skip
 _OF_REPOSITORIES = ("create_repo", "duplicate_repo", "duplicate_space", "move_repo")
 _OF_COMMITS = ("create_commit", "delete_file", "delete_files", "delete_folder", "upload_file", "upload_folder")
-_NOBODY = "user"  # the hub puts the name of who is logged in before that of a repository
+_OWNER = "user"  # the hub puts the name of the account before that of a repository
 
 
 def install() -> None:
@@ -57,7 +57,7 @@ def _sends_nothing(module: ModuleType, name: str, method: Callable[..., Any]) ->
 
 def _answer(module: ModuleType, name: str, given: dict[str, Any]) -> Any:
     repository = str(given.get("repo_id") or given.get("to_id") or given.get("from_id") or "repository")
-    url = f"https://huggingface.co/{repository if '/' in repository else f'{_NOBODY}/{repository}'}"
+    url = f"https://huggingface.co/{repository if '/' in repository else f'{_OWNER}/{repository}'}"
     if name in _OF_REPOSITORIES:
         return module.RepoUrl(url)
     if name in _OF_COMMITS:

@@ -20,7 +20,7 @@ class Leading:
         self._run = os.path.realpath(plan.folder) + os.sep
 
     def led(self, path: Any) -> Any:
-        """The path in the folder of the run; None, what is no path of this machine, and what is there stay."""
+        """The path in the folder of the run; None, URLs and paths that are already there stay."""
         if not isinstance(path, (str, os.PathLike)) or "://" in (name := os.fspath(path)) or not name:
             return path
         absolute = os.path.abspath(os.path.expanduser(name))

@@ -92,7 +92,7 @@ class Presence:
         self._at_end.append(function)
 
     def ended(self, how: str) -> None:
-        """The script ends by itself; a process that is killed does not say so."""
+        """The script ends by itself; a process that is killed notes nothing."""
         if os.getpid() != self._pid or self._facts["ended"] is not None or self.phase == DONE:
             return
         self._facts["ended"] = how
