@@ -55,6 +55,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "model" / "config.json").write_text(json.dumps(LLAMA))
     (tmp_path / "plain.json").write_text(json.dumps(PLAIN))
     (tmp_path / "zero3.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "ungathered.json").write_text(json.dumps(CONFIG | {"zero_optimization": {"stage": 3}}))
     (tmp_path / "tmp").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -208,6 +209,16 @@ def test_the_trainer_trains_small(folder, unused_port):
     )  # fmt: skip
     assert (done.returncode, run["status"]) == (0, "pass"), done.stderr[-3000:]
     assert "tf32 changes nothing, because only GPUs have it" in adapted(run)
+
+
+@pytest.mark.long
+def test_an_actor_begins_as_its_reference_though_no_weights_are_loaded(folder, unused_port):
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port")
+    script = os.path.join(PROGRAMS, "users", "rlhf.py")
+    done = start(*torchrun, str(unused_port), script, "ungathered.json", "model", options=("--shrink", "--no-resume"))
+    runs = json.loads(done.stdout)["smoke"]
+    assert [run["status"] for run in runs] == ["pass"] * 3, done.stderr[-3000:]
+    assert done.stderr.count("divergence at the start: 0.0") == 2
 
 
 @pytest.mark.long

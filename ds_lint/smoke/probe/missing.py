@@ -26,7 +26,7 @@ _FOR_GPUS = frozenset({
 })  # fmt: skip
 
 
-class _Loader(NamedTuple):
+class _LoadingCall(NamedTuple):
     """A function that loads something by a name that the script gives."""
 
     library: str
@@ -34,17 +34,17 @@ class _Loader(NamedTuple):
     argument: str  # that has the name
 
 
-_LOADERS = (
-    _Loader("transformers", "from_pretrained", "pretrained_model_name_or_path"),
-    _Loader("transformers", "from_pretrained", "pretrained_model_name"),  # of a GenerationConfig
-    _Loader("transformers", "pipeline", "model"),
-    _Loader("peft", "from_pretrained", "pretrained_model_name_or_path"),
-    _Loader("peft", "from_pretrained", "model_id"),
-    _Loader("datasets", "load_dataset", "path"),
-    _Loader("datasets", "load_from_disk", "dataset_path"),
-    _Loader("evaluate", "load", "path"),
-    _Loader("huggingface_hub", "hf_hub_download", "repo_id"),
-    _Loader("huggingface_hub", "snapshot_download", "repo_id"),
+_LOADING_CALLS = (
+    _LoadingCall("transformers", "from_pretrained", "pretrained_model_name_or_path"),
+    _LoadingCall("transformers", "from_pretrained", "pretrained_model_name"),  # of a GenerationConfig
+    _LoadingCall("transformers", "pipeline", "model"),
+    _LoadingCall("peft", "from_pretrained", "pretrained_model_name_or_path"),
+    _LoadingCall("peft", "from_pretrained", "model_id"),
+    _LoadingCall("datasets", "load_dataset", "path"),
+    _LoadingCall("datasets", "load_from_disk", "dataset_path"),
+    _LoadingCall("evaluate", "load", "path"),
+    _LoadingCall("huggingface_hub", "hf_hub_download", "repo_id"),
+    _LoadingCall("huggingface_hub", "snapshot_download", "repo_id"),
 )
 
 _KINDS = {  # by what the names of their classes have
@@ -111,7 +111,7 @@ def _library_of(frame: FrameType) -> str:
 def _asked_by(frame: FrameType, error: BaseException) -> str | None:
     """What a call of a loader was asked for; None if a frame is not one."""
     library, function, given = _library_of(frame), frame.f_code.co_name, frame.f_locals
-    for one in _LOADERS:
+    for one in _LOADING_CALLS:
         name = given.get(one.argument)
         if (library, function) == (one.library, one.function) and isinstance(name, str):
             return _sentence(_files_of(given) or name, _kind(one, given, error), given)
@@ -126,7 +126,7 @@ def _files_of(given: dict[str, Any]) -> str | None:
     return files if isinstance(files, str) else None
 
 
-def _kind(loader: _Loader, given: dict[str, Any], error: BaseException) -> str:
+def _kind(loader: _LoadingCall, given: dict[str, Any], error: BaseException) -> str:
     if loader.library in ("datasets", "evaluate"):
         return "data set" if loader.library == "datasets" else "metric"
     if loader.library == "huggingface_hub":
