@@ -43,6 +43,25 @@ def cancel(self):
     self.is_cancelled = True
 
 warm.WarmPool.prove, warm.WarmPool.cancel = prove, cancel
+
+import ds_lint.lsp.launch_lines as launches
+from ds_lint.session.launch_runs import LaunchOutcome
+
+class Process:
+    def __init__(self, wanted, first_on_path):
+        self.path = os.path.join(wanted.folder, "ds.json")
+
+    def outcome(self, on_line):
+        on_line("step 1")
+        check = Check("stage", "fail", "zero_optimization.stage", 3, 0, None, "the engine runs ZeRO stage 0")
+        found = {
+            "code": "DS902", "message": "the engine runs ZeRO stage 0", "help": "", "severity": "error", "url": "x:y",
+            "path": self.path, "key": "zero_optimization.stage", "span": {"start": {"line": 4}},
+        }
+        other = {**found, "code": "DS101"}
+        return LaunchOutcome([verdict(path=self.path, status="fail", checks=[check])], [other, found])
+
+launches.LaunchProcess = Process
 """
 
 
@@ -221,6 +240,21 @@ def test_a_launch_runs_in_a_process_that_says_why_it_could_not(start, project):
     wait_until(client, lambda: title(client, "run.sh") not in ("Run a few steps of this launch", ACTIVE))
     assert title(client, "run.sh").startswith("could not run on 0 ranks, ")
     assert "the startup hook of ds-lint" in title(client, "run.sh")
+
+
+def test_what_a_launch_shows_stands_at_its_line_and_in_the_config(faked, project):
+    project({"ds.json": TEXT})
+    faked.open("ds.json", TEXT)
+    faked.open("run.sh", f"\n{SCRIPT}", "shellscript")
+    click(faked, "run.sh")
+    wait_until(faked, lambda: "DS902" in codes(faked, "run.sh") and "DS902" in codes(faked))
+    assert codes(faked, "run.sh")["DS902"] == 1
+    assert "DS101" not in codes(faked, "run.sh")  # which is not of the run
+    assert codes(faked)["DS902"] == TEXT.splitlines().index('    "stage": 3')
+    assert title(faked, "run.sh").startswith("failed on 2 CPU ranks")
+    faked.change("ds.json", f"\n{TEXT}")  # the run was made with another config
+    wait_until(faked, lambda: "DS902" not in {**codes(faked, "run.sh"), **codes(faked)})
+    assert title(faked, "run.sh") == "Run a few steps of this launch"
 
 
 def test_a_cancelled_launch_leaves_no_process(start, project, tmp_path):
