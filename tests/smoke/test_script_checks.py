@@ -8,6 +8,7 @@ import pytest
 
 from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.job import Exported
+from ds_lint.smoke.probe import engine
 from ds_lint.smoke.rank import probes
 from ds_lint.smoke.verify import memory, script_steps, ties
 
@@ -64,3 +65,7 @@ def test_a_script_may_hold_tensors_of_its_own(is_script, limit):
 def test_an_engine_of_stage_3_without_an_optimizer_keeps_no_states():
     offload = SimpleNamespace()  # DeepSpeedZeRoOffload, which has no `state`
     assert probes.states(SimpleNamespace(optimizer=offload, basic_optimizer=None)) == {}
+
+
+def test_an_engine_of_stage_3_without_an_optimizer_has_no_learning_rates():
+    assert engine._rates_of(SimpleNamespace(optimizer=SimpleNamespace())) == []

@@ -62,7 +62,7 @@ def _section(one: dict[str, Any]) -> Iterator[str]:
     yield f", with transformers {one['transformers']}.\n" if one["transformers"] else ".\n"
     yield f"\n```text\n{_folded(one['command'])}\n```\n"
     if one["error"]:
-        yield f"\nThe run is not complete: {one['error']}\n"
+        yield f"\nThe run is not complete: {_escaped(one['error'])}\n"
     if one["alone"]["status"]:
         yield f"\nThe command fails without ds-lint too, with status {one['alone']['status']}.\n"
     for engine in one["engines"]:
