@@ -188,7 +188,7 @@ class ObservedEngine:
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step; DeepSpeed does not count those within ``engine.no_sync``."""
-        self._backwards += not getattr(engine, "inside_no_sync_ctxt", False)
+        self._backwards += 0 if getattr(engine, "inside_no_sync_ctxt", False) else 1
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
