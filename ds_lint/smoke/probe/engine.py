@@ -226,7 +226,7 @@ class ObservedEngine:
         """Note if the rates are no longer those that the engine has left; the Trainer steps its schedule itself."""
         if self.shown.own_rates is not None or self._plan.part != TRAIN:
             return
-        if not self.steps and getattr(engine, "global_steps", 0):
+        if self.steps == 0 and engine.global_steps > 0:
             self.shown.own_rates = "the script goes on from a checkpoint of its own"
         elif self._trainer is None and _rates_of(engine) != self._rates:
             self.shown.own_rates = "the script sets the learning rates itself"
