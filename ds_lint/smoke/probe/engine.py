@@ -188,7 +188,7 @@ class ObservedEngine:
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step; DeepSpeed does not count those within ``engine.no_sync``."""
-        self._backwards += not getattr(engine, "inside_no_sync_ctxt", False)
+        self._backwards += 0 if getattr(engine, "inside_no_sync_ctxt", False) else 1
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
@@ -226,7 +226,7 @@ class ObservedEngine:
         """Note if the rates are no longer those that the engine has left; the Trainer steps its schedule itself."""
         if self.shown.own_rates is not None or self._plan.part != TRAIN:
             return
-        if not self.steps and getattr(engine, "global_steps", 0):
+        if self.steps == 0 and engine.global_steps > 0:
             self.shown.own_rates = "the script goes on from a checkpoint of its own"
         elif self._trainer is None and _rates_of(engine) != self._rates:
             self.shown.own_rates = "the script sets the learning rates itself"

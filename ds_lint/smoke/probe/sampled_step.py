@@ -163,7 +163,7 @@ class StepSamples:
             for name, parameter in parameters.items()
             if not hasattr(parameter, "ds_tensor")
         }
-        # Under torch_autocast, ranks exchange gradients of linear layers in its dtype (deepspeed.runtime.torch_autocast).
+        # Under torch_autocast, ranks exchange gradients of linear layers in its dtype (runtime/torch_autocast.py).
         exchanged = {engine.communication_data_type, *(getattr(one, _EXCHANGED, None) for one in parameters.values())}
         dtypes = {*self._gradient_dtypes, *(str(one).removeprefix("torch.") for one in exchanged - {None})}
         step = SampledStep(

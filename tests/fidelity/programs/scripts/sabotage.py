@@ -23,8 +23,8 @@ def seed(rank):
 
 
 def place(number):
-    """Of a sample in the data set: the Trainer gives neighbours to two ranks."""
-    return number // 1000 if "same data" in NAMES else number
+    """Of a sample in the data set."""
+    return 0 if "same data" in NAMES else number
 
 
 # ---------------------------------------------------------------------------------------------------------- the engine
