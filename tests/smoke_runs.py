@@ -12,7 +12,7 @@ from ds_lint.diagnostics.verdict import (
     Estimated,
     Held,
     Measurements,
-    Peak,
+    PeakMemory,
     Projection,
     RankEnd,
     ScriptEngine,
@@ -203,8 +203,8 @@ def of_script(device=CUDA, **changes):
     """A run of the user's own script, with what it takes."""
     gib = 2**30
     usual = {
-        "gpu_peaks": [Peak(0, 60 * gib, "backward", 2, 66 * gib), Peak(1, 50 * gib, "step", 5, 55 * gib)],
-        "host_peaks": [Peak(0, 9 * gib, "save", 3), Peak(1, 9 * gib, "script", 1)],
+        "gpu_peaks": [PeakMemory(0, 60 * gib, "backward", 2, 66 * gib), PeakMemory(1, 50 * gib, "step", 5, 55 * gib)],
+        "host_peaks": [PeakMemory(0, 9 * gib, "save", 3), PeakMemory(1, 9 * gib, "script", 1)],
         "is_host_sampled": False,
         "step_seconds": 0.52,
         "timed_steps": [2, 3, 5],

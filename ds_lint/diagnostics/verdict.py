@@ -93,7 +93,7 @@ OF_INITIALIZE, OF_FORWARD, OF_BACKWARD, OF_STEP = "initialize", "forward", "back
 OF_SAVE, OF_EXPORT, OF_LOAD = "save", "export", "load"
 
 
-class Peak(NamedTuple):
+class PeakMemory(NamedTuple):
     """The most memory that one rank takes, and when."""
 
     rank: int
@@ -116,7 +116,7 @@ class Projection(NamedTuple):
 
 
 class Estimated(NamedTuple):
-    """What ds-lint computes from the config and the shapes for the rank that holds most, beside what that rank holds."""
+    """What ds-lint computes from the config and the shapes for the fullest rank, beside what that rank holds."""
 
     kind: str  # "parameters", "master weights", "optimizer states"
     least: int  # bytes
@@ -127,8 +127,8 @@ class Estimated(NamedTuple):
 class Measurements(NamedTuple):
     """What only a run of the user's own script shows: memory, time, and files."""
 
-    gpu_peaks: list[Peak]  # of each rank; empty without GPUs
-    host_peaks: list[Peak]  # of the process of each rank
+    gpu_peaks: list[PeakMemory]  # of each rank; empty without GPUs
+    host_peaks: list[PeakMemory]  # of the process of each rank
     is_host_sampled: bool  # host memory between the phases: the kernel gives no peaks
     step_seconds: float | None  # the median of ``timed_steps`` on the slowest rank
     timed_steps: list[int]  # without the first, and that after saving

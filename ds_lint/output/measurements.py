@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.verdict import CUDA, OF_SCRIPT, Estimated, Measurements, Peak, Projection
+from ds_lint.diagnostics.verdict import CUDA, OF_SCRIPT, Estimated, Measurements, PeakMemory, Projection
 from ds_lint.output.quantities import duration, in_units
 
 TYPE_CHECKING = False
@@ -41,14 +41,14 @@ def _memory(measured: Measurements) -> list[str]:
     return told
 
 
-def _at_most(peaks: list[Peak], peak: Peak) -> str:
+def _at_most(peaks: list[PeakMemory], peak: PeakMemory) -> str:
     """``up to 61.2 GiB (rank 3, backward of step 2), and 58.0 GiB on the rank with the least``."""
     least, most = in_units(min(one.bytes for one in peaks)), in_units(peak.bytes)
     others = f", and {least} on the rank with the least" if least != most else ""
     return f"up to {most} (rank {peak.rank}, {when(peak)}){others}"
 
 
-def when(peak: Peak) -> str:
+def when(peak: PeakMemory) -> str:
     """``backward of step 2``."""
     name = _NAMES.get(peak.phase, peak.phase)
     if not peak.step:
@@ -137,8 +137,8 @@ def measurements_of(record: Record) -> Measurements:
     return Measurements(
         **{
             **record,
-            "gpu_peaks": [Peak(**one) for one in record["gpu_peaks"]],
-            "host_peaks": [Peak(**one) for one in record["host_peaks"]],
+            "gpu_peaks": [PeakMemory(**one) for one in record["gpu_peaks"]],
+            "host_peaks": [PeakMemory(**one) for one in record["host_peaks"]],
             "projection": Projection(**projection) if projection is not None else None,
             "estimated": [Estimated(**one) for one in record["estimated"]],
         }

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ds_lint.diagnostics.verdict import CPU, Held, Peak
+from ds_lint.diagnostics.verdict import CPU, Held, PeakMemory
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Knowledge
 from ds_lint.semantics import configs
@@ -79,8 +79,8 @@ def test_the_first_step_and_the_one_after_saving_are_not_timed(measure):
 
 def test_what_ds_lint_does_is_no_peak_of_the_script(measure):
     found = measure([engine(0, moments=moments(gpu=True)), engine(1)])
-    assert found.gpu_peaks == [Peak(0, 5 * GIB, "forward", 5, 6 * GIB)]
-    assert found.host_peaks == [Peak(rank, 3 * GIB, "save", 3) for rank in (0, 1)]
+    assert found.gpu_peaks == [PeakMemory(0, 5 * GIB, "forward", 5, 6 * GIB)]
+    assert found.host_peaks == [PeakMemory(rank, 3 * GIB, "save", 3) for rank in (0, 1)]
     assert found.own_seconds == pytest.approx(1.25)
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from math import isfinite
 from typing import NamedTuple
 
-from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check, Held, Peak, Verdict
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check, Held, PeakMemory, Verdict
 from ds_lint.output import measurements
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.quantities import in_units
@@ -268,7 +268,7 @@ def _measured(verdict: Verdict) -> str:
     return f"<h4>Time, memory and files</h4><dl>{listed}</dl>{_table('Peaks by rank', columns, rows) if rows else ''}"
 
 
-def _peak(peak: Peak | None, *, has_reserved: bool = False) -> list[str]:
+def _peak(peak: PeakMemory | None, *, has_reserved: bool = False) -> list[str]:
     if peak is None:
         return ["", "", ""] if has_reserved else ["", ""]
     cells = [_text(in_units(peak.bytes)), _text(measurements.when(peak))]

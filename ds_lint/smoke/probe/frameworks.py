@@ -92,6 +92,8 @@ def save_model(engine: Any, trainer: Any, accelerator: Any, folder: str) -> str 
             os.makedirs(folder, exist_ok=True)
             accelerator.save(weights, os.path.join(folder, WEIGHTS))
         return None
+    if getattr(model, "peft_config", None):
+        return "a script with plain DeepSpeed saves its adapter itself"
     if engine.save_16bit_model(folder, WEIGHTS) is False:
         return "engine.save_16bit_model returns False and writes nothing"
     if engine.global_rank == 0 and hasattr(getattr(model, "config", None), "save_pretrained"):

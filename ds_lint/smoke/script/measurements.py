@@ -20,7 +20,7 @@ from ds_lint.diagnostics.verdict import (
     OF_STEP,
     Estimated,
     Measurements,
-    Peak,
+    PeakMemory,
     Projection,
 )
 from ds_lint.facts import Facts
@@ -93,7 +93,7 @@ def _slowest(ranks: list[ShownEngine], phase: str) -> float | None:
     return max((math.fsum(seconds) for seconds in of_ranks if seconds), default=None)
 
 
-def _peaks(ranks: list[ShownEngine], bytes_of: Callable[[Moment], int | None]) -> list[Peak]:
+def _peaks(ranks: list[ShownEngine], bytes_of: Callable[[Moment], int | None]) -> list[PeakMemory]:
     """Where each rank takes most, beside what ds-lint itself does; ranks that measure nothing are left out."""
     found = []
     for rank in ranks:
@@ -102,7 +102,7 @@ def _peaks(ranks: list[ShownEngine], bytes_of: Callable[[Moment], int | None]) -
             most = max(moments, key=lambda one: bytes_of(one) or 0)
             is_on_gpu = bytes_of(most) == most.gpu_bytes
             reserved = max(one.gpu_reserved or 0 for one in moments) if is_on_gpu else None
-            found.append(Peak(rank.evidence.rank, bytes_of(most) or 0, most.phase, most.step, reserved))
+            found.append(PeakMemory(rank.evidence.rank, bytes_of(most) or 0, most.phase, most.step, reserved))
     return found
 
 

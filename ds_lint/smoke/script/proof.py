@@ -324,8 +324,8 @@ def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adapta
     """What is different from the user's own run."""
     for op in sorted({op for rank in ranks for op in rank.evidence.stand_ins}):
         yield Adaptation(None, op, "torch operations", "the run does not build its kernel")
-    for one in {(one.model, one.name, one.before, one.after) for process in first.ranks for one in process.shrunk}:
-        model, name, before, after = one
+    shrunk = [(one.model, one.name, one.before, one.after) for process in first.ranks for one in process.shrunk]
+    for model, name, before, after in dict.fromkeys(shrunk):
         what = f"{model} {name}".strip()
         yield Adaptation(None, f"{what}, {_counted(before)}", _counted(after), "--shrink makes models small")
     for told in dict.fromkeys(told for process in first.ranks for told in process.adaptations):
