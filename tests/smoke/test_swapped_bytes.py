@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ds_lint.smoke.probe.measured import swapped_bytes  # noqa: E402
+from ds_lint.smoke.probe.measured import swapped_bytes
 
 
 def test_files_of_other_ranks_and_of_earlier_runs_are_not_counted(tmp_path):
