@@ -26,6 +26,7 @@ from ds_lint.diagnostics.verdict import (
 )
 from ds_lint.smoke.job import Evidence, Job, TrainedParameter
 from ds_lint.smoke.probe import frameworks, measured, shown
+from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.probe.sampled_step import StepSamples
@@ -129,7 +130,7 @@ class ObservedEngine:
             model_class=f"{type(model).__module__}.{type(model).__qualname__}",
             config=self._config,
             config_path=self._path,
-            arguments=frameworks.given_arguments(self._trainer),
+            arguments=self._arguments(),
             optimizer=_class_of(optimizer) if optimizer is not None else "",
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
             has_adapters=has_adapters,
@@ -158,6 +159,12 @@ class ObservedEngine:
 
     def _measuring(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
         return _meter.measuring(self._measured, phase, self.steps + 1, call)
+
+    def _arguments(self) -> dict[str, Any]:
+        """The training arguments of the script, with the folders that the user has named."""
+        given = frameworks.given_arguments(self._trainer)
+        own = Leading(self._plan).own
+        return {name: own(value) if isinstance(value, str) else value for name, value in given.items()}
 
     # -------------------------------------------------------------------------------------------------------- steps
 
