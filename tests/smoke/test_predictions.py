@@ -120,7 +120,7 @@ def test_a_contradiction_tells_how_to_reproduce_it_without_secrets():
     assert "hunter2" not in str(made)
 
 
-def test_a_confirmed_finding_says_so():
+def test_a_confirmed_finding_names_the_run():
     found = report(MISSPELLED)
     run = seen(given=MISSPELLED, unread=frozenset(["gradient_cliping"]))
     made = with_predictions(verdict(), found, run, COMMAND, 2, is_by_all=True)

@@ -314,7 +314,7 @@ class ObservedEngine:
         torch.distributed.barrier()
 
     def _save_model(self) -> str | None:
-        """Why there is no saved model, if there is none; what the framework raises is no error of the script."""
+        """Why there is no saved model, if there is none; what the framework raises does not end the script."""
         try:
             return frameworks.save_model(self.engine, self._trainer, self._accelerator, self._export)
         except Exception as error:  # noqa: BLE001 - the error is the result

@@ -118,7 +118,7 @@ def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is
 def with_predictions(
     verdict: Verdict, report: FileReport, seen: SeenRun, command: list[str], world_size: int | None, *, is_by_all: bool
 ) -> Verdict:
-    """The verdict with a check for each prediction; the findings that are confirmed say so."""
+    """The verdict with a check for each prediction; the findings that are confirmed name the run."""
     found = list(predictions(report, seen, world_size, is_by_all=is_by_all))
     for one in found:
         if one.finding is not None and one.outcome == CONFIRMED:
@@ -225,7 +225,7 @@ def _first_line(raised: Raised) -> str:
 
 
 def _reproduction(one: Prediction, report: FileReport, seen: SeenRun, command: list[str]) -> dict[str, Any]:
-    """All that somebody who fixes it needs, without secrets."""
+    """all that a maintainer needs, without secrets."""
     root = report.document.root
     found = {
         "finding": one.finding.code if one.finding is not None else None,
