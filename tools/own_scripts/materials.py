@@ -8,6 +8,7 @@ or ``nyu-mll/glue`` finds a folder of that name before it would ask a hub.
 from __future__ import annotations
 
 import json
+import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -106,13 +107,18 @@ def opt(name: str, architecture: str = "OPTForCausalLM") -> Make:
 
 
 def critic_weights(name: str) -> Make:
-    """The checkpoint of a reward model as DeepSpeed-Chat saves it: that of an OPT, and the head of the values."""
+    """The checkpoint of a reward model as DeepSpeed-Chat saves it: that of an OPT, and the head of the values.
+
+    It has a multiple of 8 tokens. Embeddings of another size would be left uninitialized.
+    """
 
     def make(folder: Path) -> None:
         import torch
         import transformers
 
         whole = transformers.AutoModel.from_pretrained(folder / name)
+        tokens = len(transformers.AutoTokenizer.from_pretrained(folder / name))
+        whole.resize_token_embeddings(8 * math.ceil(tokens / 8))
         weights = {f"rwtransformer.{key}": value for key, value in whole.state_dict().items()}
         torch.save({**weights, "v_head.weight": torch.randn(1, 64)}, folder / name / "pytorch_model.bin")
 

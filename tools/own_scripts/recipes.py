@@ -225,8 +225,8 @@ RECIPES = (
         "--per_device_training_batch_size 2 --max_answer_seq_len 16 --max_prompt_seq_len 16 --actor_zero_stage 3 "
         "--critic_zero_stage 2 --dtype bf16 --offload --num_warmup_steps 2 --output_dir out --deepspeed",
         (made.opt("facebook/opt"), made.tokenizer("facebook/opt"),
-         made.opt("facebook/opt-reward", "OPTModel"), made.critic_weights("facebook/opt-reward"),
-         made.tokenizer("facebook/opt-reward"),
+         made.opt("facebook/opt-reward", "OPTModel"), made.tokenizer("facebook/opt-reward"),
+         made.critic_weights("facebook/opt-reward"),
          made.saved_dataset("Dahoas/rm-static", made.preference)),
         importable=(CHAT,), transformers=OLDER,
     ),
