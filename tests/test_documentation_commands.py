@@ -31,6 +31,7 @@ NOT_RUN = {
     "docs/agreement.md": ["trains for half an hour"],
     "docs/launches.md": ["trains with the scripts of the project"],
     "docs/smoke.md": ["a folder of your own", "measures for minutes"],
+    "docs/dev/training-runs.md": ["downloads 300 MB"],
     "docs/vscode.md": ["the tests of the extension build it"],
 }
 

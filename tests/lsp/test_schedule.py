@@ -110,10 +110,10 @@ def test_a_text_rests_for_as_long_as_linting_it_took_but_a_second_at_most(folder
 def test_a_text_is_linted_while_a_large_one_is(folder, monkeypatch):
     may_end = threading.Event()
 
-    def delayed(configs, lines, context):
+    def delayed(configs, lines, context, verdicts):
         if len(lines.text) > LARGE:
             may_end.wait(20)
-        return lint_text(configs, lines, context)
+        return lint_text(configs, lines, context, verdicts)
 
     monkeypatch.setattr(schedule, "lint_text", delayed)
 
