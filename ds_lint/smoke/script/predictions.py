@@ -225,7 +225,7 @@ def _first_line(raised: Raised) -> str:
 
 
 def _reproduction(one: Prediction, report: FileReport, seen: SeenRun, command: list[str]) -> dict[str, Any]:
-    """all that a maintainer needs, without secrets."""
+    """All that a maintainer needs, without secrets."""
     root = report.document.root
     found = {
         "finding": one.finding.code if one.finding is not None else None,
