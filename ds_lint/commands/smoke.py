@@ -23,6 +23,7 @@ from ds_lint.smoke.launch import devices
 from ds_lint.smoke.script.predictions import with_predictions
 from ds_lint.smoke.script.proof import ScriptWish, prove
 from ds_lint.source import documents
+from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.distributions import installed
 
@@ -97,6 +98,8 @@ class ConfigsOfScript:
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}
         paths = [asked.config] if asked.config is not None else [path for _, named in launches for path in named]
         self._named = [document for path in paths if (document := _config_at(path)) is not None]
+        if asked.config is not None and any(map(_is_unreadable, self._named)):
+            raise CouldNotRun(f"{asked.config} cannot be read by any library; run ds-lint check to see why")
         if asked.config is not None and not self._named:
             raise CouldNotRun(f"{asked.config} holds no DeepSpeed config")
 
@@ -158,6 +161,11 @@ class ConfigsOfScript:
 def _is_by_all(context: LintContext) -> bool:
     """Whether a config is linted by all rules that are on by default."""
     return context.rules is None or {rule.code for rule in every_rule() if rule.is_on} <= (context.codes or set())
+
+
+def _is_unreadable(document: Document) -> bool:
+    """Whether no library reads the text."""
+    return bool(json_refuses(document)) and hjson_refusal(document) is not None
 
 
 def _config_at(path: str) -> Document | None:

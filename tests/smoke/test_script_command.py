@@ -75,9 +75,16 @@ def untrained(rank=0, **changes):
 
 def test_a_script_that_ends_before_the_steps_is_told_the_steps_that_it_makes(leave, smoke):
     leave(TRAIN, untrained(), untrained(1), phase="step")
-    _, checks, _ = smoke("--steps", "5")
-    assert checks["start"]["status"] == "skip"
+    status, checks, _ = smoke("--steps", "5")
+    assert (status, checks["start"]["status"]) == (2, "error")
     assert checks["start"]["message"] == "the script ends after 3 of 5 steps: pass --steps 3"
+
+
+def test_a_script_that_trains_nothing_does_not_pass(leave, smoke):
+    leave(TRAIN, untrained(is_trained=False), untrained(1, is_trained=False))
+    status, checks, _ = smoke()
+    assert (status, checks["start"]["status"]) == (2, "error")
+    assert checks["start"]["message"] == "the script makes no optimizer step with this engine"
 
 
 def test_an_exception_in_a_step_is_a_failure_of_the_script(leave, smoke):
@@ -129,6 +136,16 @@ def test_a_file_without_a_config_is_told_before_anything_starts(run, tmp_path, t
     done = run("smoke", "--isolated", "--cpu", "--config", "other.yaml", "--", "touch", "started")
     assert done.returncode == 2
     assert done.stderr == "ds-lint: other.yaml holds no DeepSpeed config\n"
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_config_that_no_library_reads_is_told_before_anything_starts(run, tmp_path):
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {')
+    done = run("smoke", "--isolated", "--cpu", "--config", "ds.json", "--", "touch", "started")
+    assert (done.returncode, done.stderr.split(":")[1]) == (
+        2,
+        " ds.json cannot be read by any library; run ds-lint check to see why\n",
+    )
     assert not (tmp_path / "started").exists()
 
 

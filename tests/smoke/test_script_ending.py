@@ -113,3 +113,17 @@ def test_a_script_that_ends_itself_is_told_so():
 def test_ranks_that_are_killed_are_not_the_fault_of_the_script(status, how):
     found = told(process(phase="save"), process(1, "step"), status=status, engines=ENGINES)
     assert (found.message, found.is_of_script) == (f"the command {how}", False)
+
+
+@pytest.mark.parametrize(
+    ("where", "is_ours"),
+    [
+        ("ds_lint/smoke/probe/replay.py:7 forward", True),
+        ("ds_lint/smoke/standins/kernels.py:7 adam", False),  # which raises what the kernel would
+        ("deepspeed/runtime/engine.py:7 step", False),
+    ],
+)
+def test_an_exception_of_the_probe_is_not_one_of_the_script(where, is_ours):
+    found = told(process(raised=Raised("ValueError", "no", "step", where)), engines=ENGINES)
+    assert found.message.startswith("ds-lint itself raises in a training step: ValueError: no") == is_ours
+    assert found.is_of_script == (not is_ours)

@@ -18,6 +18,7 @@ _DONE, _IMPORT = "done", "import"
 _BY_ITSELF = "exit"  # how a process says that its script has ended
 _OF_LAUNCHERS = "ChildFailedError"  # torch.distributed.elastic, after a rank has failed
 _SHOWN = 60  # characters of a command line
+_OWN, _STAND_INS = "ds_lint/smoke/", "ds_lint/smoke/standins/"  # in the path of a frame
 _PHASES = {
     "import": "while it imports its libraries",
     "before initialize": "before deepspeed.initialize",
@@ -85,6 +86,9 @@ def exit_of(one: ScriptProcess, end: CommandEnd) -> str:
 
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:
     text = first_line(str(raised))
+    if raised.cause is None and _OWN in raised.where and _STAND_INS not in raised.where:
+        told = f"ds-lint itself raises {_PHASES.get(one.phase, one.phase)}: {text} ({raised.where}); please report it"
+        return ScriptFailure(told, is_of_script=False)
     blame = CAUSES.get(raised.cause or "")
     phase = _PHASES.get(one.phase, one.phase)
     message = f"{f'{blame}: ' if blame else ''}the script raises {phase}: {text}"

@@ -25,7 +25,7 @@ from ds_lint.smoke.script.predictions import seen_run
 from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
-from ds_lint.smoke.verify.check import Repetition, Runs, skipped
+from ds_lint.smoke.verify.check import Repetition, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,12 +182,11 @@ class _ScriptRun:
             again = second.engines.get(number, []) if second is not None else []
             measured = measurements(ranks, again, self._kept(number), config, expectation.config)
         elif not one.is_trained:
-            checks.append(skipped("start", None, "the script makes no optimizer step with this engine"))
+            is_told = any(ranks[0].is_trained for ranks in first.engines.values())
+            checks.append(_unseen("the script makes no optimizer step with this engine", is_told=is_told))
         elif failed is None:
             made, wanted = len(one.evidence.steps), self.plan.steps
-            checks.append(
-                skipped("start", None, f"the script ends after {made} of {wanted} steps: pass --steps {made}")
-            )
+            checks.append(_unseen(f"the script ends after {made} of {wanted} steps: pass --steps {made}"))
         status = worst([check.status for check in checks])
         error = None
         if failed is not None and not failed.is_of_script:
@@ -313,6 +312,11 @@ def _inspected(process: subprocess.Popen[bytes]) -> tuple[Inspected | None, str 
     with open(f"{path}.log", encoding="utf-8", errors="replace") as log:
         lines = [line.strip() for line in log if line.strip()]
     return None, lines[-1] if lines else f"the process that loads it ended with status {status}"
+
+
+def _unseen(why: str, *, is_told: bool = False) -> Check:
+    """An engine of which nothing can be checked, which is not a pass unless another engine ``is_told``."""
+    return Check("start", "skip" if is_told else "error", None, "a few steps of the script", None, None, why)
 
 
 def _stopped(failed: ending.ScriptFailure) -> Check:
