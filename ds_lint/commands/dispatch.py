@@ -85,6 +85,7 @@ def run_smoke(options: Namespace) -> int:
         seconds=options.timeout,
         uses_cpu=options.cpu,
         shrinks=options.shrink,
+        profiles=options.profile,
         keep=options.keep,
         folder=options.folder,
     )

@@ -124,6 +124,16 @@ class Estimated(NamedTuple):
     held: int
 
 
+class Communication(NamedTuple):
+    """The collectives of one profiled step on one rank."""
+
+    rank: int
+    step: int  # from 1
+    seconds: float  # in which at least one of them is on its way
+    of_seconds: float  # that the step takes while it is profiled
+    by_kind: dict[str, float]  # seconds; those that overlap count each
+
+
 class Measurements(NamedTuple):
     """What only a run of the user's own script shows: memory, time, and files."""
 
@@ -140,6 +150,7 @@ class Measurements(NamedTuple):
     nvme_bytes: int  # of all ranks
     projection: Projection | None = None
     estimated: list[Estimated] = []  # noqa: RUF012 - a NamedTuple's default
+    communication: list[Communication] = []  # noqa: RUF012 - the same; by rank, if a profile was asked for
 
 
 class Verdict(NamedTuple):

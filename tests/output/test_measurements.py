@@ -8,7 +8,7 @@ import pytest
 import smoke_runs as runs
 from jsonschema import Draft7Validator
 
-from ds_lint.diagnostics.verdict import CPU
+from ds_lint.diagnostics.verdict import CPU, Communication
 from ds_lint.knowledge import resources
 from ds_lint.output import measurements, smoke
 from ds_lint.output.json import render as as_json
@@ -39,6 +39,17 @@ def test_a_run_on_gpus():
         "estimated: parameters 1.0 GiB on the fullest rank; the run holds 1.0 GiB",
         "estimated: peak GPU memory 50.0 GiB to 80.0 GiB on the fullest rank; the run holds 60.0 GiB",
     ]
+
+
+def test_the_share_of_communication_is_that_of_the_slowest_rank():
+    quick = Communication(0, 5, 0.08, 0.25, {"all_gather": 0.08})
+    slow = Communication(1, 5, 0.125, 0.25, {"all_gather": 0.1, "all_reduce": 0.025})
+    verdict = runs.of_script(communication=[quick, slow])
+    assert (
+        "measured: communication takes 0.08 s to 0.12 s of the 0.25 s of step 5 (50%): all_gather 0.1 s, all_reduce "
+        "0.025 s"
+    ) in told(verdict)
+    assert smoke.verdict_of(json.loads(json.dumps(smoke.as_object(verdict)))) == verdict
 
 
 def test_the_time_of_cpu_ranks_is_said_to_be_theirs():

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from ds_lint.diagnostics.verdict import CPU, Held, PeakMemory
+from ds_lint.diagnostics.verdict import CPU, Communication, Held, PeakMemory
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
 from ds_lint.smoke.driver.expectation import Requested
 from ds_lint.smoke.job import Engine, Evidence, TrainedParameter
-from ds_lint.smoke.probe.shown import Length, Measured, Moment, ShownEngine
+from ds_lint.smoke.probe.shown import Communicated, Length, Measured, Moment, ShownEngine
 from ds_lint.smoke.script.measurements import files_in, measurements
 from ds_lint.smoke.verify import replayed, saving, script_saving
 
@@ -82,6 +82,23 @@ def test_what_ds_lint_does_is_no_peak_of_the_script(measure):
     assert found.gpu_peaks == [PeakMemory(0, 5 * GIB, "forward", 5, 6 * GIB)]
     assert found.host_peaks == [PeakMemory(rank, 3 * GIB, "save", 3) for rank in (0, 1)]
     assert found.own_seconds == pytest.approx(1.25)
+
+
+def test_a_profiled_step_is_not_timed_and_tells_the_share_of_communication(measure):
+    ranks = [engine(0), engine(1)]
+    for one in ranks:
+        one.measured.communicated = Communicated(5, 0.15, {"all_gather": 0.15})
+    found = measure(ranks)
+    assert found.timed_steps == [2, 3]
+    assert found.communication == [
+        Communication(rank, 5, 0.15, pytest.approx(0.6), {"all_gather": 0.15}) for rank in (0, 1)
+    ]
+
+
+def test_collectives_that_overlap_count_once():
+    communication = pytest.importorskip("ds_lint.smoke.probe.communication")
+    assert communication.covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 1.75)]) == 4.0
+    assert communication.covered([]) == 0.0
 
 
 def test_phases_are_those_of_both_starts(measure):

@@ -26,6 +26,7 @@ from ds_lint.diagnostics.verdict import (
 )
 from ds_lint.smoke.job import Evidence, Job, TrainedParameter
 from ds_lint.smoke.probe import frameworks, measured, shown
+from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
@@ -151,6 +152,7 @@ class ObservedEngine:
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
+        self._profile: CommunicationProfile | None = None
         self._digests: list[str] = []
         self._backwards = self._tokens = 0
 
@@ -176,6 +178,7 @@ class ObservedEngine:
             self._presence.enter("step")
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
+        self._profile_last_step()
         if self.shown.is_pipeline:  # what a stage gets from another one follows from the batch
             return self._watch.forward(engine, args, kwargs, call)
 
@@ -223,6 +226,7 @@ class ObservedEngine:
                 self._presence.raised(error)
                 raise
             if is_whole:
+                self._end_profile()
                 self._after_step()
             self._rates = _rates_of(engine)
         if is_whole:
@@ -257,10 +261,21 @@ class ObservedEngine:
 
         with self._during(OF_DS_LINT):
             answer = self._watch.step(engine, whole, is_whole=True)
+            self._end_profile()
             self._after_step()
             self._rates = _rates_of(engine)
         _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
         return answer
+
+    def _profile_last_step(self) -> None:
+        plan = self._plan
+        is_last = plan.part == TRAIN and self.steps + 1 == plan.steps + plan.steps_after
+        if plan.profiles and is_last and self._profile is None:
+            self._profile = CommunicationProfile(self.steps + 1)
+
+    def _end_profile(self) -> None:
+        if self._profile is not None and self._measured.communicated is None:
+            self._measured.communicated = self._profile.end()
 
     def _note_batch(self, batch: Any) -> None:
         self._digests.append(" ".join(map(probes.digest, tensors_in(batch))))

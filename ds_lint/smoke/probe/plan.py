@@ -19,6 +19,7 @@ class Plan(NamedTuple):
     steps_after: int = 2  # and after it, which the second start repeats
     resumes: bool = True  # a second start follows
     uses_cpu: bool = False  # the stand-ins for GPUs apply
+    profiles: bool = False  # the last step of the first start, for the share of communication
     shrinks: bool = False  # models are made small where the script makes them
 
     @property

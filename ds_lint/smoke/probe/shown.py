@@ -39,6 +39,15 @@ class Length:
 
 
 @dataclass
+class Communicated:
+    """The collectives of one step on one rank."""
+
+    step: int  # from 1
+    whole: float  # seconds in which at least one of them is on its way
+    seconds: dict[str, float]  # by kind: "all_reduce"; those that overlap count each
+
+
+@dataclass
 class Measured:
     """The time and the memory of one engine on one rank."""
 
@@ -46,6 +55,7 @@ class Measured:
     is_host_sampled: bool = False  # the kernel does not reset its peaks: host memory is that between phases
     tokens: list[int] = field(default_factory=list)  # of each step, with padding
     nvme_bytes: int = 0
+    communicated: Communicated | None = None  # only if a profile is asked for
     length: Length | None = None
 
     def moment(self, phase: str, step: int) -> Moment:

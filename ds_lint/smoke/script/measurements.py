@@ -18,6 +18,7 @@ from ds_lint.diagnostics.verdict import (
     OF_SAVE,
     OF_SCRIPT,
     OF_STEP,
+    Communication,
     Estimated,
     Measurements,
     PeakMemory,
@@ -33,7 +34,7 @@ from ds_lint.output.smoke import STATES, by_kind
 from ds_lint.semantics import configs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ds_lint.memory.estimate import Estimate
     from ds_lint.semantics.config import Config
@@ -60,7 +61,8 @@ def measurements(
     one = first[0]
     saved_at = next((moment.step for moment in one.measured.moments if moment.phase == OF_SAVE), 0)
     made = max((moment.step for moment in one.measured.moments if moment.phase == OF_STEP), default=0)
-    timed = [step for step in range(2, made + 1) if step != saved_at + 1]
+    profiled = one.measured.communicated.step if one.measured.communicated is not None else 0
+    timed = [step for step in range(2, made + 1) if step not in (saved_at + 1, profiled)]
     of_ranks = [median([_step_seconds(rank, step) for step in timed]) for rank in first if timed]
     step_seconds = max(of_ranks, default=None)
     files = files_in(kept)
@@ -78,7 +80,16 @@ def measurements(
         nvme_bytes=sum(rank.measured.nvme_bytes for rank in first),
         projection=_projection(one, step_seconds, files, kept, config),
         estimated=_estimated(first, seen),
+        communication=list(_communication(first)),
     )
+
+
+def _communication(ranks: list[ShownEngine]) -> Iterator[Communication]:
+    """The share of collectives in the step that was profiled."""
+    for rank in ranks:
+        if (found := rank.measured.communicated) is not None:
+            of = _step_seconds(rank, found.step)
+            yield Communication(rank.evidence.rank, found.step, found.whole, of, found.seconds)
 
 
 def _step_seconds(rank: ShownEngine, step: int) -> float:

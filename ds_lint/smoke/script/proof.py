@@ -47,6 +47,7 @@ class ScriptWish(NamedTuple):
     seconds: float = SECONDS
     uses_cpu: bool = False
     shrinks: bool = False
+    profiles: bool = False  # the last step, for the share of communication
     keep: str | None = None  # a folder in which to keep everything
     folder: str | None = None  # where the run may write; None: a temporary one
 
@@ -120,6 +121,7 @@ class _ScriptRun:
             resumes=wish.resumes,
             uses_cpu=wish.uses_cpu,
             shrinks=wish.shrinks,
+            profiles=wish.profiles,
         )
 
     def prove(self, on_phase: Callable[[str, str], None]) -> tuple[list[EngineOfConfig], WithoutEngine | None]:
