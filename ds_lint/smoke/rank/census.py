@@ -84,6 +84,7 @@ def settled(engine: Any, inputs: set[tuple[torch.dtype, torch.Size]], ours: Any)
     found = Census(engine, inputs, ours)
     end = time.monotonic() + _PATIENCE
     while found.held.get("unknown", Held(0, 0)).bytes > _SCALARS and time.monotonic() < end:
+        del found  # which keeps the strays alive
         time.sleep(_TICK)
         gc.collect()
         found = Census(engine, inputs, ours)
