@@ -80,6 +80,7 @@ def test_promises_broken_in_a_plain_script_fail_their_checks(smoke):
     )
 
 
+@pytest.mark.long
 def test_promises_broken_in_a_script_with_the_trainer_fail_their_checks(smoke):
     broken = "same data, clips to less, stale weights, rate"
     found = smoke("trainer.py", broken, OF_TRAINER, "--no-resume", arguments={"bf16": True})

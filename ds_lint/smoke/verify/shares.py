@@ -67,7 +67,8 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     expected = expected_shares(expectation, runs.train[0].parameters, states, ranks)
     if not runs.steps_made:
         yield skipped("optimizer-states", requested.key, "DeepSpeed made no step, so there are no states to count")
-    if not runs.steps_made and stage == 3 and whole_in_run(expectation, runs.train[0].parameters):
+    kept_whole = whole_in_run(expectation, runs.train[0].parameters) if stage == 3 and "parameters" in expected else 0
+    if kept_whole and not runs.steps_made:
         del expected["parameters"]  # a step that is made gathers those that stay whole
         yield skipped(
             "parameters", requested.key, "DeepSpeed made no step, after which it keeps small parameters whole"
@@ -75,6 +76,8 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     elif "parameters" not in expected and expectation.parameter_offload is not None:
         key = expectation.parameter_offload.key
         yield skipped("parameters", key, "parameters on NVMe are in memory only while they are used")
+    if kept_whole and "parameters" in expected:
+        expected["parameters"] += kept_whole
     for kind, elements in expected.items():
         observed, most = runs.held(kind), whole if kind == "parameters" else trained
         of_all = f"the model's {whole:,}" if most == whole else f"the {most:,} that are trained"
@@ -134,8 +137,7 @@ def expected_shares(
         else partition(trainable, stage, ranks, layout_of(expectation))
     )
     whole = sum(parameter.elements for parameter in parameters)
-    held = partition(parameters, stage, ranks) + whole_in_run(expectation, parameters) if stage == 3 else whole
-    expected = {"parameters": held, "master weights": in_memory}
+    expected = {"parameters": partition(parameters, stage, ranks) if stage == 3 else whole, "master weights": in_memory}
     if stage == 3 and expectation.parameter_offload is not None and expectation.parameter_offload.value == "nvme":
         del expected["parameters"]
     return expected | (dict.fromkeys(states, in_memory) if has_plain_states(expectation) else {})
