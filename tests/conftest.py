@@ -50,6 +50,18 @@ def _place(name):
     return next((place for place, start in enumerate(SLOWEST) if name.startswith(start)), len(SLOWEST))
 
 
+@pytest.fixture(autouse=True)
+def no_variables_left(request):
+    """A test leaves no variable of ds-lint to those that follow in the same process."""
+    before = _own_variables()
+    yield
+    assert _own_variables() == before, f"{request.node.nodeid} leaves a variable in the environment"
+
+
+def _own_variables():
+    return {name: value for name, value in os.environ.items() if name.startswith("DS_LINT_")}
+
+
 @pytest.fixture(scope="session")
 def texts():
     """The documents that users have read, by file name."""

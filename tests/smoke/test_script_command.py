@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def leave(tmp_path, monkeypatch):
     def leave(part, *ranks, phase="done", raised=None):
         plan = Plan(str(tmp_path / "left"), part)
         plans.write(plan)
+        monkeypatch.setenv("DS_LINT_PROCESS_OF_RANK", str(os.getpid()))  # this process is all ranks
         for rank in (0, 1):
             monkeypatch.setenv("RANK", str(rank))
             process = presence.Presence(plan)
@@ -44,6 +46,7 @@ def leave(tmp_path, monkeypatch):
         for one in ranks:
             records.write(one, plan.own_folder)
         monkeypatch.delenv("RANK")
+        monkeypatch.delenv("DS_LINT_PROCESS_OF_RANK")
 
     return leave
 

@@ -343,7 +343,6 @@ class ObservedEngine:
                 with self._during(OF_LOAD):
                     self.engine.load_checkpoint(self._checkpoint)
             except Exception as error:
-                self._replay.shown.error = f"{type(error).__name__}: {error}"
                 self._presence.raised(error)
                 self.write()
                 raise

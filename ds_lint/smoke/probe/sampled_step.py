@@ -41,7 +41,7 @@ class SampledStep(NamedTuple):
     local: dict[str, torch.Tensor]  # sums of the gradients of this rank's micro steps, times the loss scale
     absolute: dict[str, torch.Tensor]  # the same of their absolute values
     scale: float
-    norm: float | None  # of all gradients before clipping, as the engine reports it
+    norm: float | None  # of all gradients before clipping
     dtypes: list[str]  # in which gradients are computed and added up
     windows: int  # micro steps
     ranks: int
@@ -60,6 +60,7 @@ class StepSamples:
         self._ranks = ranks
         self._steps = 0
         self._scale = 1.0
+        self._norm: float | None = None  # if the engine reports none
         self._windows = 0
         self._handles: list[Any] = []
         self._local: dict[str, torch.Tensor] = {}
@@ -104,6 +105,7 @@ class StepSamples:
 
     def before_step(self, engine: Any) -> None:
         """All gradients of the step are there."""
+        self._norm = probes.unreported_norm(engine) if self._is_armed else None
 
     def before_update(self, engine: Any, optimizer: Any) -> list[tuple[Any, recording.Place, SampledUpdate]]:
         """What the optimizer is about to step with."""
@@ -142,7 +144,7 @@ class StepSamples:
     def saw_step(self, engine: Any, *, norm: float | None, is_skipped: bool) -> None:
         """The step is over; what was noted of one that is skipped does not count."""
         if self._is_armed and not is_skipped and self._updates:
-            self._save(engine, norm)
+            self._save(engine, self._norm if norm is None else norm)
             self.is_taken = True
         self._steps += 1
         self._windows = 0

@@ -108,7 +108,6 @@ class Replayed:
     last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
     is_complete: bool = True  # else gradients of the outputs were too large to record
-    error: str | None = None  # what loading the checkpoint raised
 
 
 def write(shown: ShownEngine, folder: str) -> None:

@@ -7,6 +7,7 @@ runtime/fp16/fused_optimizer.py and unfused_optimizer.py.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -269,6 +270,14 @@ def squared_norm(optimizer: Any) -> float:
         if gradient is not None
         for piece in gradient.detach().reshape(-1).split(_PIECE)
     )
+
+
+def unreported_norm(engine: Any) -> float | None:
+    """The norm of the gradients before clipping, without an optimizer of DeepSpeed, which alone reports it."""
+    if masters(engine):
+        return None
+    gradients = (one.grad for one in engine.module.parameters() if one.grad is not None)
+    return math.sqrt(sum(float(one.double().square().sum()) for one in gradients))
 
 
 def gradients_in_window(engine: Any) -> Holding:

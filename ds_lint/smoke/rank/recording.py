@@ -8,7 +8,6 @@ what the optimizer was given and what it made of it, and digests of the weights 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,11 +134,8 @@ class Recording:
         self._scale = probes.loss_scale(engine) or 1.0
 
     def before_step(self, engine: Any) -> None:
-        """The step of a whole window begins; without an optimizer of DeepSpeed, no norm is reported."""
-        self._norm = None
-        if not probes.masters(engine):
-            of_parameters = (one.grad for one in engine.module.parameters() if one.grad is not None)
-            self._norm = math.sqrt(sum(float(one.double().square().sum()) for one in of_parameters))
+        """The step of a whole window begins."""
+        self._norm = probes.unreported_norm(engine)
 
     def before_update(self, engine: Any, optimizer: Any) -> list[tuple[int, Any, Update]]:
         """What the optimizer is about to step with; ZeRO-3 calls it once for each of its groups."""

@@ -104,7 +104,9 @@ def _stepped(one: SampledUpdate, rule: UpdateRule) -> tuple[Tensor, Tensor]:
     optimizer = Optimizer(rule, elements)
     first = one.states.get("exp_avg", one.states.get("momentum_buffer"))
     second = one.states.get("exp_avg_sq", one.states.get("sum"))
-    optimizer.go_on_from(one.steps, *(None if state is None else state.double() for state in (first, second)))
+    # torch's SGD counts no steps: it has a momentum from the first one on.
+    steps = one.steps if first is None else max(one.steps, 1)
+    optimizer.go_on_from(steps, *(None if state is None else state.double() for state in (first, second)))
     rate = torch.full((elements,), float(one.group["lr"]), dtype=torch.float64)
     decay = torch.full_like(rate, float(one.group.get("weight_decay", rule.decay)))
     assert one.gradient is not None  # noqa: S101 - the caller has looked
