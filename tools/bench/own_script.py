@@ -13,22 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke import probe
 from ds_lint.smoke.probe import plan as plans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tools.bench.times import Time, median, timed
 
 RANKS = 2
 PLAN = plans.Plan("")
@@ -66,13 +61,6 @@ for tokens in batches:
 ROOT = str(Path(__file__).parent.parent.parent)
 
 
-class Time(NamedTuple):
-    """Seconds of one run, and those of the processors, of all its processes."""
-
-    wall: float
-    cpu: float
-
-
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,32 +75,17 @@ def main() -> None:
         (folder / "ds.json").write_text(json.dumps(config), encoding="utf-8")
         (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
         for _ in range(chosen.rounds):
-            times[bare].append(_timed(lambda: _run(folder, ["bare"])))
-            times[saves].append(_timed(lambda: _run(folder, ["bare", "saves"])))
-            times[probed].append(_timed(lambda: _run_probed(folder)))
+            times[bare].append(timed(lambda: _run(folder, ["bare"])))
+            times[saves].append(timed(lambda: _run(folder, ["bare", "saves"])))
+            times[probed].append(timed(lambda: _run_probed(folder)))
             for written in ("checkpoint", "export", "run"):
                 shutil.rmtree(folder / written, ignore_errors=True)
-    base = _median(times[bare])
+    base = median(times[bare])
     for what, seconds in times.items():
-        wall, cpu = _median(seconds)
+        wall, cpu = median(seconds)
         pairs = [one.wall / other.wall for one, other in zip(seconds, times[bare], strict=True)]
         ratios = f"{statistics.median(pairs):.2f} x, CPU {cpu / base.cpu:.2f} x"
         sys.stdout.write(f"{what:34}{wall:6.2f} s, CPU {cpu:6.2f} s, {ratios}\n")
-
-
-def _median(times: list[Time]) -> Time:
-    return Time(*(statistics.median(column) for column in zip(*times, strict=True)))
-
-
-def _timed(run: Callable[[], None]) -> Time:
-    began, used = time.perf_counter(), _cpu()
-    run()
-    return Time(time.perf_counter() - began, _cpu() - used)
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _run_probed(folder: Path) -> None:

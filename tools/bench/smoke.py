@@ -13,20 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.driver.proof import STEPS, STEPS_AFTER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tools.bench.times import Time, median, timed
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": 2,
@@ -82,10 +76,10 @@ def main() -> None:
             (many / f"{number}.json").write_text(json.dumps(config), encoding="utf-8")
         times: dict[str, list[Time]] = {"bare": [], "one": [], "many": []}
         for _ in range(chosen.rounds):
-            times["bare"].append(_timed(lambda: _bare(folder)))
-            times["one"].append(_timed(lambda: _smoke(folder, "c.json")))
-            times["many"].append(_timed(lambda: _smoke(folder, "many")))
-    bare, one, many_files = (_median(times[name]) for name in ("bare", "one", "many"))
+            times["bare"].append(timed(lambda: _bare(folder)))
+            times["one"].append(timed(lambda: _smoke(folder, "c.json")))
+            times["many"].append(timed(lambda: _smoke(folder, "many")))
+    bare, one, many_files = (median(times[name]) for name in ("bare", "one", "many"))
     rows = {f"bare script on {RANKS} ranks": bare, "ds-lint check c.json --smoke": one}
     for name, (wall, cpu) in rows.items():
         ratios = f"{wall / bare.wall:.2f} x, CPU {cpu / bare.cpu:.2f} x"
@@ -93,28 +87,6 @@ def main() -> None:
     each = (many_files.wall - one.wall) / (chosen.configs - 1)
     name = f"{chosen.configs} configs in one call"
     sys.stdout.write(f"{name:30}{many_files.wall:6.2f} s, {each:.2f} s for each further one\n")
-
-
-class Time(NamedTuple):
-    """Seconds of one run, and those of the processors, of all its processes."""
-
-    wall: float
-    cpu: float
-
-
-def _median(times: list[Time]) -> Time:
-    return Time(*(statistics.median(column) for column in zip(*times, strict=True)))
-
-
-def _timed(run: Callable[[], None]) -> Time:
-    began, used = time.perf_counter(), _cpu()
-    run()
-    return Time(time.perf_counter() - began, _cpu() - used)
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def _bare(folder: Path) -> None:
