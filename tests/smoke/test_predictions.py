@@ -36,6 +36,7 @@ def seen(**changes):
         "is_on_gpus": False,
         "has_engine": True,
         "is_whole": True,
+        "is_over": True,
         "world_size": 2,
         "raised": None,
         "given": {},
@@ -45,7 +46,7 @@ def seen(**changes):
     return SeenRun(**(usual | changes))
 
 
-STOPPED = {"stack": None, "has_engine": False, "is_whole": False, "world_size": None, "versions": {}}
+STOPPED = {"stack": None, "has_engine": False, "is_whole": False, "is_over": False, "world_size": None, "versions": {}}
 
 
 def outcomes(found, run, *, size=2, is_by_all=True):
@@ -80,7 +81,13 @@ def test_what_nothing_reads_is_confirmed_and_what_is_read_is_a_contradiction():
     assert outcomes(found, unread) == [("DS101", CONFIRMED)]
     assert outcomes(found, seen(given=MISSPELLED)) == [("DS101", CONTRADICTED)]
     assert outcomes(found, seen(given=MICRO)) == [("DS101", NOT_TESTED)]  # the framework has left it out
-    assert outcomes(found, seen(given=MISSPELLED, is_whole=False)) == [("DS101", NOT_TESTED)]
+    assert outcomes(found, seen(given=MISSPELLED, is_whole=False, is_over=False)) == [("DS101", NOT_TESTED)]
+
+
+def test_a_name_with_dots_in_the_config_of_a_model_that_is_not_trained():
+    dotted = {**MICRO, "zero_optimization.reduce_bucket_size": 1e6}
+    run = seen(given=dotted, unread=frozenset(["zero_optimization.reduce_bucket_size"]), is_whole=False)
+    assert outcomes(report(dotted), run) == [("DS101", CONFIRMED)]
 
 
 @pytest.mark.parametrize(

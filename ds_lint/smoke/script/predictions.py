@@ -55,6 +55,7 @@ class SeenRun(NamedTuple):
     is_on_gpus: bool
     has_engine: bool
     is_whole: bool  # it made its steps and saved
+    is_over: bool  # the script does no more with the engine: it is whole, or the script does not train it
     world_size: int | None
     raised: Raised | None  # what ended the script, unless the machine is the cause
     given: Mapping[str, Any]  # the config as DeepSpeed gets it
@@ -74,11 +75,13 @@ def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
     """What the first start shows of an engine, or of the script if it has none."""
     raised = next((one.raised for one in first.ranks if one.raised is not None and one.raised.cause is None), None)
     evidence = engine.evidence if engine is not None else None
+    is_done = engine is not None and all(one.phase == _DONE for one in first.ranks)
     return SeenRun(
         stack=engine.stack if engine is not None else None,
         is_on_gpus=engine is not None and engine.mode == CUDA,
         has_engine=evidence is not None and evidence.engine is not None,
-        is_whole=engine is not None and engine.has_checkpoint and all(one.phase == _DONE for one in first.ranks),
+        is_whole=is_done and engine is not None and engine.has_checkpoint,
+        is_over=is_done and engine is not None and (engine.has_checkpoint or not engine.is_trained),
         world_size=engine.world_size if engine is not None else None,
         raised=raised,
         given=engine.config or {} if engine is not None else {},
@@ -192,8 +195,8 @@ def _raised(finding: Finding, candidates: list[Finding], raised: Raised) -> tupl
 def _ignored(finding: Finding, seen: SeenRun) -> tuple[str, str]:
     """What becomes of the prediction that nothing reads a key."""
     key = finding.key
-    if key is None or not seen.is_whole or not _has(seen.given, key):
-        return NOT_TESTED, "DeepSpeed is not given the key" if seen.is_whole else "the run does not get there"
+    if key is None or not seen.is_over or not _has(seen.given, key):
+        return NOT_TESTED, "DeepSpeed is not given the key" if seen.is_over else "the run does not get there"
     if _is_unread(key, seen):
         return CONFIRMED, f"nothing read `{key}`"
     if any(one.startswith(f"{key}.") for one in seen.unread):
@@ -206,13 +209,11 @@ def _is_unread(key: str | None, seen: SeenRun) -> bool:
 
 
 def _has(config: Mapping[str, Any], key: str) -> bool:
-    """Whether a config has a value at a dotted path."""
-    at: Any = config
-    for name in key.split("."):
-        if not isinstance(at, dict) or name not in at:
-            return False
-        at = at[name]
-    return True
+    """Whether a config has a value at a dotted path; a name in it may have dots itself."""
+    return key in config or any(
+        isinstance(value, dict) and key.startswith(f"{name}.") and _has(value, key.removeprefix(f"{name}."))
+        for name, value in config.items()
+    )
 
 
 def _is_about_config(raised: Raised) -> bool:
