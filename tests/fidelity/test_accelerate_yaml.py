@@ -252,7 +252,7 @@ def assert_agreement(folder: Path, texts: list[str]) -> None:
 
 
 def test_random_files(tmp_path: Path) -> None:
-    assert_agreement(tmp_path, random_texts(100, seed=17))
+    assert_agreement(tmp_path, random_texts(50, seed=17))
 
 
 @pytest.mark.long

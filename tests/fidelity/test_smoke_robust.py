@@ -141,7 +141,7 @@ def start(tmp_path):
             "train 1 train",
             "rank 1 was killed by SIGKILL in train; the system usually does this",
         ),
-        ("kill", "train 0 meet", "rank 0 was killed by SIGKILL in meet"),
+        pytest.param("kill", "train 0 meet", "rank 0 was killed by SIGKILL in meet", marks=pytest.mark.long),
         ("no room", "train 0 save", r"the disk is full \([\d,]+ MiB free below .*\): OSError: \[Errno 28\]"),
     ],
 )
