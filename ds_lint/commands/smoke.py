@@ -117,9 +117,8 @@ class ConfigsOfScript:
         if document is None:
             document = documents.from_dict(engine.config or {})
             document.path = _NO_CONFIG if not self._reports else f"{_NO_CONFIG} {engine.number}"
-        report, context = self._lint(document)
-        stack = engine.stack
-        basis = context.basis.but(policies=(), stack=stack)
+        report, context = self._lint(document, engine)
+        basis = context.basis.but(policies=())
         if self._launch is not None:
             basis = with_material(self._launch, basis)
         return configs.from_document(report.document, basis)
@@ -130,9 +129,13 @@ class ConfigsOfScript:
         same = [one for one in self._named if os.path.realpath(one.path) == os.path.realpath(path)]
         return same or [one for one in [_config_at(os.path.relpath(path))] if one is not None]
 
-    def _lint(self, document: Document) -> tuple[FileReport, LintContext]:
+    def _lint(self, document: Document, engine: ShownEngine | None = None) -> tuple[FileReport, LintContext]:
         if document.path not in self._reports:
             context = self._session.context(document.path)
+            if engine is not None:  # the run shows its stack, whatever is said
+                facts = context.basis.facts.copy()
+                facts.optimizer = engine.optimizer or None
+                context = context.about(facts, engine.stack)
             if self._launch is not None:
                 context = context.launched_by([self._launch])
             self._reports[document.path] = context.lint(document, context.rules), context

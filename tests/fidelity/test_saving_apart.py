@@ -13,6 +13,7 @@ from ds_lint.smoke.probe import loggers
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.script.restore import restore
 
+WITHOUT = ("transformers", "accelerate", "safetensors", "peft", "datasets")
 STARTUP = Path(__file__).parents[2] / "ds_lint" / "smoke" / "probe" / "startup"
 SAVES = """
 import os, sys, torch
@@ -72,3 +73,12 @@ def test_every_way_of_saving(tmp_path):
 
 def _files(path):
     return {str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+
+
+def test_a_script_without_transformers_is_observed_and_its_files_are_inspected():
+    modules = [f"ds_lint.smoke.probe.{one.stem}" for one in sorted(STARTUP.parent.glob("*.py")) if one.stem[0] != "_"]
+    assert len(modules) > 10
+    words = f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
+    words += "".join(f"import {one}\n" for one in [*modules, "ds_lint.smoke.script.inspection"])
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -52,21 +52,30 @@ def leave(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def smoke(run, tmp_path):
+def smoke(report):
     """Runs ds-lint with the made-up command; its status, the checks by their ids, and what it complains of."""
+    return lambda *options, **more: _told(report(*options, **more))
 
-    def smoke(*options, status=0, config=CONFIG):
+
+def _told(done):
+    found = json.loads(done.stdout)["smoke"] if done.stdout else []
+    checks = {check["id"]: check for one in found for check in one["checks"]}
+    return done.returncode, checks, done.stderr.strip().split("\n")[-1]
+
+
+@pytest.fixture
+def report(run, tmp_path):
+    """Runs ds-lint with the made-up command."""
+
+    def report(*options, status=0, config=CONFIG):
         (tmp_path / "ranks.py").write_text(RANKS)
         if config is not None:
             (tmp_path / "ds.json").write_text(json.dumps(config))
             options = (*options, "--config", "ds.json")
         command = [sys.executable, "ranks.py", "left", str(status)]
-        done = run("smoke", "--isolated", "--cpu", "--output-format", "json", *options, "--", *command)
-        found = json.loads(done.stdout)["smoke"] if done.stdout else []
-        checks = {check["id"]: check for one in found for check in one["checks"]}
-        return done.returncode, checks, done.stderr.strip().split("\n")[-1]
+        return run("smoke", "--isolated", "--cpu", "--output-format", "json", *options, "--", *command)
 
-    return smoke
+    return report
 
 
 def untrained(rank=0, **changes):
@@ -112,6 +121,16 @@ def test_ranks_with_the_same_data_are_found(leave, smoke):
     leave(TRAIN, first, shown(1, has_checkpoint=False, batches=first.batches))
     _, checks, _ = smoke("--no-resume")
     assert checks["samples"]["status"] == "warn"
+
+
+def test_the_config_is_linted_for_what_the_run_shows(leave, report):
+    config = {name: CONFIG[name] for name in ("train_micro_batch_size_per_gpu", "zero_optimization")}
+    config["train_batch_size"] = 8  # rejected by the Trainer and Accelerate, which count one micro step
+    engines = [shown(rank, has_checkpoint=False, config=config, optimizer="torch.optim.adamw.AdamW") for rank in (0, 1)]
+    leave(TRAIN, *engines)
+    told = json.loads(report("--no-resume", config=config).stdout)
+    assert [one["stack"] for one in told["smoke"]] == ["deepspeed"]
+    assert not {"DS302", "DS512"} & {one["code"] for one in told["findings"]}
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,35 @@ def test_gradients_that_were_too_large_to_record_leave_the_tensors():
     assert told(first, [replayed(restored={}), replayed(1)])[0] == "fail"
 
 
+def test_a_loss_that_does_not_fit_the_repeated_inputs_leaves_the_tensors():
+    first = [replayed(has_own_loss=True), replayed(1, has_own_loss=True)]
+    ended = {"outputs": ["c"], "has_other_shapes": True}
+    status, message = told(first, [replayed(), replayed(1, **ended)])
+    assert status == "skip"
+    assert message == (
+        "the script computes its loss with tensors that do not fit the repeated inputs, so the steps after the "
+        "checkpoint are not repeated; all 4 tensors are restored"
+    )
+    assert told(first, [replayed(), replayed(1, **ended, restored={})])[0] == "fail"
+    assert told(second=[replayed(), replayed(1, **ended)])[0] == "fail"  # the model itself computes the loss
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"), [({}, "pass"), ({"outputs": ["c", "x"]}, "fail"), ({"last": {}}, "fail")]
+)
+def test_what_a_stage_does_not_use_of_a_tied_layer_need_not_come_back(changes, status):
+    name = "parameter tied_modules.embed.positions"
+    ranks = [shown(is_pipeline=True), shown(1, is_pipeline=True)]
+    ranks[1].evidence.fingerprint[name] = "a"
+    second = [replayed(), replayed(1, **changes)]
+    second[1].restored[name] = "x"
+    repetition = Repetition([one.replayed for one in ranks], second)
+    (check,) = resume(expected(ranks[0]), runs(ranks, repetition))
+    assert check.status == status
+    if status == "pass":
+        assert check.message.startswith("a second start restores 4 of 5 tensors of the checkpoint, and with the inputs")
+
+
 @pytest.mark.parametrize(("is_cut_off", "status"), [(False, "fail"), (True, "error")])
 def test_a_second_start_that_ends_early(is_cut_off, status):
     told_status, message = told(second=[], why_not="the script raises in a training step", is_cut_off=is_cut_off)

@@ -318,7 +318,7 @@ class ObservedEngine:
 
     def _save(self) -> None:
         self._presence.enter("save")
-        with self._during(OF_SAVE, self.steps):
+        with self._during(OF_SAVE, self.steps), frameworks.loadable_state(self.engine.module):
             self.engine.save_checkpoint(self._checkpoint)
         self.shown.has_checkpoint = True
         if self.shown.is_pipeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.smoke.probe import imports
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
     from ds_lint.diagnostics.finding import Stack
@@ -72,6 +74,27 @@ class Frameworks:
                 self.accelerator = before
 
         module.Accelerator._prepare_deepspeed = watched  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def loadable_state(model: Any) -> Iterator[None]:
+    """Let ``engine.save_checkpoint`` save what the model loads: Megatron's loads another state than its own.
+
+    Source: ``save_checkpoint`` in ``megatron/checkpointing.py`` of Megatron-DeepSpeed, which does the same.
+    """
+    of_megatron = getattr(model, "state_dict_for_save_checkpoint", None)
+    if of_megatron is None or "load_state_dict" not in vars(type(model)):
+        yield
+        return
+
+    def state_dict(destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        return of_megatron(prefix, keep_vars)
+
+    model.state_dict = state_dict
+    try:
+        yield
+    finally:
+        del model.state_dict  # that of its class is back
 
 
 def save_model(engine: Any, trainer: Any, accelerator: Any, folder: str) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
 
 _ROUNDED = 1e-3  # relative, of a loss in 16 bit
+# Have random states of their own, by name, for dropout under tensor parallelism.
+_TRACKERS = {"deepspeed.runtime.activation_checkpointing.checkpointing", "megatron.core.tensor_parallel.random"}
 _MOST = 2 * 2**30  # bytes of gradients of outputs that a rank records
 
 
@@ -51,7 +54,9 @@ class Replay:
         if is_repeated:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
                 return call(args, kwargs)
+            own_shapes = _shapes((args, kwargs))
             args, kwargs, states = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+            self.shown.has_other_shapes |= own_shapes != _shapes((args, kwargs))
             _set_random_states(states)
         else:
             self._save(self._path(number), (args, kwargs, _random_states()))
@@ -153,10 +158,19 @@ class Replay:
         torch.save(value, path)
 
 
+def _shapes(values: Any) -> list[torch.Size]:
+    return [one.shape for one in tensors_in(values)]
+
+
 def _random_states() -> dict[str, Any]:
     states: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states["numpy"] = numpy.random.get_state()
+    for name in _TRACKERS:
+        if name in sys.modules:
+            states[name] = sys.modules[name].get_cuda_rng_tracker().get_states()
     return states
 
 
@@ -165,3 +179,7 @@ def _set_random_states(states: dict[str, Any]) -> None:
     random.setstate(states["python"])
     if "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"].cpu())
+    if "numpy" in states:
+        sys.modules["numpy"].random.set_state(states["numpy"])
+    for name in _TRACKERS & states.keys():
+        sys.modules[name].get_cuda_rng_tracker().set_states(states[name])

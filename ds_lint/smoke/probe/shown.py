@@ -107,6 +107,7 @@ class Replayed:
     rates: list[list[float]] = field(default_factory=list)
     last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
+    has_other_shapes: bool = False  # the script itself has inputs of other shapes than the repeated ones
     is_complete: bool = True  # else gradients of the outputs were too large to record
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Any
 
 from ds_lint.smoke.job import Exported, Job
-from ds_lint.smoke.rank import deepspeed_run, lora, trainer_run, training_model
+from ds_lint.smoke.rank import deepspeed_run, lora, saved_weights, trainer_run, training_model
 from ds_lint.smoke.rank.probes import digest
-from ds_lint.smoke.rank.tied import tied
 
 
 def inspect(job: Job) -> Exported:
     """Load the saved model with ``from_pretrained``, and the fp32 weights as zero_to_fp32 does."""
     is_trainer = job.stack == "trainer"
     folder = trainer_run.export_folder(job) if is_trainer else os.path.join(job.folder, deepspeed_run.EXPORT)
-    exported = Exported(files=files_of(folder))
+    exported = Exported(files=saved_weights.files_of(folder))
     try:
         _load(folder, job, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
         exported.load_error = f"{type(error).__name__}: {error}"
     try:
-        recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
+        saved_weights.recover(folder if is_trainer else os.path.join(job.folder, deepspeed_run.CHECKPOINT), exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
         exported.recovery_error = f"{type(error).__name__}: {error}"
     return exported
@@ -33,13 +31,8 @@ def real_shapes(job: Job) -> list[int] | None:
     return [shape.numel for shape in training_model.shapes(job.model)] if job.model is not None else None
 
 
-def files_of(folder: str) -> list[str]:
-    """The names of the files in a folder; none if there is no such folder."""
-    return sorted(name for name in os.listdir(folder)) if os.path.isdir(folder) else []
-
-
 def _load(folder: str, job: Job, exported: Exported) -> None:
-    weights = dict(stored(folder))
+    weights = dict(saved_weights.stored(folder))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
     exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     recipe = training_model.recipe_of(job)
@@ -48,18 +41,7 @@ def _load(folder: str, job: Job, exported: Exported) -> None:
         return
     auto = training_model.auto_class(recipe)
     model, info = auto.from_pretrained(folder, dtype="auto", output_loading_info=True)
-    note_loaded(model, info, weights, exported)
-
-
-def note_loaded(model: Any, info: dict[str, Any], weights: dict[str, Any], exported: Exported) -> None:
-    """What ``from_pretrained`` made of the weights of files, and said of them."""
-    exported.tied = tied(model)
-    exported.missing = sorted(info["missing_keys"])
-    # Some models keep modules in fp32 that were trained, and saved, in 16 bit (T5's _keep_in_fp32_modules).
-    exported.loaded = {
-        name: digest(parameter.data.to(weights[name].dtype) if name in weights else parameter.data)
-        for name, parameter in model.named_parameters()
-    }
+    saved_weights.note_loaded(model, info, weights, exported)
 
 
 def _load_adapters(folder: str, recipe: training_model.Recipe, weights: dict[str, Any], exported: Exported) -> None:
@@ -72,24 +54,3 @@ def _load_adapters(folder: str, recipe: training_model.Recipe, weights: dict[str
         name: digest(one.data.to(weights[names[name]].dtype) if names[name] in weights else one.data)
         for name, one in adapters.items()
     }
-
-
-def stored(folder: str) -> Any:
-    """The tensors of the weights files by name."""
-    import torch
-    from safetensors.torch import load_file
-
-    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
-        yield from load_file(path).items()
-    for path in sorted(glob.glob(os.path.join(folder, "pytorch_model*.bin"))):
-        yield from torch.load(path, map_location="cpu", weights_only=True).items()
-
-
-def recover(folder: str, exported: Exported) -> None:
-    """The fp32 weights of a checkpoint."""
-    import torch
-    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
-
-    found = get_fp32_state_dict_from_zero_checkpoint(folder)
-    dtypes = (torch.float32, torch.bfloat16, torch.float16)
-    exported.recovered = {name: [digest(tensor.to(dtype)) for dtype in dtypes] for name, tensor in found.items()}

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.job import Exported
-from ds_lint.smoke.rank import export, lora
+from ds_lint.smoke.rank import lora, saved_weights
 from ds_lint.smoke.rank.probes import digest
 from ds_lint.smoke.script.recomputed import recompute
 from ds_lint.smoke.script.saved_files import Inspected
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def inspect(saved: SavedFiles) -> Exported:
     """Load the saved model as a user would, and the fp32 weights as zero_to_fp32 does."""
-    exported = Exported(files=export.files_of(saved.export))
-    weights = dict(export.stored(saved.export))
+    exported = Exported(files=saved_weights.files_of(saved.export))
+    weights = dict(saved_weights.stored(saved.export))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
     exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     try:
@@ -30,7 +30,7 @@ def inspect(saved: SavedFiles) -> Exported:
         exported.load_error = f"{type(error).__name__}: {error}"
     if saved.is_sharded:
         try:
-            export.recover(saved.checkpoint, exported)
+            saved_weights.recover(saved.checkpoint, exported)
         except Exception as error:  # noqa: BLE001 - the error is the result
             exported.recovery_error = f"{type(error).__name__}: {error}"
     return exported
@@ -48,7 +48,7 @@ def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> Non
     module, _, name = saved.model_class.rpartition(".")
     loader = getattr(importlib.import_module(module), name)
     model, info = loader.from_pretrained(saved.export, dtype="auto", output_loading_info=True)
-    export.note_loaded(model, info, weights, exported)
+    saved_weights.note_loaded(model, info, weights, exported)
 
 
 def _with_tied(stored: dict[str, str], tied: list[list[str]]) -> dict[str, str]:

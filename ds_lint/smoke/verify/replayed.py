@@ -13,6 +13,9 @@ from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Of a tied layer, one stage of a pipeline saves its copy; what other stages do not use of theirs need not come back.
+_TIED = "parameter tied_modules."
+
 
 def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Every tensor of each rank after loading, and the steps after that."""
@@ -40,6 +43,9 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     )
     whole = sum(len(one.fingerprint) for one in runs.train)
     differing = _differing_steps(repetition, is_on_gpu=runs.job.mode == CUDA)
+    spare = [] if differing or not runs.is_pipeline else [name for name in lost if name.startswith(_TIED)]
+    lost = [name for name in lost if name not in spare]
+    restored = f"all {whole} tensors" if not spare else f"{whole - len(spare)} of {whole} tensors"
     if not all(one.is_complete for one in repetition.first) and not lost:
         yield skipped("resume", key, "the gradients of the outputs are too large to record, so the steps after the "
                       f"checkpoint are not repeated; all {whole} tensors are restored")  # fmt: skip
@@ -48,16 +54,28 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
+    if _has_other_targets(repetition) and not lost:
+        why = "the script computes its loss with tensors that do not fit the repeated inputs, so the steps after the"
+        yield skipped("resume", key, f"{why} checkpoint are not repeated; all {whole} tensors are restored")
+        return
     yield checked(
         "resume",
         Requested("every tensor and the next steps", key),
-        f"{whole - len(lost)} of {whole} tensors" + (f", other {differing}" if differing else ""),
+        f"{whole - len(lost) - len(spare)} of {whole} tensors" + (f", other {differing}" if differing else ""),
         not lost and not differing,
         unit="tensors",
-        kept=f"a second start restores all {whole} tensors of the checkpoint, and {_repeated(repetition, runs)}",
+        kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, runs)}",
         broken=f"a second start restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(lost[:3])})" if lost else "")
         + (f", and with the same inputs it has other {differing} than the start that went on" if differing else ""),
+    )
+
+
+def _has_other_targets(repetition: Repetition) -> bool:
+    """Whether the second start ends early, at a loss of its own for inputs of other shapes than the repeated ones."""
+    return any(
+        len(after.outputs) < len(before.outputs) and after.has_other_shapes and before.has_own_loss
+        for before, after in zip(repetition.first, repetition.second, strict=True)
     )
 
 

@@ -1,0 +1,109 @@
+"""The forward passes after a checkpoint are repeated with their inputs and with every random state."""
+
+from __future__ import annotations
+
+import random
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
+
+from ds_lint.smoke.probe.frameworks import loadable_state  # noqa: E402 - imports torch
+from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan  # noqa: E402
+from ds_lint.smoke.probe.replay import Replay  # noqa: E402
+
+pytestmark = pytest.mark.fidelity
+ENGINE = SimpleNamespace(device="cpu")
+
+
+class Tracker:
+    """Random states by name, as those of Megatron and DeepSpeed."""
+
+    def __init__(self):
+        self.states = {}
+
+    def get_states(self):
+        return dict(self.states)
+
+    def set_states(self, states):
+        self.states = states
+
+
+@pytest.fixture
+def tracker(monkeypatch):
+    module, tracker = ModuleType("megatron"), Tracker()
+    module.get_cuda_rng_tracker = lambda: tracker
+    monkeypatch.setitem(sys.modules, "megatron.core.tensor_parallel.random", module)
+    return tracker
+
+
+def repeat(folder, inputs, draw):
+    """What a model returns, and what it returns when its forward pass is repeated with these inputs of the script."""
+    outputs, replays = [], []
+    for part, given in zip((TRAIN, RESUME), inputs, strict=True):
+        replay = Replay(Plan(str(folder), part), str(folder))
+        replay.is_on = True
+        outputs.append(replay.forward(ENGINE, (given,), {}, lambda args, _: args[0] + draw()))
+        replays.append(replay)
+    return outputs, replays[1].shown
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda: torch.rand(()), random.random, lambda: float(numpy.random.rand())],
+    ids=["torch", "python", "numpy"],
+)
+def test_random_numbers_come_again(tmp_path, draw):
+    (first, second), _ = repeat(tmp_path, (torch.ones(3), torch.zeros(3)), draw)
+    assert torch.equal(first, second)
+
+
+def test_states_of_tensor_parallel_dropout_come_again(tmp_path, tracker):
+    def draw():
+        number = tracker.states.get("model-parallel-rng", 0.5)
+        tracker.states["model-parallel-rng"] = number * 2
+        return number
+
+    tracker.states["model-parallel-rng"] = 3.0
+    (first, second), _ = repeat(tmp_path, (torch.ones(3), torch.ones(3)), draw)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(("rows", "is_other"), [(3, False), (4, True)])
+def test_inputs_of_another_shape_are_noted(tmp_path, rows, is_other):
+    (first, second), shown = repeat(tmp_path, (torch.ones(3), torch.zeros(rows)), lambda: 0)
+    assert torch.equal(first, second)
+    assert shown.has_other_shapes is is_other
+
+
+class Nested(torch.nn.Linear):
+    """Saves and loads a state of its own, as the models of Megatron do."""
+
+    def state_dict_for_save_checkpoint(self, prefix="", keep_vars=False):
+        return {f"{prefix}language_model": {"weight": self.weight if keep_vars else self.weight.detach()}}
+
+    def load_state_dict(self, state_dict):
+        self.weight.data.copy_(state_dict["language_model"]["weight"])
+
+
+class Plain(torch.nn.Linear):
+    """Megatron's module as it is: its state is that of torch."""
+
+    def state_dict_for_save_checkpoint(self, prefix="", keep_vars=False):
+        return self.state_dict(prefix=prefix, keep_vars=keep_vars)
+
+
+def test_a_model_of_megatron_saves_what_it_loads():
+    model = Nested(2, 2)
+    with loadable_state(model):
+        model.load_state_dict(model.state_dict())
+    assert set(model.state_dict()) == {"weight", "bias"}
+
+
+@pytest.mark.parametrize("model", [Plain(2, 2), torch.nn.Linear(2, 2)], ids=["Megatron's module", "torch's module"])
+def test_other_models_save_as_torch_does(model):
+    with loadable_state(model):
+        assert set(model.state_dict()) == {"weight", "bias"}
