@@ -7,9 +7,11 @@ or ``nyu-mll/glue`` finds a folder of that name before it would ask a hub.
 
 from __future__ import annotations
 
+import array
 import json
 import math
 import random
+import struct
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     Make = Callable[[Path], None]
 
+MODULES = "modules"  # the folder of those that a command imports
 ROWS = 400  # enough for the steps of a run, and few enough to be tokenized in no time
 WORDS = ("rank", "stage", "loss", "scale", "batch", "micro", "gather", "reduce", "step", "shard", "weight", "norm")
 CHAT_TEMPLATE = (
@@ -231,6 +234,34 @@ def sequence_lengths(name: str, count: int, low: int, high: int, seed: int) -> M
         for _ in range(count):
             builder.add_item(torch.tensor([chosen.randrange(low, high)]))
         builder.finalize(f"{path}.idx")
+
+    return make
+
+
+def token_file(name: str, *, documents: int, length: int, vocabulary: int) -> Make:
+    """Documents of one sequence as ``tools/preprocess_data.py`` of Megatron writes them: tokens, and an index."""
+
+    def make(folder: Path) -> None:
+        chosen = random.Random(0)
+        tokens = array.array("H", (chosen.randrange(vocabulary) for _ in range(documents * length)))
+        (folder / f"{name}.bin").write_bytes(tokens.tobytes())
+        starts = range(0, documents * length * tokens.itemsize, length * tokens.itemsize)
+        uint16 = 8  # as the format numbers its types
+        index = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, uint16, documents, documents + 1)
+        index += struct.pack(f"<{documents}i", *[length] * documents)
+        index += struct.pack(f"<{2 * documents + 1}q", *starts, *range(documents + 1))
+        (folder / f"{name}.idx").write_bytes(index)
+
+    return make
+
+
+def module(path: str, text: str) -> Make:
+    """A module in the place of one that this machine may not have, and of which the script only needs the import."""
+
+    def make(folder: Path) -> None:
+        file = folder / MODULES / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n", encoding="utf-8")
 
     return make
 

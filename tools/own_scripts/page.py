@@ -59,7 +59,7 @@ def _section(one: dict[str, Any]) -> Iterator[str]:
     source = one["source"]
     version = source["version"][:_WIDTH]
     yield f"\n## {one['name']}\n\n`{one['script']}` of {source['name']} {version}"
-    yield f", with transformers {one['transformers']}.\n" if one["transformers"] else ".\n"
+    yield f", with {one['older']}.\n" if one["older"] else ".\n"
     yield f"\n```text\n{_folded(one['command'])}\n```\n"
     if one["error"]:
         yield f"\nThe run is not complete: {_escaped(one['error'])}\n"

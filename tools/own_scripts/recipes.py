@@ -39,7 +39,7 @@ class Recipe(NamedTuple):
     command: str
     materials: tuple[made.Make, ...]
     importable: tuple[str, ...] = ()  # folders of the source that the script imports from
-    transformers: str = ""  # the release that it needs if not the installed one
+    older: str = ""  # the library of which it needs another release than the installed one, such as deepspeed 0.16.9
 
 
 TRANSFORMERS = Source("huggingface/transformers", "3034a13b258709cbf55f08aba35d4ec9a13dd420", ("examples/pytorch",))
@@ -55,12 +55,35 @@ EXAMPLES = Source(
 DEEPSPEED_REPOSITORY = Source(
     "deepspeedai/DeepSpeed", "edaa7221267243c7be7fb49c5d5f5c4fb97b4641", ("tests/small_model_debugging",)
 )
+MEGATRON = Source(
+    "deepspeedai/Megatron-DeepSpeed",
+    "4efb479d5317ce9b86096b9d8e3e8030b0b5263b",
+    ("megatron", "tools", "pretrain_gpt.py"),
+)
 PEFT = Source("huggingface/peft", "5d602fdbff04c33c1c4de55cda9d4ae1d7cb7e40", ("examples/sft",))
 TRL = Source("trl")
 ACCELERATE_PACKAGE = Source("accelerate")
 
 TORCHRUN = "torchrun --nproc-per-node 2 --master-port {port}"
 LAUNCHER = "deepspeed --num_gpus 2 --master_port {port}"
+MEGATRON_ARGUMENTS = (
+    "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 "
+    "--micro-batch-size 1 --global-batch-size 4 --train-iters 30 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine "
+    "--lr-warmup-iters 2 --weight-decay 0.1 --clip-grad 1.0 --data-path tokens --data-impl mmap --split 90,5,5 "
+    "--tokenizer-type NullTokenizer --vocab-size 500 --bf16 --no-masked-softmax-fusion --no-bias-gelu-fusion "
+    "--no-bias-dropout-fusion --no-gradient-accumulation-fusion --log-interval 1 --eval-interval 100 --eval-iters 1 "
+    "--save out --save-interval 100 --distributed-backend gloo --deepspeed --deepspeed_config ds.json --zero-stage 1"
+)
+MEGATRON_MATERIALS = (
+    made.token_file("tokens", documents=400, length=100, vocabulary=500),
+    # pretrain_gpt.py imports the code for images too.
+    made.module("torchvision/__init__.py", "from torchvision import datasets, transforms"),
+    made.module("torchvision/datasets.py", "class VisionDataset: pass\nclass DatasetFolder: pass"),
+    made.module("torchvision/transforms.py", ""),
+    made.document("ds.json", {
+        "train_batch_size": 4, "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0,
+        "bf16": {"enabled": True}, "zero_optimization": {"stage": 1}}),
+)  # fmt: skip
 LAUNCH = "accelerate launch --num_processes 2 --main_process_port {port} --use_deepspeed"
 
 
@@ -86,7 +109,7 @@ BERT_DATA = (
     made.named_dataset("nyu-mll/glue", "mrpc", made.pair, "train", "validation"),
     made.metric("glue"),
 )
-OLDER = "4.51.3"
+OLDER = "transformers 4.51.3"
 CHAT = "applications/DeepSpeed-Chat"
 
 RECIPES = (
@@ -215,7 +238,7 @@ RECIPES = (
         "--per_device_train_batch_size 2 --per_device_eval_batch_size 2 --gradient_accumulation_steps 2 "
         "--num_warmup_steps 2 --zero_stage 2 --offload --dtype bf16 --output_dir out --deepspeed",
         (made.opt("facebook/opt"), made.tokenizer("facebook/opt"), made.saved_dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,), transformers=OLDER,
+        importable=(CHAT,), older=OLDER,
     ),
     Recipe(
         "deepspeed-chat-rlhf", EXAMPLES, f"{CHAT}/training/step3_rlhf_finetuning/main.py", "deepspeed", DEEPSPEED, 4,
@@ -228,7 +251,7 @@ RECIPES = (
          made.opt("facebook/opt-reward", "OPTModel"), made.tokenizer("facebook/opt-reward"),
          made.critic_weights("facebook/opt-reward"),
          made.saved_dataset("Dahoas/rm-static", made.preference)),
-        importable=(CHAT,), transformers=OLDER,
+        importable=(CHAT,), older=OLDER,
     ),
     Recipe(
         "deepspeed-zenflow", EXAMPLES, "training/DeepSpeed-ZenFlow/finetuning/finetune_llama.py", "deepspeed",
@@ -258,6 +281,18 @@ RECIPES = (
         DEEPSPEED, 1,
         f"{TORCHRUN} source/training/data_efficiency/variable_batch_size_and_lr/variable_batch_size_and_lr_example.py",
         (made.sequence_lengths("curriculum_output", 1000, 3, 15, seed=42),),
+    ),
+    *(
+        Recipe(
+            name, MEGATRON, "pretrain_gpt.py", "deepspeed", DEEPSPEED, 1,
+            f"{LAUNCHER} source/pretrain_gpt.py {parallel} {MEGATRON_ARGUMENTS}",
+            MEGATRON_MATERIALS, older="deepspeed 0.16.9",
+        )
+        for name, parallel in (
+            ("megatron-gpt", "--no-pipeline-parallel"),
+            ("megatron-gpt-tensor-parallel", "--no-pipeline-parallel --tensor-model-parallel-size 2"),
+            ("megatron-gpt-pipeline", "--pipeline-model-parallel-size 2"),
+        )
     ),
     Recipe(
         "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",

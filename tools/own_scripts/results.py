@@ -49,7 +49,7 @@ def entry(recipe: Recipe, bare: Ended, proved: Ended, report: dict[str, Any]) ->
         "script": recipe.script,
         "launcher": recipe.launcher,
         "stack": recipe.stack,
-        "transformers": recipe.transformers,
+        "older": recipe.older,
         "command": recipe.command,
         "alone": _ended(bare),
         "with_ds_lint": _ended(proved),

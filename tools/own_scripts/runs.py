@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tools.own_scripts.materials import MODULES
 from tools.own_scripts.sources import unpacked
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Place:
         }
         self._importable = [
             *(str(self.folder / "source" / name) for name in recipe.importable),
-            *([str(packages / f"transformers-{recipe.transformers}")] if recipe.transformers else []),
+            *([str(packages / recipe.older.replace(" ", "-"))] if recipe.older else []),
+            str(self.folder / MODULES),
             str(packages / "current"),
             str(ROOT),
         ]
