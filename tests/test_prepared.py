@@ -159,6 +159,15 @@ def test_a_config_may_nest_as_deep_as_it_likes():
     assert "DS617" in {finding.code for finding in report.findings}
 
 
+@pytest.mark.parametrize(
+    ("stage", "precision", "severities"),
+    [(2, "bf16", ["info"]), (2, "fp16", []), (3, "bf16", ["warning"]), (3, "fp16", ["warning"])],
+)
+def test_stage_3_partitions_in_float32_what_has_no_section_yet(stage, precision, severities):
+    report = lint_dict({"zero_optimization": {"stage": stage}}, facts=gather(Sources(trainer_args=f"--{precision}")))
+    assert [finding.severity for finding in report.findings if finding.code == "DS617"] == severities
+
+
 def test_what_is_no_config_agrees_with_everything():
     report = lint_document(documents.from_bytes(b"", "empty.json"), facts=gather(Sources(trainer_args="--bf16")))
     assert {finding.code for finding in report.findings} & {"DS610", "DS613", "DS615", "DS617", "DS620"} == set()

@@ -7,7 +7,7 @@ from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import optimizer_constructor
-from ds_lint.semantics.features import is_on
+from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.spelling import as_json
 from ds_lint.source.tree import dotted
 
@@ -220,24 +220,39 @@ def hidden_size_not_found(config: Config) -> Iterator[Problem]:
 
 @rule("DS617", "precision-section-missing", severity="info", effects=("risk",))
 def precision_section_missing(config: Config) -> Iterator[Problem]:
-    """bf16 in the training arguments, but no ``bf16`` section: Accelerate adds it after the Trainer has looked."""
+    """bf16 or fp16 in the training arguments, but no section: Accelerate adds it after the Trainer has looked.
+
+    At stage 3, from_pretrained has partitioned the model before that too, and DeepSpeed does not cast what is
+    partitioned (``_cast_module_mixed_precision`` in deepspeed/runtime/engine.py).
+    """
     prepared = _prepare(config)
-    setting = prepared.settings.get(("bf16",)) if prepared else None
-    if setting is None or setting.did != "inserted" or setting.value != {"enabled": True}:
-        return
-    if _has_precision_conflict(config):
-        return
-    yield Problem(
-        ("bf16",),
-        config.opening,
-        "the training arguments enable bf16, but the config has no `bf16` section: Accelerate adds it, so DeepSpeed "
-        "trains in bf16, but the Trainer casts floating-point inputs such as pixels and audio to another dtype",
-        {_TRAINER: RISK},
-        help='Add "bf16": {"enabled": "auto"}.',
-        label="no `bf16`",
-        related=_places(config, ["bf16"]),
-        fix=_filled_in(config, ("bf16", "enabled"), "safe"),
-    )
+    is_partitioned = zero_stage(config) == 3
+    for name in ("bf16", "fp16") if is_partitioned else ("bf16",):
+        setting = prepared.settings.get((name,)) if prepared else None
+        if setting is None or setting.did != "inserted" or not isinstance(setting.value, dict):
+            continue
+        if setting.value.get("enabled") is not True:
+            continue
+        if _has_precision_conflict(config):
+            return
+        what = (
+            "Accelerate adds it after ZeRO stage 3 has partitioned a model that from_pretrained loads, so its "
+            "parameters stay in float32"
+            if is_partitioned
+            else f"Accelerate adds it, so DeepSpeed trains in {name}, but the Trainer casts floating-point inputs such "
+            "as pixels and audio to another dtype"
+        )
+        yield Problem(
+            (name,),
+            config.opening,
+            f"the training arguments enable {name}, but the config has no `{name}` section: {what}",
+            {_TRAINER: RISK},
+            help=f'Add "{name}": {{"enabled": "auto"}}.',
+            label=f"no `{name}`",
+            related=_places(config, [name]),
+            fix=_filled_in(config, (name, "enabled"), "safe"),
+            severity="warning" if is_partitioned else None,
+        )
 
 
 # Conditions of refusals that have their own rules: zero-section-missing, mixed-precision-conflict, trainer-mismatch.
