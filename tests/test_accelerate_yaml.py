@@ -251,6 +251,22 @@ def test_an_older_plugin_does_not_clip():
 
 
 @pytest.mark.parametrize(
+    ("arguments", "precision"),
+    [("--fp16", "fp16"), ("--bf16", "bf16"), ("", "bf16"), ("--fp16 False", "bf16")],
+)
+def test_the_training_arguments_override_the_precision_of_the_file(arguments, precision):
+    """``TrainingArguments.__post_init__`` gives the plugin its own precision, and Accelerate's only if it has none."""
+    from ds_lint.facts import Sources
+    from ds_lint.facts.readers import gather
+
+    facts = gather(Sources(trainer_args=arguments or "--seed 1"))
+    config = config_of(documents.from_bytes(FILE.encode(), "accelerate.yaml"), facts=facts)
+    enabled = {name: config.value(name, "enabled") for name in ("fp16", "bf16")}
+    assert enabled == {"fp16": precision == "fp16", "bf16": precision == "bf16"}
+    assert "DS612" not in [code for code, _ in found(FILE, facts=facts)]
+
+
+@pytest.mark.parametrize(
     "text", [FILE.replace("DEEPSPEED", "FSDP"), FILE.replace("zero_stage: 3", "deepspeed_config_file: x")]
 )
 def test_no_config_is_made(text):

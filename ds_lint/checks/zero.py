@@ -63,7 +63,7 @@ def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     if config.stack != "deepspeed" or not stage or member is None or names_optimizer(config):
         return
     if config.call is not None or config.facts.optimizer is not None:
-        return  # Lightning passes the optimizer of the module; a run of the script shows that it passes one
+        return  # Lightning passes the optimizer of the module; a run shows that the script does, or needs none
     launch = config.facts.launch
     if launch is not None and launch.script is not None and launch.script.calls.optimizer is not None:
         return

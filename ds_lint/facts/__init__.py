@@ -136,7 +136,7 @@ class Facts:
         self.adapters: str | None = None  # the option that says that the script trains adapters
         self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
         self.recipe: TrainingRecipe | None = None  # the one that names or holds the config
-        self.optimizer: str | None = None  # the class of the one that a run of the script shows
+        self.optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
         self.launch: LaunchFacts | None = None  # a launch of the project that names the config
         self.origins: dict[str, str] = {}
         self.doubts: list[str] = []

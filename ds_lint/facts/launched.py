@@ -161,7 +161,11 @@ class LaunchFacts:
     is_told = True  # that a finding depends on the number of ranks does not show in it
 
     def may_name(self, config: Document) -> bool:
-        """Whether this is the config that the launch names, and not another one in the same script."""
+        """Whether this is the config that the launch names, and not its data, or another one in the same script."""
+        if self.launch.deepspeed_config is None and config.language == "json":
+            from ds_lint.source.recognition import may_be_named  # few arguments are JSON files
+
+            return may_be_named(config)
         if self.written is None or config.root is None:
             return True
         if os.path.abspath(config.path) != os.path.abspath(self.document.path):

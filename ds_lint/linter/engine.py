@@ -42,7 +42,7 @@ def check(config: Config, rules: Iterable[Rule] | None = None) -> list[Finding]:
         rules = [rule for rule in RULES if rule.is_on]
     findings = [
         finding
-        for rule in _that_can_fire(config, rules, keys)
+        for rule in _that_can_fire(config, list(rules), keys)
         for problem in rule.check(config)
         if (finding := _finding(rule, problem, config)) is not None
     ]
@@ -58,8 +58,14 @@ def _register(names: Iterable[str]) -> None:
             _registered.add(name)  # after it: another thread must not go on without its rules
 
 
-def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
-    """The rules that have something to look at: those about syntax a file with issues, the others an object."""
+def _that_can_fire(config: Config, rules: list[Rule], keys: set[str]) -> list[Rule]:
+    """The rules that have something to look at: those about runs a run, whatever the config is written in."""
+    about_runs = [rule for rule in rules if rule.kind == "run"] if config.facts.smoke else []
+    return [*about_runs, *_that_concern(config, rules, keys)]
+
+
+def _that_concern(config: Config, rules: Iterable[Rule], keys: set[str]) -> list[Rule]:
+    """The rules about what is written: those about syntax need a file with issues, the others an object."""
     if config.accelerate is not None:
         return [rule for rule in rules if _concerns_accelerates(rule, config, keys)]
     if config.call is not None:
@@ -75,7 +81,7 @@ def _that_can_fire(config: Config, rules: Iterable[Rule], keys: set[str]) -> lis
     return [
         rule
         for rule in rules
-        if rule.kind not in ("accelerate", "call", "recipe")
+        if rule.kind not in ("accelerate", "call", "recipe", "run")
         if (has_issues if rule.kind == "syntax" else has_keys and (not rule.keys or not rule.keys.isdisjoint(keys)))
     ]
 
@@ -116,7 +122,8 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         return None
     worst = min(outcomes.values(), key=lambda outcome: EFFECTS.index(outcome.effect))
     key = problem.key
-    made_of = config.maker if rule.is_about_config else None  # which has the keys under other names
+    is_about_keys = rule.is_about_config or rule.kind == "run"
+    made_of = config.maker if is_about_keys else None  # which has the keys under other names
     if made_of is not None:
         if problem.key is not None and made_of.is_default(problem.key) and worst.effect in _HARMLESS:
             return None  # the library writes it whatever the user does
@@ -124,7 +131,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         problem.help = f"{problem.help} {made_of.advice(problem.key)}"
     if config.document.kind == "recipe":
         problem.fix = None  # fixes are written for JSON and Python
-        key = ("deepspeed", *(key or ())) if rule.is_about_config else key
+        key = ("deepspeed", *(key or ())) if is_about_keys else key
     filled = config.filled.get(problem.span)  # then the problem is about a value that is not written
     message = _shortened(problem.message)
     if problem.fix is not None:

@@ -66,10 +66,14 @@ def _from_accelerates(document: Document, basis: Basis) -> Config:
     if file.launch is not None and config.facts.training is not None:
         arguments = (config.argument(name) for name in ("fsdp", "deepspeed"))
         file.launch.has_own_plugin = any(one is None or bool(one.value) for one in arguments)
-    if config.facts.training is None or config.root.kind != "object":
+    if config.facts.training is None or file.made is None:
         return config
+    from ds_lint.semantics.accelerate.deepspeed_config import replace_precision
     from ds_lint.semantics.preparation.filled import fill_in
 
+    asked = (name for name in ("fp16", "bf16") if (one := config.argument(name)) is not None and one.value is True)
+    if (word := next(asked, None)) is not None:
+        replace_precision(file.made, word)
     return fill_in(config)
 
 

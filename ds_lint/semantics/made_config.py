@@ -76,6 +76,12 @@ class MadeConfig:
         section.forget_keys()
         section.members.append(Member(path[-1], key_span, _node(value, Span(span.start, span.end))))
 
+    def remove(self, section: str) -> None:
+        """Remove a section of the top level, with the settings behind its keys."""
+        self.root.members[:] = [one for one in self.root.members if one.key != section]
+        self.root.forget_keys()
+        self.sources = {key: source for key, source in self.sources.items() if key[0] != section}
+
 
 def _node(value: Any, span: Span) -> Node:
     if isinstance(value, Node):

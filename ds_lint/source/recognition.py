@@ -138,6 +138,12 @@ def is_something_else(document: Document) -> bool:
     return _is_hardly_known(root)
 
 
+def may_be_named(document: Document) -> bool:
+    """Whether a JSON file that an argument of a launch names may be its config, and not data or a list."""
+    root = document.root
+    return root is not None and root.kind == "object" and not is_something_else(document)
+
+
 def _is_hardly_known(root: Node) -> bool:
     known = [member for member in root.members if member.key in _OWN or member.key in _SHARED]
     return 4 * len(known) < len(root.members)
