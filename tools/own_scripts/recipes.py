@@ -50,6 +50,7 @@ ACCELERATE_REPOSITORY = Source(
 EXAMPLES = Source(
     "deepspeedai/DeepSpeedExamples", "45b4b7156c8794a3452a5a7d03dbd8d797068569",
     ("training/HelloDeepSpeed", "training/DeepSpeed-ZenFlow/finetuning", "training/data_efficiency",
+     "training/cifar", "training/gan",
      "applications/DeepSpeed-Chat/dschat", "applications/DeepSpeed-Chat/training"),
 )  # fmt: skip
 DEEPSPEED_REPOSITORY = Source(
@@ -61,7 +62,13 @@ MEGATRON = Source(
     ("megatron", "tools", "pretrain_gpt.py"),
 )
 PEFT = Source("huggingface/peft", "5d602fdbff04c33c1c4de55cda9d4ae1d7cb7e40", ("examples/sft",))
+LLAMA_FACTORY = Source(
+    "hiyouga/LLaMA-Factory", "ff6d4d12eeb035d6ce06805a5733dd7b29f2ac30", ("src", "examples/deepspeed")
+)
 TRL = Source("trl")
+ALPACA = Source(
+    "tatsu-lab/stanford_alpaca", "761dc5bfbdeeffa89b8bff5d038781a4055f796a", ("configs", "train.py", "utils.py")
+)
 ACCELERATE_PACKAGE = Source("accelerate")
 
 TORCHRUN = "torchrun --nproc-per-node 2 --master-port {port}"
@@ -83,6 +90,28 @@ MEGATRON_MATERIALS = (
     made.document("ds.json", {
         "train_batch_size": 4, "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0,
         "bf16": {"enabled": True}, "zero_optimization": {"stage": 1}}),
+)  # fmt: skip
+# Random images in the place of data sets that torchvision downloads.
+IMAGES = (
+    made.module("torchvision/__init__.py", "from torchvision import datasets, transforms, utils"),
+    made.module("torchvision/datasets.py", """import torch
+
+
+class FakeData(torch.utils.data.Dataset):
+    def __init__(self, image_size=(3, 32, 32), **_):
+        self.size = image_size
+
+    def __len__(self):
+        return 2000
+
+    def __getitem__(self, index):
+        generator = torch.Generator().manual_seed(index)
+        return torch.rand(self.size, generator=generator) * 2 - 1, index % 10
+
+
+CIFAR10 = FakeData"""),
+    made.module("torchvision/transforms.py", "Compose = Normalize = ToTensor = lambda *_: None"),
+    made.module("torchvision/utils.py", "save_image = lambda *_, **__: None"),
 )  # fmt: skip
 LAUNCH = "accelerate launch --num_processes 2 --main_process_port {port} --use_deepspeed"
 
@@ -110,6 +139,7 @@ BERT_DATA = (
     made.metric("glue"),
 )
 OLDER = "transformers 4.51.3"
+OLDER_TRL = "trl 0.24.0"  # the newest that the framework allows
 CHAT = "applications/DeepSpeed-Chat"
 
 RECIPES = (
@@ -216,6 +246,39 @@ RECIPES = (
          made.dataset("data", made.preference), made.document("ds.json", trainer_config(2))),
     ),
     Recipe(
+        # The program itself parses the arguments, and then launches the ranks.
+        "trl-cli-sft", TRL, "trl.cli", "trl", TRAINER, 1,
+        "trl sft --accelerate_config zero3 --num_processes 2 --main_process_port {port} --model_name_or_path model "
+        "--dataset_name data --output_dir out --per_device_train_batch_size 2 --bf16 true --max_steps 30 "
+        "--logging_steps 1 --report_to none --max_length 64 --packing --eval_strategy steps --eval_steps 2",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.conversation)),
+    ),
+    Recipe(
+        # The loss is computed in the forward pass of the engine, which gets the model itself as an input.
+        "trl-distillation", TRL, "trl.scripts.distillation", "accelerate", TRAINER, 2,
+        f"{LAUNCH} --zero_stage 2 --mixed_precision bf16 -m trl.scripts.distillation --model_name_or_path model "
+        "--teacher_model_name_or_path model --dataset_name data --output_dir out --per_device_train_batch_size 2 "
+        "--learning_rate 1e-3 --bf16 true --max_steps 30 --logging_steps 1 --report_to none",
+        (made.llama("model"), made.tokenizer("model"), made.dataset("data", made.prompt)),
+    ),
+    Recipe(
+        "llama-factory-sft", LLAMA_FACTORY, "src/llamafactory/cli.py", "llamafactory-cli", TRAINER, 1,
+        "env DISABLE_VERSION_CHECK=1 FORCE_TORCHRUN=1 NPROC_PER_NODE=2 MASTER_PORT={port} "
+        "llamafactory-cli train train.yaml",
+        (made.llama("model"), made.tokenizer("model"),
+         # It imports the code for audio too.
+         made.module("torchaudio/__init__.py", ""),
+         made.rows("data/alpaca.json", made.instruction),
+         made.document("data/dataset_info.json", {"alpaca": {"file_name": "alpaca.json"}}),
+         made.document("train.yaml", {
+             "model_name_or_path": "model", "stage": "sft", "do_train": True, "finetuning_type": "full",
+             "deepspeed": "source/examples/deepspeed/ds_z3_config.json", "dataset": "alpaca", "template": "empty",
+             "cutoff_len": 64, "disable_gradient_checkpointing": True, "output_dir": "saves", "logging_steps": 1,
+             "save_steps": 2, "report_to": "none", "per_device_train_batch_size": 1, "gradient_accumulation_steps": 2,
+             "learning_rate": 1e-5, "lr_scheduler_type": "cosine", "bf16": True})),
+        importable=("src",), older=OLDER_TRL,
+    ),
+    Recipe(
         "peft-sft", PEFT, "examples/sft/train.py", "accelerate", TRAINER, 1,
         "accelerate launch --config_file source/examples/sft/configs/deepspeed_config.yaml --num_processes 2 "
         "--main_process_port {port} source/examples/sft/train.py --model_name_or_path model --dataset_name data "
@@ -293,6 +356,29 @@ RECIPES = (
             ("megatron-gpt-tensor-parallel", "--no-pipeline-parallel --tensor-model-parallel-size 2"),
             ("megatron-gpt-pipeline", "--pipeline-model-parallel-size 2"),
         )
+    ),
+    Recipe(
+        "stanford-alpaca", ALPACA, "train.py", "torchrun", TRAINER, 1,
+        f"{TORCHRUN} source/train.py --model_name_or_path model --data_path data.json --bf16 True --output_dir out "
+        "--num_train_epochs 3 --per_device_train_batch_size 2 --gradient_accumulation_steps 2 --save_steps 2000 "
+        "--learning_rate 2e-5 --weight_decay 0. --warmup_ratio 0.03 --logging_steps 1 --report_to none "
+        "--deepspeed source/configs/default_offload_opt_param.json",
+        (made.llama("model"), made.tokenizer("model"),
+         made.document("data.json", [made.instruction(number) for number in range(made.ROWS)]),
+         made.module("openai/__init__.py", "class openai_object:\n    OpenAIObject = dict")),
+        older=OLDER,
+    ),
+    Recipe(
+        "deepspeed-cifar-moe", EXAMPLES, "training/cifar/cifar10_deepspeed.py", "deepspeed", DEEPSPEED, 1,
+        f"{LAUNCHER} source/training/cifar/cifar10_deepspeed.py --deepspeed --epochs 1 --dtype bf16 --stage 2 --moe "
+        "--ep-world-size 2 --num-experts 2 --top-k 1 --noisy-gate-policy RSample --moe-param-group",
+        IMAGES,
+    ),
+    Recipe(
+        "deepspeed-gan", EXAMPLES, "training/gan/gan_deepspeed_train.py", "deepspeed", DEEPSPEED, 2,
+        f"{LAUNCHER} source/training/gan/gan_deepspeed_train.py --dataset fake --dataroot none --workers 0 "
+        "--batchSize 32 --ngf 8 --ndf 8 --deepspeed_config source/training/gan/gan_deepspeed_config.json",
+        IMAGES,
     ),
     Recipe(
         "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",

@@ -31,7 +31,9 @@ PROGRAMS = {
     "accelerate": "accelerate.commands.accelerate_cli:main",
     "deepspeed": "deepspeed.launcher.runner:main",
     "ds-lint": "ds_lint.cli:main",
+    "llamafactory-cli": "llamafactory.cli:main",
     "torchrun": "torch.distributed.run:main",
+    "trl": "trl.cli:main",
 }
 STEPS = 5  # that the command takes by itself: those up to the checkpoint, and those after it
 SECONDS = 420  # for one start

@@ -33,8 +33,9 @@ def _watch(module: ModuleType) -> None:
     module.DeepSpeedEngine._take_model_step = counted  # noqa: SLF001
 
 
-if "RANK" in os.environ and "OWN_SCRIPTS_STEPS" in os.environ:
+if "OWN_SCRIPTS_STEPS" in os.environ:
     from ds_lint.smoke.probe import cpu, imports
 
-    cpu.install(lambda *_told: None)
-    imports.after("deepspeed.runtime.engine", _watch)
+    cpu.install(lambda *_told: None)  # a program that launches ranks may parse the training arguments, too
+    if "RANK" in os.environ:
+        imports.after("deepspeed.runtime.engine", _watch)
