@@ -79,8 +79,10 @@ def parse(arguments: list[str]) -> int:
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
     """The command line of ``smoke`` and the command behind ``--``, whose words are not options of ds-lint."""
-    if arguments[:1] != ["smoke"] or "--" not in arguments:
+    if arguments[:1] != ["smoke"]:
         return arguments, None
+    if "--" not in arguments:  # the options of a command that lacks it are not those of ds-lint
+        return ["smoke", *(one for one in arguments if one in ("-h", "--help"))], None
     place = arguments.index("--")
     return arguments[:place], arguments[place + 1 :]
 
@@ -255,7 +257,7 @@ def _add_script(commands: argparse._SubParsersAction[Parser]) -> None:
         "exit status:\n"
         "  0  every promise is kept, or no finding is at or above --fail-on\n"
         "  1  findings: the config does something else than it says, or a promise is broken\n"
-        "  2  wrong usage, or the script does not reach an engine of DeepSpeed\n",
+        "  2  wrong usage, or the script does not come to its steps\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run = smoke.add_argument_group("training run")

@@ -10,6 +10,7 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import finish
 from ds_lint.commands.training_runs import write_page
 from ds_lint.diagnostics.report import Complaint
+from ds_lint.knowledge import tables
 from ds_lint.linter.choice import choose
 from ds_lint.linter.engine import every_rule
 from ds_lint.output.smoke import outcome
@@ -25,6 +26,7 @@ from ds_lint.smoke.script.proof import ScriptWish, prove
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of
+from ds_lint.source.tree import dotted, plain
 from ds_lint.targets.distributions import installed
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.shown import ShownEngine
     from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
+    from ds_lint.source.tree import KeyPath
 
 _NO_CONFIG = "<config of the script>"
 
@@ -54,6 +57,7 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
     """Run the command, print the report, and return the exit status."""
     unable: list[Complaint] = []
     try:
+        _demand_places(asked.report, options.output_file, keep=asked.wish.keep)
         session = Session(options)
         configs_of_script = ConfigsOfScript(asked, session)
         wish = asked.wish._replace(uses_cpu=asked.wish.uses_cpu or devices.visible() == 0)
@@ -73,8 +77,26 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
     if without is not None:
         unable.append(Complaint(None, f"the script could not be checked: {without.verdict.error}"))
     if asked.report is not None:
-        write_page([report for report, _ in linted], asked.report)
+        try:
+            write_page([report for report, _ in linted], asked.report)
+        except OSError as error:  # the run is reported anyway
+            unable.append(Complaint(None, f"the report cannot be written: {asked.report}: {error.strerror}"))
     return finish(options, linted, session.notes, unable, can_fix=False)
+
+
+def _demand_places(*files: str | None, keep: str | None) -> None:
+    """Find out before minutes of training whether what they give can be written."""
+    for file in filter(None, files):
+        folder = os.path.dirname(os.path.abspath(file))
+        if not os.path.isdir(folder):
+            raise CouldNotRun(f"{file} cannot be written: there is no folder {os.path.dirname(file)}")
+        if not os.access(file if os.path.exists(file) else folder, os.W_OK):
+            raise CouldNotRun(f"{file} cannot be written: permission denied")
+    folder = os.path.abspath(keep or os.curdir)
+    while not os.path.lexists(folder):  # it is made
+        folder = os.path.dirname(folder)
+    if keep is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        raise CouldNotRun(f"{keep} (--keep) cannot be written: {os.path.relpath(folder)} is not a writable folder")
 
 
 def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unable: list[Complaint]) -> None:
@@ -82,7 +104,8 @@ def add_verdict(report: FileReport, context: LintContext, verdict: Verdict, unab
     verdicts.add_verdict(report, context, verdict)
     if verdict.status == "error":
         why = verdict.error or next((check.message for check in verdict.checks if check.status == "error"), "")
-        unable.append(Complaint(None, f"{report.path}: the run of the script is incomplete: {why}"))
+        told = Complaint(None, f"{report.path}: the run of the script is incomplete: {why}")
+        unable += [told] if told not in unable else []  # of several engines of one config
 
 
 class ConfigsOfScript:
@@ -96,10 +119,15 @@ class ConfigsOfScript:
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
         self._configs: dict[int, Config] = {}  # by the number of the engine
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}
-        paths = [asked.config] if asked.config is not None else [path for _, named in launches for path in named]
-        self._named = [document for path in paths if (document := _config_at(path)) is not None]
+        if asked.config is not None:
+            found = [_config_at(asked.config)]
+        else:
+            found = [_config_at(path, launch) for launch, named in launches for path in named]
+        self._named = [document for document in found if document is not None]
         if asked.config is not None and any(map(_is_unreadable, self._named)):
             raise CouldNotRun(f"{asked.config} cannot be read by any library; run ds-lint check to see why")
+        if asked.config is not None and not os.path.exists(asked.config):
+            raise CouldNotRun(f"{asked.config} (--config) does not exist")
         if asked.config is not None and not self._named:
             raise CouldNotRun(f"{asked.config} holds no DeepSpeed config")
 
@@ -111,9 +139,7 @@ class ConfigsOfScript:
 
     def _config_of(self, engine: ShownEngine) -> Config:
         path = engine.config_path
-        document = next(
-            (one for one in self._documents(path) if path is not None or _is_made_of(engine.config, one)), None
-        )
+        document = next((one for one in self._documents(path) if path is not None or self._makes(one, engine)), None)
         if document is None:
             document = documents.from_dict(engine.config or {})
             document.path = _NO_CONFIG if not self._reports else f"{_NO_CONFIG} {engine.number}"
@@ -122,6 +148,17 @@ class ConfigsOfScript:
         if self._launch is not None:
             basis = with_material(self._launch, basis)
         return configs.from_document(report.document, basis)
+
+    def _makes(self, document: Document, engine: ShownEngine) -> bool:
+        """Whether the config of an engine has every value of a file that is not ``"auto"``.
+
+        Accelerate and frameworks change values of a YAML for the engine that they train. The copy for an engine without
+        an optimizer, such as a reference model, is a config of its own.
+        """
+        if document.kind == "deepspeed":
+            return document.root is None or _is_made_of(engine.config, plain(document.root))
+        made = configs.from_document(document, self._session.context(document.path).basis).root
+        return made.kind == "object" and (engine.is_trained or _is_made_of(engine.config, plain(made)))
 
     def _documents(self, path: str | None) -> list[Document]:
         if path is None:
@@ -134,7 +171,11 @@ class ConfigsOfScript:
             context = self._session.context(document.path)
             if engine is not None:  # the run shows its stack, whatever is said
                 facts = context.basis.facts.copy()
-                facts.optimizer = engine.optimizer or None
+                facts.optimizer = engine.optimizer or (None if engine.is_trained else "")
+                is_unsaid = facts.world_size is None and facts.nodes is None
+                if is_unsaid and self._launch is not None and self._launch.world_size != engine.counted_ranks:
+                    facts.world_size = engine.counted_ranks  # the environment may set it, or the script a pipeline
+                    facts.tell("world size", f"{engine.counted_ranks}, by the run")
                 context = context.about(facts, engine.stack)
             if self._launch is not None:
                 context = context.launched_by([self._launch])
@@ -153,10 +194,9 @@ class ConfigsOfScript:
                 report.smoke = []
                 if without is not None:
                     is_by_all = _is_by_all(context)
+                    verdict = without.verdict._replace(stack=report.stack or without.verdict.stack)
                     report.smoke.append(
-                        with_predictions(
-                            without.verdict, report, without.seen, self._command, None, is_by_all=is_by_all
-                        )
+                        with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
                     )
         return list(self._reports.values())
 
@@ -171,26 +211,27 @@ def _is_unreadable(document: Document) -> bool:
     return bool(json_refuses(document)) and hjson_refusal(document) is not None
 
 
-def _config_at(path: str) -> Document | None:
-    """The one DeepSpeed config in a file."""
+def _config_at(path: str, launch: LaunchFacts | None = None) -> Document | None:
+    """The one DeepSpeed config in a file; None if a launch that names the file cannot mean it as one."""
     try:
         found = documents.configs_in(bytes_of(path), path)
     except OSError:
         return None
     known = [one for one in found if one.kind in ("deepspeed", "accelerate", "recipe")]
+    if launch is not None:
+        known = [one for one in known if launch.may_name(one)]
     return known[0] if len(known) == 1 else None
 
 
-def _is_made_of(config: object, document: Document) -> bool:
-    """Whether the config of an engine has every value of a text that is not ``"auto"``."""
-    from ds_lint.source.tree import plain
-
-    if document.kind != "deepspeed" or document.root is None:
-        return True
-    return _agrees(plain(document.root), config)
+def _is_made_of(config: object, written: object) -> bool:
+    """Whether a config has every value of another one that is not ``"auto"`` or overwritten by a stack."""
+    overwritten = {key for library in ("transformers", "accelerate") for key in tables.load(library)["overwrites"]}
+    return _agrees(written, config, (), overwritten)
 
 
-def _agrees(written: object, given: object) -> bool:
+def _agrees(written: object, given: object, path: KeyPath, overwritten: set[str]) -> bool:
     if isinstance(written, dict):
-        return isinstance(given, dict) and all(_agrees(value, given.get(name)) for name, value in written.items())
-    return written == "auto" or given is None or written == given
+        return isinstance(given, dict) and all(
+            _agrees(value, given.get(name), (*path, name), overwritten) for name, value in written.items()
+        )
+    return written == "auto" or given is None or written == given or dotted(path) in overwritten

@@ -21,7 +21,7 @@ from ds_lint.output.text import counted
 from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
-from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal
+from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, ending_signal
 from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
@@ -166,8 +166,7 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
     except CouldNotRun as error:
         complaints.append(f"the smoke run could not be made: {error}")
     except (KeyboardInterrupt, SystemExit) as ended:
-        name = "Ctrl-C" if isinstance(ended, KeyboardInterrupt) else "SIGTERM"
-        sys.stderr.write(f"ds-lint: {name} ended the smoke run; its files and processes are removed\n")
+        sys.stderr.write(f"ds-lint: {ending_signal(ended)} ended the smoke run; its files and processes are removed\n")
         raise
     if smoke.report is not None:
         try:

@@ -122,8 +122,8 @@ def _projected(projection: Projection, device: str) -> list[str]:
             f"an epoch of {projection.steps_of_epoch:,} steps takes about {duration(projection.seconds_of_epoch)}{here}"
         )
     if projection.checkpoint_bytes is not None and projection.checkpoints is not None:
-        noun = "checkpoint" if projection.checkpoints == 1 else "checkpoints"
-        line = f"{projection.checkpoints:,} {noun} take about {in_units(projection.checkpoint_bytes)}"
+        taking = "checkpoint takes" if projection.checkpoints == 1 else "checkpoints take"
+        line = f"{projection.checkpoints:,} {taking} about {in_units(projection.checkpoint_bytes)}"
         if projection.free_bytes is not None:
             line += f"; the disk of output_dir has {in_units(projection.free_bytes)} free"
         told.append(line)

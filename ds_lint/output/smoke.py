@@ -229,8 +229,10 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 def headline(verdict: Verdict) -> str:
     """How a run went, in one sentence that begins with ``outcome``."""
     launched = f" launched at {verdict.launch}" if verdict.launch else ""
-    where = f"{ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
-    return f"{outcome(verdict)} on {where}: {_what_came_of_it(verdict)}"
+    where = f"on {ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
+    if not verdict.world_size:  # a command that has not come to any
+        where = f"in {verdict.seconds:,.1f} s{launched}"
+    return f"{outcome(verdict)} {where}: {_what_came_of_it(verdict)}"
 
 
 def phase_in_words(part: str, phase: str) -> str:

@@ -137,6 +137,8 @@ class TrainedParameter:
     elements: int
     group: int = 0
     is_trainable: bool = True
+    expert_ranks: int = 0  # of an expert of deepspeed.moe: the ranks that divide the experts of its layer
+    decay: float | None = None  # the weight decay that the script gives its group, if it gives one
 
 
 @dataclass
@@ -187,6 +189,10 @@ class Evidence:
     steps: list[Step] = field(default_factory=list)
     samples: list[list[int]] = field(default_factory=list)  # of each forward pass, by step
     scalings: list[tuple[float, float]] = field(default_factory=list)  # of each loss: by what it was, and should be
+    copies: list[str] = field(default_factory=list)  # parameters that every rank of a script has whole
+    stale: list[str] = field(default_factory=list)  # of a script: live weights that are not the fp32 ones, rounded
+    changed_in_evaluation: list[str] = field(default_factory=list)  # weights and states of an engine of a script
+    divisions: list[float] = field(default_factory=list)  # without a loss scale: that factor times the micro steps
     # Of the gradients that the optimizer was given, by step that was made: the rank's share of the squared norm.
     squared_norms: list[float] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)  # after the steps

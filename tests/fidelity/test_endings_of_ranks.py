@@ -16,9 +16,10 @@ from ds_lint.smoke.script import ending, start
 SCRIPT = Path(__file__).parent / "programs" / "ending_script.py"
 PHASES = {  # phases and ends of both ranks, and how the message begins
     "initialize": (["initialize"] * 2, "the script raises in deepspeed.initialize: TypeError"),
+    "data": (["after initialize"] * 2, "the script raises between deepspeed.initialize and its first step: KeyError"),
     "step": (["step"] * 2, "the script raises in a training step: ValueError: of the script"),
     "one rank": (["step"] * 2, "the script raises in a training step: ValueError: of the script"),
-    "killed": (["step"] * 2, "the command ends with status 1 in a training step, because a rank is killed"),
+    "killed": (["step"] * 2, "the command ends with status 1 in a training step, because "),
     "exit": (["step"] * 2, "the command ends with status 1 in a training step: the script exits by itself"),
     "os._exit": (["step"] * 2, "the command ends with status 1 in a training step: the script calls os._exit(4)"),
     "few": (["step"] * 2, None),

@@ -79,6 +79,32 @@ def test_inputs_of_another_shape_are_noted(tmp_path, rows, is_other):
     assert shown.has_other_shapes is is_other
 
 
+def test_a_model_among_the_inputs_is_that_of_each_start(tmp_path):
+    """TRL passes the model that it trains through the engine, to compute a loss with it."""
+    seen = []
+    for part, scale in ((TRAIN, 2.0), (RESUME, 3.0)):
+        replay = Replay(Plan(str(tmp_path), part), str(tmp_path))
+        replay.is_on = True
+        model = torch.nn.Identity()
+        model.register_forward_hook(lambda *_: None)  # DeepSpeed's hooks, too, cannot be pickled
+        given = model, {"rows": [torch.full((2,), scale)]}
+        replay.forward(ENGINE, given, {"reduce": torch.sum}, lambda args, kwargs: seen.append((args, kwargs)))
+        assert seen[-1][0][0] is model
+        assert replay.shown.unrecorded == ""
+    assert torch.equal(seen[1][0][1]["rows"][0], torch.full((2,), 2.0))
+    assert seen[1][1]["reduce"] is torch.sum
+
+
+def test_inputs_that_cannot_be_recorded_leave_the_script_alone(tmp_path):
+    replay = Replay(Plan(str(tmp_path), TRAIN), str(tmp_path))
+    replay.is_on = True
+    rows = (torch.ones(2) for _ in range(2))
+    (given,) = replay.forward(ENGINE, (rows,), {}, lambda args, _: args)
+    assert given is rows
+    assert replay.shown.unrecorded == "the inputs of the model cannot be recorded (TypeError)"
+    assert list(tmp_path.iterdir()) == []
+
+
 class Nested(torch.nn.Linear):
     """Saves and loads a state of its own, as the models of Megatron do."""
 

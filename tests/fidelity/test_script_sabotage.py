@@ -30,6 +30,11 @@ STAGE_3 = {**BF16, "zero_optimization": WHOLE}
 OFFLOADED = {**BF16, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
 FP16 = {**BASE, "fp16": {"enabled": True, "initial_scale_power": 8}, "zero_optimization": {"stage": 2}}
 SCHEDULED = {**STAGE_2, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 9, "warmup_type": "linear"}}}
+SCHEDULED_3 = {**SCHEDULED, "zero_optimization": WHOLE}
+GROWING = {**FP16, "fp16": {"enabled": True, "initial_scale_power": 8, "loss_scale_window": 1}}
+STATIC = {**FP16, "fp16": {"enabled": True, "loss_scale": 128}}
+TOO_HIGH = {**FP16, "fp16": {"enabled": True, "initial_scale_power": 26, "hysteresis": 1}}
+STAGE_0 = {**BASE, "zero_optimization": {"stage": 0}}
 OF_TRAINER = {
     **dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto"),
     "bf16": {"enabled": True},
@@ -38,23 +43,75 @@ OF_TRAINER = {
 }
 
 
+PLAIN, LOOP, TRAINER, PIPELINE = "plain.py", "accelerated_loop.py", "trainer.py", "stages.py"
+NO_AVERAGE = "not the average over ranks and micro steps"
+OTHER_WEIGHTS = "computes with other weights than the fp32 weights of that step"
+# Script, ranks, config, and for each fault the check that names it, with its words; faults that do not hide each other
+# share a run. What these break in another check has no name.
+FAULTS = [
+    (PLAIN, 2, SCHEDULED, {
+        "rates are a step late": ("learning-rate", "but the run uses 0, 0.0001111, 0.0002222"),
+        "divided twice": ("averaging", "the loss of a micro step is multiplied by 0.25, but for the average of 2"),
+        "decay for all": ("update", "gets 0.1 instead of 0"),
+        "evaluation changes weights": ("weights", "a forward pass without training changes what rank 0 trains"),
+        "same data later": ("samples", "ranks 0 and 1 train on the same inputs from micro step 3 on"),
+    }),
+    (LOOP, 3, SCHEDULED_3, {
+        "never divided": ("averaging", "the loss of a micro step is multiplied by 1, but for the average of 2"),
+        "decay for all": ("update", "gets 0.1 instead of 0.01"),
+        "stale copy later": ("weights", f"rank 2 {OTHER_WEIGHTS}"),
+        "": ("recovery", "wrong values"),
+    }),
+    (PLAIN, 5, STAGE_2, {
+        "other rate on the last rank": ("learning-rate", "rank 4 steps with the learning rate 0.002 in step 1"),
+        "norm of a rank": ("clipping", "a step used a gradient of norm"),
+        "average without a rank": ("averaging", NO_AVERAGE),
+        "some weights stay": ("update", "other fp32 weights than the documented arithmetic of FusedAdam"),
+    }),
+    (TRAINER, 3, OF_TRAINER, {
+        "rates are a step late": ("learning-rate", "0.001, 0.00099, 0.00098, but the run uses 0.00099, 0.00098"),
+        "norm of a rank": ("clipping", "`max_grad_norm` asks for at most 0.05"),
+        "average without a rank": ("averaging", NO_AVERAGE),
+        "same data later": ("samples", "train on the same inputs from micro step 3 on"),
+    }),
+    (PLAIN, 2, GROWING, {
+        "scale never grows": ("loss-scale", "after step 2, the loss scale of rank 0 is 2^8, but it has to be 2^9"),
+    }),
+    (PLAIN, 2, STATIC, {
+        "other loss scale": ("loss-scale", "is 2^10, but `fp16.loss_scale` asks for 2^7 in every step"),
+        "scale is not undone": ("averaging", NO_AVERAGE),
+        "": ("clipping", "a step used a gradient of norm"),
+    }),
+    (PLAIN, 2, STATIC, {
+        "unscaled on the last rank": ("loss-scale", "multiplied by 1, but the gradients are divided by 128"),
+    }),
+    (LOOP, 2, STAGE_2, {
+        "weights of one rank": ("export", "of the saved model have another shape than the trained ones"),
+        "some weights stay": ("update", "other fp32 weights than the documented arithmetic of FusedAdam"),
+    }),
+    (LOOP, 3, STAGE_0, {
+        "optimizer lacks a parameter": ("averaging", "without gradients of parameters that the script gives it"),
+    }),
+]  # fmt: skip
+
+
 @pytest.fixture
-def smoke(tmp_path):
-    """Starts a script on two ranks whose DeepSpeed breaks promises; the status, and the ids of the checks that fail."""
+def said(tmp_path):
+    """Starts a script whose DeepSpeed breaks promises; the status, and what the checks say that fail."""
     if any(importlib.util.find_spec(one) is None for one in ("torch", "deepspeed", "transformers", "accelerate")):
         pytest.skip("the libraries are not installed")  # importing them here would take seconds
 
-    def smoke(script, broken, config, *options, arguments=None):
+    def said(script, broken, config, *options, arguments=None, ranks=2, variables=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         # A shell script with a process for each rank: torchrun takes seconds to be imported itself.
-        ranks = " ".join(f'RANK={rank} LOCAL_RANK={rank} $PYTHON $SCRIPT & ranks="$ranks $!";' for rank in (0, 1))
-        (tmp_path / "train.sh").write_text(f'{ranks} for one in $ranks; do wait "$one" || exit 1; done\n')
+        starts = (f'RANK={rank} LOCAL_RANK={rank} $PYTHON $SCRIPT & ranks="$ranks $!";' for rank in range(ranks))
+        (tmp_path / "train.sh").write_text(f'{" ".join(starts)} for one in $ranks; do wait "$one" || exit 1; done\n')
         report = tmp_path / "report.json"
-        variables = {
-            "PYTHON": sys.executable, "SCRIPT": os.path.join(SCRIPTS, script), "WORLD_SIZE": "2",
-            "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "SABOTAGE": broken,
+        variables = dict(variables) | {
+            "PYTHON": sys.executable, "SCRIPT": os.path.join(SCRIPTS, script), "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "SABOTAGE": broken,
             "DS_CONFIG": json.dumps(config), "ARGUMENTS": json.dumps(arguments or {}),
         }  # fmt: skip
         done = subprocess.run(
@@ -66,7 +123,19 @@ def smoke(tmp_path):
         assert report.exists(), done.stderr[-3000:]
         (verdict,) = json.loads(report.read_text())["smoke"]
         assert verdict["error"] is None, verdict["error"]
-        return done.returncode, {one["id"] for one in verdict["checks"] if one["status"] not in ("pass", "skip")}
+        failed = [one for one in verdict["checks"] if one["status"] not in ("pass", "skip")]
+        return done.returncode, [(one["id"], one["message"]) for one in failed]
+
+    return said
+
+
+@pytest.fixture
+def smoke(said):
+    """The same; the status, and the ids of the checks that fail."""
+
+    def smoke(*arguments, **more):
+        status, failed = said(*arguments, **more)
+        return status, {name for name, _ in failed}
 
     return smoke
 
@@ -131,3 +200,58 @@ def test_an_unbroken_plain_script_passes(smoke, config):
 @pytest.mark.long
 def test_an_unbroken_script_with_the_trainer_passes(smoke):
     assert smoke("trainer.py", "nothing", OF_TRAINER, arguments={"bf16": True}) == (0, set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "ranks", "config", "faults"),
+    FAULTS,
+    ids=[f"{one[0]}, {one[1]} ranks, {', '.join(one[3])}" for one in FAULTS],
+)
+def test_each_fault_fails_the_check_that_names_it(said, script, ranks, config, faults):
+    broken = ", ".join(filter(None, faults))
+    status, failed = said(script, broken, config, "--no-resume", ranks=ranks, arguments={"bf16": True})
+    assert status == 1
+    assert {name for name, _ in failed} == {name for name, _ in faults.values()}
+    for name, words in faults.values():
+        assert any(words in message for id_, message in failed if id_ == name), failed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "ranks", "config"),
+    [(LOOP, 2, STAGE_2), (LOOP, 3, SCHEDULED_3), (LOOP, 5, STAGE_2), (PIPELINE, 2, STAGE_2)],
+)
+def test_unbroken_loops_of_accelerate_and_a_pipeline_pass(smoke, script, ranks, config):
+    stage = {**config, "zero_optimization": {"stage": 1}} if script == PIPELINE else config
+    assert smoke(script, "nothing", stage, ranks=ranks) == (0, set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "ranks", "config", "broken"),
+    [
+        (LOOP, 2, STAGE_2, "checkpoint before the step"),
+        (PLAIN, 3, STAGE_3, "states of another rank"),
+        (TRAINER, 2, OF_TRAINER, "a file is lost"),
+    ],
+)
+def test_a_checkpoint_of_another_step_or_rank_or_without_a_file_fails(smoke, script, ranks, config, broken):
+    status, failed = smoke(script, broken, config, ranks=ranks, arguments={"bf16": True})
+    assert (status, "resume" in failed, failed <= {"resume", "recovery"}) == (1, True, True)
+
+
+@pytest.mark.long
+def test_adapters_beside_base_weights_without_elements_fail(said):
+    variables = {"ADAPTERS": "1"}
+    more = {"arguments": {"bf16": True}, "variables": variables}
+    status, failed = said(TRAINER, "empty base weights", OF_TRAINER, "--no-resume", **more)
+    assert (status, [name for name, _ in failed]) == (1, ["export"])
+    assert "the weights file holds 8 empty tensors" in failed[0][1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", [STAGE_0, OF_TRAINER])
+def test_an_unbroken_script_without_zero_and_with_adapters_passes(smoke, config):
+    script, more = (TRAINER, {"variables": {"ADAPTERS": "1"}}) if config is OF_TRAINER else (LOOP, {})
+    assert smoke(script, "nothing", config, arguments={"bf16": True}, **more) == (0, set())

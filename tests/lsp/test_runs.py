@@ -238,7 +238,7 @@ def test_a_launch_runs_in_a_process_that_says_why_it_could_not(start, project):
     client.open("run.sh", SCRIPT, "shellscript")
     click(client, "run.sh")
     wait_until(client, lambda: title(client, "run.sh") not in ("Run a few steps of this launch", ACTIVE))
-    assert title(client, "run.sh").startswith("could not run on 0 ranks, ")
+    assert title(client, "run.sh").startswith("could not run in ")
     assert "the startup hook of ds-lint" in title(client, "run.sh")
 
 

@@ -9,7 +9,7 @@ import pytest
 import smoke_runs as runs
 from jsonschema import Draft7Validator
 
-from ds_lint.diagnostics.verdict import MODES, STATUSES, Adaptation, Held
+from ds_lint.diagnostics.verdict import MODES, STATUSES, Adaptation, Held, RankEnd
 from ds_lint.knowledge import resources
 from ds_lint.output import smoke
 from ds_lint.output.concise import render as concise
@@ -48,6 +48,18 @@ def rendered(schema, report, file):
 
 
 # ------------------------------------------------------------------------------------------------------- for people
+
+
+@pytest.mark.parametrize("how", ["ok", "exception", "signal", "timeout", "ended"])
+def test_the_schema_has_each_end_of_a_rank(rendered, how):
+    (run,) = rendered(runs.verdict(ranks=[RankEnd(0, how, "step")]))
+    assert run["ranks"][0]["exit"] == how
+
+
+def test_a_command_that_has_no_ranks_names_none():
+    why = "no Python of the command has run the startup hook of ds-lint"
+    verdict = runs.verdict(world_size=0, status="error", checks=[], error=why, seconds=1.0)
+    assert smoke.headline(verdict) == f"could not run in 1.0 s: {why}"
 
 
 def test_a_run_that_passed():

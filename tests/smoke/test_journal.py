@@ -270,3 +270,13 @@ def test_an_error_of_the_system_stays_what_it_is(project):
     project.restore()
     assert project.path.exists()
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize("ending", ["pass", "os._exit(0)"])
+def test_a_folder_with_a_socket_is_removed(project, ending):
+    """Workers that load data share tensors through one in a temporary folder."""
+    listening = "import os, socket; os.mkdir('new'); one = socket.socket(socket.AF_UNIX); one.bind('new/listener')"
+    project.script(f"{listening}; {ending}")
+    assert (project.path / "new" / "listener").is_socket()
+    assert project.restore().left == []
+    assert not (project.path / "new").exists()

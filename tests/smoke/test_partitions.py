@@ -53,3 +53,11 @@ def test_round_robin_gives_neighbours_to_different_ranks():
 @pytest.mark.parametrize(("ranks", "share"), [(2, 5 + 2), (3, 4 + 1), (8, 2 + 1)])
 def test_stage_3_divides_each_parameter(ranks, share):
     assert partition(parameters(10, 3), 3, ranks) == share
+
+
+def test_the_ranks_with_the_same_experts_share_them():
+    # Of 4 ranks, 0 and 2 hold the same expert, and so do 1 and 3.
+    model = [*parameters(10), TrainedParameter("expert", 7, expert_ranks=2)]
+    assert partition(model, 2, 4) == 4 + 4
+    assert in_partition(model, 4, Layout()) == [4 + 4, 4 + 4, 2 + 3, 0 + 3]
+    assert touched(model, 4, Layout()) == [17, 17, 17, 7]

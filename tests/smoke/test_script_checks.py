@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.job import Exported
 from ds_lint.smoke.probe import engine
 from ds_lint.smoke.rank import probes
-from ds_lint.smoke.verify import memory, script_steps, ties
+from ds_lint.smoke.verify import memory, precision, script_steps, ties
 
 pytest.importorskip("torch")
 TIED = [["encoder.weight", "decoder.weight"]]
@@ -29,6 +30,7 @@ def run_with(scheduler, rates):
         script=[SimpleNamespace(scheduler=scheduler, own_rates=None)],
         train=[SimpleNamespace(steps=steps)],
         adapted=frozenset(),
+        is_pipeline=False,
     )
 
 
@@ -69,3 +71,21 @@ def test_an_engine_of_stage_3_without_an_optimizer_keeps_no_states():
 
 def test_an_engine_of_stage_3_without_an_optimizer_has_no_learning_rates():
     assert engine._rates_of(SimpleNamespace(optimizer=SimpleNamespace())) == []
+
+
+@pytest.mark.parametrize(("is_script", "word"), [(False, "generated"), (True, "labels")])
+def test_the_data_of_a_script_may_be_why_a_loss_is_not_a_number(is_script, word):
+    rank = SimpleNamespace(steps=[SimpleNamespace(loss=math.nan)])
+    found = SimpleNamespace(train=[rank], is_script=is_script)
+    (check,) = precision.loss(SimpleNamespace(dtype=SimpleNamespace(key=None)), found)
+    assert check.status == "fail"
+    assert word in check.help
+
+
+@pytest.mark.parametrize(("boundary", "is_inside", "counts"), [(None, False, 1), (None, True, 0), (False, True, 1)])
+def test_a_backward_pass_without_synchronization_counts_if_the_caller_says_where_a_window_ends(
+    boundary, is_inside, counts
+):
+    """As Accelerate does below stage 2."""
+    one = SimpleNamespace(_is_gradient_accumulation_boundary=boundary, inside_no_sync_ctxt=is_inside)
+    assert engine._is_micro_step(one) == counts

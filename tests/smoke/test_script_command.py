@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from shown_engines import CONFIG, shown
 
+from ds_lint.commands.smoke import _demand_places
+from ds_lint.smoke.driver.client import CouldNotRun
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe import presence
 from ds_lint.smoke.probe import shown as records
@@ -107,6 +110,16 @@ def test_an_exception_in_a_step_is_a_failure_of_the_script(leave, smoke):
     assert checks["start"]["message"] == "the script raises in a training step: KeyError: 'labels'"
 
 
+def test_an_exception_before_the_first_step_is_the_whole_failure(leave, smoke):
+    raised = KeyError("text")
+    leave(TRAIN, untrained(is_trained=False), untrained(1, is_trained=False), phase="after initialize", raised=raised)
+    status, checks, _ = smoke(status=1)
+    assert (status, checks["start"]["status"]) == (1, "fail")
+    assert checks["start"]["message"] == (
+        "the script raises between deepspeed.initialize and its first step: KeyError: 'text'"
+    )
+
+
 def test_a_run_that_saves_nothing_is_checked_and_incomplete(leave, smoke):
     leave(TRAIN, shown(has_checkpoint=False), shown(1, has_checkpoint=False))
     status, checks, complaint = smoke("--no-resume")
@@ -124,15 +137,51 @@ def test_ranks_with_the_same_data_are_found(leave, smoke):
 
 
 @pytest.mark.parametrize(
-    ("stack", "optimizer", "is_told"),
-    [("deepspeed", "", True), ("deepspeed", "torch.optim.adamw.AdamW", False), ("accelerate", "", False)],
+    ("stack", "optimizer", "is_trained", "is_told"),
+    [
+        ("deepspeed", "", True, True),
+        ("deepspeed", "torch.optim.adamw.AdamW", True, False),
+        ("deepspeed", "", False, False),  # a reference model
+        ("accelerate", "", True, False),
+    ],
 )
-def test_the_config_is_linted_for_what_the_run_shows(leave, report, stack, optimizer, is_told):
+def test_the_config_is_linted_for_what_the_run_shows(leave, report, stack, optimizer, is_trained, is_told):
     config = {name: CONFIG[name] for name in ("train_micro_batch_size_per_gpu", "zero_optimization")}
-    known = {"has_checkpoint": False, "config": config, "stack": stack, "optimizer": optimizer}
+    known = {
+        "has_checkpoint": False,
+        "config": config,
+        "stack": stack,
+        "optimizer": optimizer,
+        "is_trained": is_trained,
+    }
     leave(TRAIN, shown(**known), shown(1, **known))
     told = json.loads(report("--no-resume", config=config).stdout)
     assert ("DS302" in {one["code"] for one in told["findings"]}) is is_told  # ZeRO without an optimizer
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [({"steps_per_print": math.inf}, "ds.json"), ({"gradient_clipping": 1.0}, "<config of the script>")],
+)
+def test_a_config_in_which_a_stack_overwrites_a_value_is_still_that_of_the_file(leave, report, given, place):
+    written = CONFIG | {"steps_per_print": 5, "gradient_clipping": 0.5}
+    known = {"has_checkpoint": False, "config": written | given, "stack": "accelerate"}
+    leave(TRAIN, shown(**known), shown(1, **known))
+    (run,) = json.loads(report("--no-resume", config=written).stdout)["smoke"]
+    assert run["path"] == place
+
+
+@pytest.mark.parametrize(
+    ("changes", "ranks"),
+    [
+        ({}, 4),
+        ({"data_parallel": 2, "is_pipeline": True}, 2),
+        ({"data_parallel": 2, "config": {"tensor_parallel": {"autotp_size": 2}}}, 4),
+        ({"data_parallel": 2, "config": {"sequence_parallel_size": 2}}, 4),
+    ],
+)
+def test_of_a_model_that_the_script_splits_the_copies_count(changes, ranks):
+    assert shown(**{"world_size": 4, "data_parallel": 4, **changes}).counted_ranks == ranks
 
 
 @pytest.mark.parametrize(
@@ -153,14 +202,55 @@ def test_a_command_that_cannot_train_is_one_sentence_and_status_2(run, tmp_path,
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("text", [None, "[1, 2]", "words: of a text"], ids=["no file", "no section", "no DeepSpeed"])
+def test_a_command_without_an_engine_is_told_with_the_stack_of_its_script(run, tmp_path):
+    (tmp_path / "train.py").write_text(
+        "raise SystemExit(1)\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        "Trainer(args=HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]).train()\n"
+    )
+    (tmp_path / "ds.json").write_text(json.dumps(CONFIG))
+    command = ["python", "train.py", "--output_dir", "out", "--deepspeed", "ds.json"]
+    (report,) = json.loads(run("smoke", "--isolated", "--cpu", "--output-format", "json", "--", *command).stdout)[
+        "smoke"
+    ]
+    assert report["stack"] == "trainer"
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "words: of a text"], ids=["no section", "no DeepSpeed"])
 def test_a_file_without_a_config_is_told_before_anything_starts(run, tmp_path, text):
-    if text is not None:
-        (tmp_path / "other.yaml").write_text(text)
+    (tmp_path / "other.yaml").write_text(text)
     done = run("smoke", "--isolated", "--cpu", "--config", "other.yaml", "--", "touch", "started")
     assert done.returncode == 2
     assert done.stderr == "ds-lint: other.yaml holds no DeepSpeed config\n"
     assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--config", "ds.json"], "ds.json (--config) does not exist"),
+        (["--report", "no/page.html"], "no/page.html cannot be written: there is no folder no"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_before_anything_starts(run, tmp_path, options, message):
+    done = run("smoke", "--isolated", "--cpu", *options, "--", "touch", "started")
+    assert (done.returncode, done.stderr) == (2, f"ds-lint: {message}\n")
+    assert not (tmp_path / "started").exists()
+
+
+def test_what_cannot_be_kept_is_told_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    _demand_places("page.html", None, keep="new/kept")
+    with pytest.raises(CouldNotRun, match="there is no folder no"):
+        _demand_places(None, "no/report.json", keep=None)
+    with pytest.raises(CouldNotRun, match="taken is not a writable folder"):
+        _demand_places(None, None, keep="taken/kept")
+
+
+def test_a_command_that_is_not_behind_dashes_is_told_so(run):
+    done = run("smoke", "deepspeed", "train.py", "--deepspeed", "--steps", "x")
+    assert done.returncode == 2
+    assert done.stderr == "ds-lint: smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py\n"
 
 
 def test_a_config_that_no_library_reads_is_told_before_anything_starts(run, tmp_path):
@@ -179,3 +269,49 @@ def test_a_command_that_takes_too_long_is_ended(run):
     assert done.returncode == 2
     assert "1 s" in done.stderr.strip().split("\n")[-1]
     assert "--timeout" in done.stderr.strip().split("\n")[-1]
+
+
+def test_data_that_the_command_names_is_not_its_config_and_the_run_shows_its_ranks(leave, run, tmp_path, monkeypatch):
+    (tmp_path / "train.json").write_text('{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0}\n')
+    (tmp_path / "ranks.py").write_text(RANKS)
+    launcher = tmp_path / "swift"
+    launcher.write_text(f"#!/bin/sh\nexec {sys.executable} ranks.py left 0\n")
+    launcher.chmod(0o755)
+    monkeypatch.setenv("NPROC_PER_NODE", "2")  # without it, swift starts one process
+    config = {**CONFIG, "train_batch_size": 8}
+    leave(TRAIN, shown(config=config), shown(1, config=config))
+    command = ["./swift", "sft", "--model", "m", "--dataset", "train.json"]
+    told = json.loads(
+        run("smoke", "--isolated", "--cpu", "--no-resume", "--output-format", "json", "--", *command).stdout
+    )
+    assert [one["path"] for one in told["smoke"]] == ["<config of the script>"]
+    assert not [one for one in told["findings"] if one["path"] == "train.json" or one["code"] == "DS512"]
+
+
+ACCELERATE = """distributed_type: DEEPSPEED
+num_processes: 2
+deepspeed_config:
+  gradient_accumulation_steps: 2
+  zero_stage: 2
+"""
+
+
+def of_stage_0(rank, **changes):
+    """An engine that runs stage 0."""
+    one = shown(rank, stack="accelerate", has_checkpoint=False, **changes)
+    one.evidence.engine.stage = 0
+    return one
+
+
+def test_a_broken_promise_of_a_yaml_is_a_finding_and_a_reference_model_has_a_config_of_its_own(leave, report, tmp_path):
+    """TRL sets the stage of a model that is not trained to 0."""
+    (tmp_path / "launch.yaml").write_text(ACCELERATE)
+    of_reference = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 0}}
+    reference = {"number": 2, "is_trained": False, "config": of_reference}
+    leave(TRAIN, *(of_stage_0(rank, **changes) for rank in (0, 1) for changes in ({}, reference)))
+    told = json.loads(report("--no-resume", "--config", "launch.yaml", config=None).stdout)
+    findings = {one["code"]: (one["path"], one["key"]) for one in told["findings"]}
+    assert findings["DS902"] == ("launch.yaml", "deepspeed_config.zero_stage")
+    trained, reference = sorted(told["smoke"], key=lambda one: one["engine"]["number"])
+    assert (trained["path"], reference["path"]) == ("launch.yaml", "<config of the script> 2")
+    assert [one["id"] for one in reference["checks"] if one["status"] == "fail"] == []

@@ -82,13 +82,19 @@ ENDINGS = {
     ),
     "killed": (
         "import transformers, os\nos.kill(os.getpid(), 9)",
-        "the command is killed by SIGKILL before deepspeed.initialize",
+        (
+            "the command is killed by SIGKILL before deepspeed.initialize; the system usually does this when memory "
+            "runs out"
+        ),
     ),
     "killed in its launcher": (
         """import subprocess, sys
 code = "import transformers, os; os.kill(os.getpid(), 9)"
 sys.exit(subprocess.call([sys.executable, "-c", code]) and 1)""",
-        "the command ends with status 1 before deepspeed.initialize, because a rank is killed",
+        (
+            "the command ends with status 1 before deepspeed.initialize, because rank 0 is killed: if by SIGKILL, "
+            "memory has usually run out"
+        ),
     ),
 }
 UNREACHED = {
@@ -177,7 +183,77 @@ def test_the_only_copy_of_a_file_is_not_removed(command, capfd):
     assert (command.path / "folder" / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the system does not list the processes of a run")
+def test_a_launcher_in_the_background_is_waited_for(command):
+    code = WRITES + "import transformers, time\ntime.sleep(0.6)\nraise ValueError('of mine')"
+    (command.path / "train.py").write_text(code)
+    background = f"nohup {sys.executable} train.py > /dev/null 2>&1 &"
+    end = start.run(["sh", "-c", background], command.plan, 30.0)
+    failed = ending.failure(end, command.plan, 30.0)
+    assert failed.message == "the script raises before deepspeed.initialize: ValueError: of mine"
+    assert not (command.path / "new").exists()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the system does not list the processes of a run")
+@pytest.mark.long
+def test_a_launcher_in_the_background_has_the_time_of_a_command(command):
+    (command.path / "train.py").write_text("import transformers, time\ntime.sleep(600)")
+    end = start.run(["sh", "-c", f"{sys.executable} train.py &"], command.plan, 2.0)
+    assert end.status is None
+    assert processes_of(command.plan.folder) == []
+
+
+@pytest.mark.skipif(not os.path.isdir(SHARED_MEMORY), reason="no semaphores in files")
+def test_the_semaphores_of_a_killed_rank_are_removed(command):
+    """As those of workers of a DataLoader that are spawned: another process removes them once the rank is gone."""
+    code = """
+    import transformers, multiprocessing, os, sys
+    one = multiprocessing.get_context("spawn").Semaphore()
+    print("semaphore", one._semlock.name, file=open(os.path.dirname(os.environ["DS_LINT_PROBE"]) + "/name", "w"))
+    os.kill(os.getpid(), 9)
+    """
+    command.run(code)
+    name = Path(command.plan.folder, "name").read_text().split("/")[1].strip()
+    assert not os.path.exists(os.path.join(SHARED_MEMORY, f"sem.{name}"))
+
+
+@pytest.mark.parametrize("launcher", ["accelerate", "train.py"])
+def test_a_launcher_that_imports_the_libraries_is_not_a_script(command, monkeypatch, launcher):
+    monkeypatch.delenv("RANK")
+    (command.path / launcher).write_text("import transformers, sys; sys.exit(2)")
+    end = start.run([sys.executable, launcher, "missing.py"], command.plan, 30.0)
+    message = ending.failure(end, command.plan, 30.0).message
+    is_script = launcher == "train.py"
+    assert message.startswith(
+        f"the command ends with status 2 before {'deepspeed.init' if is_script else 'it imports'}"
+    )
+
+
+def test_a_command_may_begin_with_variables(command):
+    (command.path / "train.py").write_text("import os, sys; sys.exit(int(os.environ['STATUS']))")
+    assert start.run(["STATUS=7", sys.executable, "train.py"], command.plan, 30.0).status == 7
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_the_folder_for_kernels_goes_if_there_are_none(command, monkeypatch, is_empty):
+    monkeypatch.setattr(start.tempfile, "tempdir", str(command.path.parent))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    command.run(
+        "import os; folder = os.environ.get('TORCHINDUCTOR_CACHE_DIR') or '/'; os.path.isdir(folder) or "
+        f"os.makedirs(os.path.join(folder, *{[] if is_empty else ['kernel']}))"
+    )
+    assert os.path.exists(start._kernels()) == (not is_empty and len(command.plan.temporary) <= start._LONGEST)
+
+
+def test_a_user_without_a_name_has_a_folder_for_kernels(monkeypatch):
+    def unnamed():
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr(start.getpass, "getuser", unnamed)
+    assert start._kernels().endswith(f"torchinductor_{os.getuid()}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_ds_lint_restores_everything(command, number):
     """The script writes, and would go on for minutes."""
     (command.path / "train.py").write_text(
@@ -194,10 +270,12 @@ def test_a_signal_to_ds_lint_restores_everything(command, number):
             time.sleep(0.02)
         assert (command.path / "new").exists()
         process.send_signal(number)
-        process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
+    name = "Ctrl-C" if number == signal.SIGINT else number.name
+    assert f"ds-lint: {name} ended the run of the script before" in said.decode()
     assert not (command.path / "new").exists()
     assert (command.path / "notes.txt").read_text() == "mine"
     assert not list(command.path.parent.glob("ds-lint-smoke-*"))

@@ -66,17 +66,55 @@ def test_steps_that_do_not_repeat(change, what):
     )
 
 
+@pytest.mark.parametrize(("passes", "weights", "status"), [(1, "a", "pass"), (2, "a", "pass"), (1, "x", "fail")])
+def test_a_script_that_ends_early_repeats_the_steps_that_it_makes(passes, weights, status):
+    """Its last passes may be without a step; the second start goes on where the first one ended."""
+    first = [replayed(rank, outputs=["c", "d"][:passes], rates=[[1e-3]], last={}) for rank in (0, 1)]
+    second = [replayed(rank) for rank in (0, 1)]
+    second[1].outputs[0] = {"a": second[1].outputs[0], "x": "other"}[weights]
+    first[0].outputs[:], first[1].outputs[:] = second[0].outputs[:passes], replayed(1).outputs[:passes]
+    told_status, message = told(first, second)
+    assert told_status == status
+    if status == "pass":
+        assert message.endswith("with the inputs of the next step it repeats their losses bitwise")
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_a_script_that_ends_with_the_checkpoint_repeats_no_step(passes):
+    first = [replayed(rank, outputs=[], losses=[], rates=[], last={}) for rank in (0, 1)]
+    first[0].outputs = ["c"] * passes
+    status, message = told(first)
+    assert status == "skip"
+    assert message == (
+        "the script ends with the step of the checkpoint, so no steps after it are repeated; all 4 tensors are restored"
+    )
+
+
+def test_a_second_start_that_stops_in_a_step_tells_why():
+    ended = {"outputs": ["c"], "last": {}}
+    again = [replayed(0, **ended), replayed(1, **ended)]
+    status, message = told(second=again, why_not="the script raises in a training step: KeyError: 'labels'")
+    assert status == "fail"
+    assert message == (
+        "a second start restores 4 of 4 tensors of the checkpoint, and does not repeat the steps after it: "
+        "the script raises in a training step: KeyError: 'labels'"
+    )
+
+
 @pytest.mark.parametrize(("loss", "status"), [(2.25001, "pass"), (2.5, "fail"), (math.nan, "fail")])
 def test_on_a_gpu_losses_are_close(loss, status):
     change = {"outputs": ["c", "x"], "losses": [2.5, loss], "last": {}}
     assert told(second=[replayed(0, **change), replayed(1, **change)], mode=CUDA)[0] == status
 
 
-def test_gradients_that_were_too_large_to_record_leave_the_tensors():
-    first = [replayed(is_complete=False), replayed(1, is_complete=False)]
+def test_what_could_not_be_recorded_leaves_the_tensors():
+    first = [replayed(), replayed(1, unrecorded="the gradients of the outputs are too large to record")]
     status, message = told(first, [replayed(outputs=["x", "y"]), replayed(1)])
     assert status == "skip"
-    assert message.endswith("all 4 tensors are restored")
+    assert message == (
+        "the gradients of the outputs are too large to record, so the steps after the checkpoint are not repeated; "
+        "all 4 tensors are restored"
+    )
     assert told(first, [replayed(restored={}), replayed(1)])[0] == "fail"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from shown_engines import expected, runs, shown
 
 from ds_lint.smoke.job import Exported
@@ -28,6 +29,21 @@ def test_a_saved_model_that_is_the_trained_one():
     saved = Exported(files=["pytorch_model.bin"], loaded={"weight": "a", "bias": "b"})
     status, message = told(trained(), saved)
     assert (status, "all 2 tensors equal the trained ones bitwise" in message) == ("pass", True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "status"),
+    [
+        ({"weight": "a", "2_Dense/linear.bias": "b"}, "pass"),
+        ({"weight": "a", "2_Dense/linear.bias": "x"}, "fail"),
+        ({"weight": "a", "2_Dense/other.bias": "b"}, "fail"),
+    ],
+)
+def test_modules_that_are_saved_by_themselves_have_the_ends_of_the_names(stored, status):
+    """sentence-transformers saves a model as its modules."""
+    one = shown(model_class="sentence_transformers.SentenceTransformer")
+    one.evidence.live = {"0.model.weight": "a", "2.linear.bias": "b"}
+    assert told(one, Exported(files=["model.safetensors"], stored=stored, loaded=stored))[0] == status
 
 
 def test_stale_empty_and_missing_weights_fail():
@@ -70,3 +86,18 @@ def test_tied_weights_of_transformers_are_tied_after_loading_too():
     run.exported = Exported(files=["model.safetensors"], stored={"words": "a"}, loaded={"words": "a", "head": "b"})
     (check,) = tied_weights(expected(one), run)
     assert check.message == "`head` and `words` are one tensor in the model, but not after from_pretrained"
+
+
+def test_tensors_of_another_shape_are_named_and_not_the_exception_of_the_loader():
+    one = trained()
+    one.evidence.live = {"weight": "bfloat16 [4, 8] aa", "bias": "bfloat16 [8] bb"}
+    saved = Exported(
+        files=["model.safetensors"],
+        stored={"weight": "bfloat16 [16] cc", "bias": "bfloat16 [8] bb"},
+        load_error="RuntimeError: You set `ignore_mismatched_sizes` to `False`",
+    )
+    status, message = told(one, saved)
+    assert status == "fail"
+    assert message == (
+        "1 of 2 tensors of the saved model have another shape than the trained ones: weight is [16] instead of [4, 8]"
+    )

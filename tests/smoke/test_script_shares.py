@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from shown_engines import CONFIG, expected, runs, shown
 
@@ -50,3 +52,21 @@ def test_a_model_that_is_small_does_not_show_what_the_threshold_does(elements, s
     parameters = [TrainedParameter("scale", 10)] * elements  # every one is below the threshold
     (check,) = shares.persistence(*of_stage_3(10, parameters=parameters))
     assert check.status == status
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "held", "told"),
+    [
+        ("torch.optim.adamw.AdamW", ["exp_avg"], {"exp_avg": "pass", "exp_avg_sq": "fail"}),
+        ("torch.optim.sgd.SGD", [], {}),
+        ("schedulefree.adamw_schedulefree.AdamWScheduleFree", ["z"], {"z": "pass"}),
+    ],
+)
+def test_the_states_of_an_optimizer_of_the_script_are_those_that_it_has(optimizer, held, told):
+    config = {name: value for name, value in STAGE_3.items() if name != "optimizer"}
+    ranks = [shown(rank, config=config, optimizer=optimizer) for rank in (0, 1)]
+    for one in ranks:
+        one.evidence.parameters = [TrainedParameter("weight", 1000)]
+        one.evidence.held = {kind: Held(500, 2000) for kind in held}
+    checks = [one for one in shares.sharding(expected(ranks[0], config), runs(ranks)) if one.id == "optimizer-states"]
+    assert {re.search(r"elements of (\w+),", one.message)[1]: one.status for one in checks} == told

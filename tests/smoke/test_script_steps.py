@@ -30,12 +30,24 @@ def test_an_engine_with_other_sizes_fails():
 
 @pytest.mark.parametrize(
     ("passes", "words"),
-    [([1, 1, 1], "1 backward passes"), ([4, 4, 4], "4 backward passes"), ([2, 3, 2], "2 or 3 backward passes")],
+    [([1, 1, 1], "1 backward pass"), ([4, 4, 4], "4 backward passes"), ([2, 3, 2], "2 or 3 backward passes")],
 )
 def test_steps_of_other_numbers_of_micro_steps_fail(passes, words):
     status, message = told_batch(shown(micro_steps=passes), shown(1, micro_steps=passes))
     assert status == "fail"
     assert message == f"the script makes {words} for a step, but the config asks for 2 micro steps"
+
+
+def test_several_losses_in_one_micro_step_are_warned_of():
+    one, other = (shown(rank, micro_steps=[4, 4, 4], last_micro_steps=[3, 3, 3]) for rank in (0, 1))
+    status, message = told_batch(one, other)
+    assert status == "warn"
+    assert message.startswith("the script calls `engine.backward` 3 times before `engine.step`")
+
+
+def test_passes_of_skipped_micro_steps_fail():
+    one, other = (shown(rank, micro_steps=[4, 4, 4], last_micro_steps=[2, 2, 2]) for rank in (0, 1))
+    assert told_batch(one, other)[0] == "fail"
 
 
 def test_a_window_that_ends_with_the_epoch_is_told_and_is_no_failure():
@@ -51,8 +63,8 @@ def test_rows_of_packed_and_paired_samples_are_told_and_not_compared():
     )
 
 
-def told_rates(one):
-    (check,) = learning_rates(expected(one), runs([one, shown(1)]))
+def told_rates(one, other=None):
+    (check,) = learning_rates(expected(one), runs([one, other or one]))
     return check.status, check.message
 
 
@@ -64,6 +76,16 @@ def test_rates_are_those_of_the_config():
         "fail",
         "the config asks for the learning rates 0.001, 0.001, 0.001, but the run uses 0.5, 0.5, 0.5",
     )
+
+
+def test_a_rank_with_other_rates_fails():
+    other = shown(1)
+    other.evidence.steps = [*other.evidence.steps[:2], other.evidence.steps[2]._replace(learning_rates=[2e-3])]
+    for own_rates in (None, "the script sets the learning rates itself"):
+        assert told_rates(shown(own_rates=own_rates), other) == (
+            "fail",
+            "rank 1 steps with the learning rate 0.002 in step 3, and rank 0 with 0.001",
+        )
 
 
 def test_rates_of_the_script_are_not_compared():
@@ -79,6 +101,19 @@ def test_ranks_with_the_same_inputs_are_warned_of():
     status, message = told_samples(first, shown(1, batches=first.batches))
     assert status == "warn"
     assert message.startswith("ranks 0 and 1 train on the same inputs in every step")
+
+
+def test_ranks_with_the_same_inputs_from_a_micro_step_on_are_warned_of():
+    first = shown(batches=[["a", "b"], ["same", "inputs"]])
+    status, message = told_samples(first, shown(1, batches=[["c", "d"], ["same", "inputs"]]))
+    assert status == "warn"
+    assert message.startswith("ranks 0 and 1 train on the same inputs from micro step 3 on: the batch has fewer")
+
+
+def test_a_few_batches_in_common_at_the_end_are_chance():
+    """As in the variable batch sizes of DeepSpeedExamples, whose inputs are constants of few shapes."""
+    first = shown(batches=[["a", "b", "c"], ["d", "same", "inputs"]])
+    assert told_samples(first, shown(1, batches=[["e", "f", "g"], ["h", "same", "inputs"]]))[0] == "pass"
 
 
 def test_one_batch_in_common_is_chance():

@@ -30,6 +30,8 @@ _IDLE = 0.5  # seconds for the warm process to go when it has nothing to do
 _PATIENCE = 10.0  # and to end ranks, remove its things, and go
 _PROBE = 2**20  # bytes that a run writes at the least
 PREFIX = "ds-lint-smoke-"
+_HANG_UP = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+_ENDING = (signal.SIGINT, signal.SIGTERM, _HANG_UP)
 VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # the GPUs that the user allows; the warm process itself sees none
 
 # What launchers set for the ranks of their own run; the ranks here get their own.
@@ -220,24 +222,34 @@ class Pool:
 
 @contextlib.contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Let SIGTERM end this process like Ctrl-C, with everything removed."""
+    """Let SIGTERM, and a terminal that closes, end this process like Ctrl-C, with everything removed."""
 
     def leave(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, leave), signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in _ENDING}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
+    signal.signal(signal.SIGTERM, leave)
+    if before[_HANG_UP] != signal.SIG_IGN:  # as under nohup
+        signal.signal(_HANG_UP, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ending_signal(ended: BaseException) -> str:
+    """What has ended this process, for people: ``Ctrl-C``, ``SIGTERM``."""
+    if isinstance(ended, SystemExit) and isinstance(ended.code, int):
+        return signal.Signals(ended.code - 128).name
+    return "Ctrl-C"
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Delay signals that would end this process during its cleanup, which takes seconds at most."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number,
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.schedules import TRAINERS_NAMES
 from ds_lint.smoke.job import ADAMW, CPU_ADAM
+from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ ASSUMED = "assumed to match the config"  # the origin of training arguments that
 # Names in the states of the optimizers: deepspeed/ops/adam, lamb and lion; torch/optim/adam.py.
 _ADAM = ("exp_avg", "exp_avg_sq")
 _STATES = {"adam": _ADAM, "adamw": _ADAM, "lamb": _ADAM, "lion": ("exp_avg",)}
+_ADAM_CLASSES = ("Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam")
 _CPU_STATES = {**_STATES, "lion": _ADAM}  # DeepSpeedCPULion makes a second one, which it never uses
 _THRESHOLD = "stage3_param_persistence_threshold"
 
@@ -85,11 +87,15 @@ def with_meant_names(config: Config) -> tuple[JsonObject, dict[str, str]]:
 class Expectation:
     """What a config asks for in a run: ``config`` as written, ``final`` as DeepSpeed should get it.
 
-    ``final`` has correct key names, the changes for this run, and what the Trainer fills in.
+    ``final`` has correct key names, the changes for this run, and what the Trainer fills in. ``made`` is the class of
+    the optimizer that a script has made, which may be any.
     """
 
-    def __init__(self, config: Config, changed: JsonObject, written_as: dict[str, str]) -> None:
+    def __init__(
+        self, config: Config, changed: JsonObject, written_as: dict[str, str], made: str | None = None
+    ) -> None:
         self.config = config
+        self._made = made
         self.written_as = written_as
         prepared = prepare(configs.from_dict(changed, config.basis.but(stack=config.stack)))
         self.text = _plain(changed, config)  # without what a stack adds
@@ -247,8 +253,10 @@ class Expectation:
         for name in self._names(_THRESHOLD):
             path = (ZERO, name)
             if self.config.root.at(path) is not None:
-                filled = number(prepare(self.config).value(*path))
-                return self.requested(_whole(filled), *path)
+                filled = prepare(self.config).value(*path)
+                is_dropped = filled == AUTO and self.config.stack == "deepspeed"
+                value = self._default(_THRESHOLD) if is_dropped else number(filled)
+                return self.requested(_whole(value), *path)
         return self.requested(_whole(self._default(_THRESHOLD)), ZERO, _THRESHOLD)
 
     @property
@@ -276,6 +284,8 @@ class Expectation:
         if self.optimizer is not None:
             known = _STATES if self.optimizer_offload is None else _CPU_STATES
             return known.get(self.optimizer.lower())
+        if self._made is not None:
+            return _ADAM if self._made in _ADAM_CLASSES else None
         optim = self.argument("optim")
         return _STATES["adamw"] if optim is None or str(optim).startswith("adamw_torch") else None
 

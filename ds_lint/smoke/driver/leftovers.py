@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 MARK = "DS_LINT_SMOKE"  # names the folder of the run in the environment of each of its processes
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - on Linux; the segments of DeepSpeed and torch are there
-_ROUNDS = 100  # a killed process may have forked just before, and takes time to end
+_ROUNDS = 1200  # a killed process may have forked just before, and takes time to end
+_OF_TRACKERS = 1000  # of these, for trackers of resources to remove semaphores, once the other processes are gone
 _PAUSE = 0.01  # seconds between them
 
 
@@ -50,12 +51,23 @@ def processes_of(folder: str) -> list[int]:
 
 def end_processes_of(folder: str, *, but: Collection[int] = ()) -> None:
     """Kill the remaining processes of a run, and remove their segments."""
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         left = [pid for pid in processes_of(folder) if pid not in but]
         for pid in left:
+            if number < _OF_TRACKERS and _tracks_resources(pid):
+                continue
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         sweep(left)
         if not left:
             return
         time.sleep(_PAUSE)
+
+
+def _tracks_resources(pid: int) -> bool:
+    """Whether a process is the one in which ``multiprocessing`` removes the semaphores of others when they end."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"multiprocessing.resource_tracker" in file.read()
+    except OSError:
+        return False

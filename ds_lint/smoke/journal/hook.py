@@ -249,6 +249,10 @@ def install(folder: str) -> None:
         if isinstance(database, str) and not database.startswith((":", "file:")) and database:
             journal.about_to(WRITTEN, database)
 
+    def bound(_socket: Any, address: Any) -> None:
+        if isinstance(address, (str, bytes)) and address[:1] not in ("", b"", "\0", b"\0"):  # a socket in a file
+            journal.about_to(WRITTEN, address)
+
     handlers: dict[str, Callable[..., None]] = {
         "open": opened,
         "os.rename": journal.about_to_rename,
@@ -259,6 +263,7 @@ def install(folder: str) -> None:
         "os.link": linked,
         "os.symlink": linked,
         "sqlite3.connect": connected,
+        "socket.bind": bound,
     }
     find = handlers.get
 

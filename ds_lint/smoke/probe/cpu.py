@@ -28,6 +28,7 @@ def install(tell: Callable[[str], None]) -> None:
     imports.after("transformers.training_args", _of_transformers)
     imports.after("accelerate.state", _of_accelerate)
     imports.after("deepspeed", _of_deepspeed)
+    imports.after("deepspeed.launcher.runner", _of_launcher)
 
 
 def _of_torch(tell: Callable[[str], None], _torch: ModuleType) -> None:
@@ -107,3 +108,18 @@ def _of_transformers(training_args: ModuleType) -> None:
     from ds_lint.smoke.standins import device
 
     device.stand_in_of_transformers(training_args)
+
+
+def _of_launcher(runner: Any) -> None:
+    """The machine has as many slots as ``--include`` or CUDA_VISIBLE_DEVICES names GPUs of it."""
+    choose = runner.parse_inclusion_exclusion
+
+    @functools.wraps(choose)
+    def chosen(resource_pool: Any, inclusion: str, exclusion: str) -> Any:
+        host, _, named = inclusion.partition(":")
+        slots = [int(slot) for slot in named.split(",") if slot.isdecimal()]
+        if host in resource_pool and slots:
+            resource_pool = {**resource_pool, host: max(resource_pool[host], max(slots) + 1)}
+        return choose(resource_pool, inclusion, exclusion)
+
+    runner.parse_inclusion_exclusion = chosen

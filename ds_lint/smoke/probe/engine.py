@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +31,7 @@ from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
-from ds_lint.smoke.probe.sampled_step import StepSamples
+from ds_lint.smoke.probe.sampled_step import StepSamples, differing, elements_of, stale
 from ds_lint.smoke.rank import probes, recorder
 from ds_lint.smoke.rank.observation import Watch, tensors_in
 from ds_lint.smoke.rank.tied import tied
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.presence import Presence
 
 
+_WATCHED = 4  # forward passes that train nothing
 _meter = measured.Meter()  # one for the process: its memory is that of all engines
 
 
@@ -145,16 +147,19 @@ class ObservedEngine:
         self._checkpoint = os.path.join(kept, "checkpoint")
         self._export = os.path.join(kept, "export")
         samples = None
-        if self._plan.part == TRAIN and not self.shown.is_pipeline and engine.optimizer is not None:
+        if self._plan.part == TRAIN and not self.shown.is_pipeline and optimizer is not None:
             path = os.path.join(kept, f"rank-{rank}", "step.pt")
-            samples = StepSamples(path, min(2, self._plan.steps), self._job.world_size)
+            trained = {one.name: one.decay for one in self._parameters if one.is_trainable}
+            decays = {id(group): group["weight_decay"] for group in optimizer.param_groups if "weight_decay" in group}
+            samples = StepSamples(path, min(2, self._plan.steps), self._job.world_size, trained, decays)
+        self._is_sampled = samples is not None
         self._watch = Watch(self._job, evidence, lambda _phase: None, samples, is_own_script=True)
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
         self._profile: CommunicationProfile | None = None
         self._digests: list[str] = []
-        self._backwards = self._tokens = 0
+        self._backwards = self._last_backwards = self._tokens = self._evaluations = 0
 
     def _during(self, phase: str, step: int | None = None) -> AbstractContextManager[None]:
         return _meter.during(self._measured, phase, self.steps + 1 if step is None else step)
@@ -171,9 +176,11 @@ class ObservedEngine:
     # -------------------------------------------------------------------------------------------------------- steps
 
     def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
-        """A forward pass; one that trains nothing, as in an evaluation, goes its own way."""
-        if not (engine.module.training and torch.is_grad_enabled()) or engine.optimizer is None:
+        """A forward pass; one that trains nothing, as in an evaluation, gets its own inputs and changes nothing."""
+        if engine.optimizer is None:
             return call(engine, *args, **kwargs)
+        if not (engine.module.training and torch.is_grad_enabled()):
+            return self._evaluate(engine, args, kwargs, call)
         if self._presence.phase != "step":
             self._presence.enter("step")
         if self._plan.part == RESUME and not self._is_loaded:
@@ -189,6 +196,18 @@ class ObservedEngine:
         with self._during(OF_DS_LINT):
             return self._replay.forward(engine, args, kwargs, watched)
 
+    def _evaluate(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+        """A forward pass that trains nothing; the first ones are watched."""
+        changed = self.shown.evidence.changed_in_evaluation
+        if not self._is_sampled or self._evaluations >= _WATCHED or changed:
+            return call(engine, *args, **kwargs)
+        self._evaluations += 1
+        with self._during(OF_DS_LINT):
+            before = elements_of(engine)
+            answer = self._measuring(OF_FORWARD, call)(engine, *args, **kwargs)
+            changed += differing(before, elements_of(engine))
+        return answer
+
     def _note_inputs(self, args: Any, kwargs: Any) -> None:
         given = list(tensors_in((args, kwargs)))
         self._digests.append(" ".join(map(probes.digest, given)))
@@ -197,8 +216,9 @@ class ObservedEngine:
             self.shown.rows.append(next((len(one) for one in given if one.dim()), 0))
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
-        """The backward pass of a micro step; DeepSpeed does not count those within ``engine.no_sync``."""
-        self._backwards += 0 if getattr(engine, "inside_no_sync_ctxt", False) else 1
+        """The backward pass of a micro step."""
+        self._backwards += _is_micro_step(engine)
+        self._last_backwards += 1 if engine.is_gradient_accumulation_boundary() else 0
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
@@ -285,8 +305,9 @@ class ObservedEngine:
         self.shown.is_trained = True
         self.shown.batches.append(self._digests)
         self.shown.micro_steps.append(self._backwards)
+        self.shown.last_micro_steps.append(self._last_backwards)
         self._measured.tokens.append(self._tokens)
-        self._digests, self._backwards, self._tokens = [], 0, 0
+        self._digests, self._backwards, self._last_backwards, self._tokens = [], 0, 0, 0
         if self._replay.is_on:
             self._replay.shown.rates.append(self.shown.evidence.steps[-1].learning_rates)
         plan = self._plan
@@ -303,6 +324,8 @@ class ObservedEngine:
         state = torch.get_rng_state()
         evidence = self.shown.evidence
         self._watch.at_checkpoint(self.engine)
+        if not self.shown.is_pipeline:
+            evidence.stale = stale(self.engine)
         if self._job.mode == CUDA:  # torch's own peak is that since the last phase began
             evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self._measured.moments if one.phase != OF_DS_LINT)
         self._measured.nvme_bytes = measured.swapped_bytes(self.engine, evidence.rank, self._began)
@@ -385,14 +408,26 @@ def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParam
         for parameter in [members] if torch.is_tensor(members) else members:
             if id(parameter) in names and id(parameter) not in seen and parameter.requires_grad:
                 seen.add(id(parameter))
-                yield _described(names[id(parameter)], parameter, number)
+                decay = group.get("weight_decay")
+                described = _described(names[id(parameter)], parameter, number)
+                yield replace(described, decay=float(decay)) if isinstance(decay, (int, float)) else described
     for name, parameter in model.named_parameters():
         if id(parameter) not in seen:
             yield _described(name, parameter, 0, is_trainable=False)
 
 
+def _is_micro_step(engine: Any) -> bool:
+    """DeepSpeed counts no backward pass within ``engine.no_sync``, unless the caller says where a window ends.
+
+    Accelerate does, and uses ``no_sync`` below stage 2: ``accumulate`` in accelerate/accelerator.py.
+    """
+    is_told = getattr(engine, "_is_gradient_accumulation_boundary", None) is not None
+    return is_told or not getattr(engine, "inside_no_sync_ctxt", False)
+
+
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:
-    return TrainedParameter(name, getattr(parameter, "ds_numel", parameter.numel()), group, is_trainable)
+    elements = getattr(parameter, "ds_numel", parameter.numel())
+    return TrainedParameter(name, elements, group, is_trainable, probes.expert_ranks(parameter))
 
 
 def _rates_of(engine: Any) -> list[float]:

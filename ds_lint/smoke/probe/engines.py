@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.frameworks import Frameworks
 from ds_lint.smoke.probe.plan import TRAIN
+from ds_lint.smoke.probe.presence import AFTER, BEFORE, IMPORT, INITIALIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ class _Engines:
         from ds_lint.smoke.probe.engine import ObservedEngine
 
         before = self._presence.phase
-        self._presence.enter("initialize")
+        self._presence.enter(INITIALIZE)
         one = ObservedEngine(len(self._observed) + 1, self._plan, self._presence, self._maker)
         given = one.before_initialize(given)
         try:
@@ -91,7 +92,7 @@ class _Engines:
             raise
         one.after_initialize(made[0], self._made_step)
         self._observed.append(one)
-        self._presence.enter(before)
+        self._presence.enter(AFTER if before in (IMPORT, BEFORE) else before)
         return made
 
     def watch_pipelines(self, module: ModuleType) -> None:
@@ -113,8 +114,18 @@ class _Engines:
         plan = self._plan
         whole = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
         made = [one.steps for one in self._observed if one.steps or one.is_to_resume]
-        if all(steps >= whole for steps in made) or max(made) >= _MOST * whole:
+        is_enough = all(steps >= whole for steps in made) and not self._misses_one()
+        if is_enough or max(made) >= _MOST * whole:
             self._finish()
+
+    def _misses_one(self) -> bool:
+        """Whether an engine is still to come that the first start has saved: the script trains one after the other."""
+        kept = self._plan.kept_folder
+        if self._plan.part == TRAIN or not os.path.isdir(kept):
+            return False
+        numbers = (int(name.partition("-")[2]) for name in os.listdir(kept) if name.startswith("engine-"))
+        later = (number for number in numbers if number > len(self._observed))
+        return any(os.path.isdir(os.path.join(kept, f"engine-{number}", "checkpoint")) for number in later)
 
     def _finish(self) -> None:
         """End this process with the others: the launcher sees success, and the script does not go on."""

@@ -125,13 +125,18 @@ def save_model(engine: Any, trainer: Any, accelerator: Any, folder: str) -> str 
 
 
 def given_arguments(trainer: Any) -> dict[str, Any]:
-    """The training arguments that differ from their defaults, with the steps that the Trainer has computed."""
+    """The training arguments that differ from the defaults of ``TrainingArguments``, with the steps of the Trainer.
+
+    A class of a framework, such as ``SFTConfig``, has fields and defaults of its own.
+    """
     if trainer is None:
         return {}
     from dataclasses import MISSING, fields
 
+    declared = {one.name: one for one in fields(sys.modules["transformers.training_args"].TrainingArguments)}
     given: dict[str, Any] = {}
-    for one in fields(trainer.args):
+    for own in fields(trainer.args):
+        one = declared.get(own.name, own)
         default = one.default_factory() if one.default_factory is not MISSING else one.default
         value = getattr(trainer.args, one.name, default)
         value = getattr(value, "value", value)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.probe.plan import Plan
 
-IMPORT, BEFORE, INITIALIZE, STEP, SAVE, LOAD = "import", "before initialize", "initialize", "step", "save", "load"
+IMPORT, BEFORE, INITIALIZE, AFTER = "import", "before initialize", "initialize", "after initialize"
+STEP, SAVE, LOAD = "step", "save", "load"
 DONE = "done"
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _PROCESS_OF_RANK = "DS_LINT_PROCESS_OF_RANK"  # inherited by what a rank starts, which is not a rank

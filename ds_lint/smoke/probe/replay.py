@@ -8,6 +8,7 @@ loss the script computes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -54,21 +55,22 @@ class Replay:
         if is_repeated:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
                 return call(args, kwargs)
-            own_shapes = _shapes((args, kwargs))
-            args, kwargs, states = torch.load(self._path(number), weights_only=False, map_location=engine.device)
-            self.shown.has_other_shapes |= own_shapes != _shapes((args, kwargs))
+            own = args, kwargs
+            recorded, states = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+            args, kwargs = _with_own(recorded, own)
+            self.shown.has_other_shapes |= _shapes(own) != _shapes((args, kwargs))
             _set_random_states(states)
         else:
-            self._save(self._path(number), (args, kwargs, _random_states()))
+            self._record(self._path(number), (args, kwargs))
         outputs = call(args, kwargs)
         found = [one for one in tensors_in(outputs) if one.is_floating_point()]
         self.shown.outputs.append(" ".join(map(probes.digest, found)))
-        own: Any = getattr(outputs, "loss", None)
-        if torch.is_tensor(own) and own.numel() == 1:
-            self._own_losses[number] = float(own.detach().float())
+        loss: Any = getattr(outputs, "loss", None)
+        if torch.is_tensor(loss) and loss.numel() == 1:
+            self._own_losses[number] = float(loss.detach().float())
         for place, one in enumerate(found):
             if one.requires_grad:
-                one.register_hook(self._hook(number, place, is_loss=one is own, is_repeated=is_repeated))
+                one.register_hook(self._hook(number, place, is_loss=one is loss, is_repeated=is_repeated))
         return outputs
 
     def backward(self, loss: Any, windows: int, ranks: int) -> None:
@@ -137,7 +139,7 @@ class Replay:
             if not is_loss and not self.shown.has_own_loss:
                 return  # it follows from the gradient of the loss
             if self._bytes + gradient.nbytes > _MOST:
-                self.shown.is_complete = False
+                self.shown.unrecorded = "the gradients of the outputs are too large to record"
                 return
             self._bytes += gradient.nbytes
             self._save(path, gradient)
@@ -150,12 +152,47 @@ class Replay:
 
         return repeat if is_repeated else record
 
+    def _record(self, path: str, inputs: Any) -> None:
+        """Record the inputs of a forward pass, with the random state; a script may give a model what has no record."""
+        try:
+            self._save(path, (_mapped(inputs, _without_own), _random_states()))
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an object of the script raises while it is pickled
+            self.shown.unrecorded = f"the inputs of the model cannot be recorded ({type(error).__name__})"
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+
     def _path(self, number: int) -> str:
         return os.path.join(self._folder, f"forward-{number}.pt")
 
     def _save(self, path: str, value: Any) -> None:
         os.makedirs(self._folder, exist_ok=True)
         torch.save(value, path)
+
+
+class _Own:
+    """In a record, stands for a model or a function: each start has its own."""
+
+
+def _without_own(_path: tuple[Any, ...], value: Any) -> Any:
+    return _Own() if callable(value) else value
+
+
+def _with_own(recorded: Any, own: Any) -> Any:
+    """What was recorded, with the models and functions that this start has in the same places."""
+    found: dict[tuple[Any, ...], Any] = {}
+    _mapped(own, found.setdefault)
+    return _mapped(recorded, lambda path, value: found.get(path) if isinstance(value, _Own) else value)
+
+
+def _mapped(value: Any, change: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()) -> Any:
+    """A nest of lists, tuples and dicts, with each value in it changed; ``change`` gets its place, too."""
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(one, change, (*path, place)) for place, one in enumerate(value))
+    if type(value) is dict:
+        return {name: _mapped(one, change, (*path, name)) for name, one in value.items()}
+    return change(path, value)
 
 
 def _shapes(values: Any) -> list[torch.Size]:

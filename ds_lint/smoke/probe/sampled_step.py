@@ -41,6 +41,7 @@ class SampledStep(NamedTuple):
     local: dict[str, torch.Tensor]  # sums of the gradients of this rank's micro steps, times the loss scale
     absolute: dict[str, torch.Tensor]  # the same of their absolute values
     scale: float
+    scale_after: float  # the step: a dynamic scale may rise in it
     norm: float | None  # of all gradients before clipping
     dtypes: list[str]  # in which gradients are computed and added up
     windows: int  # micro steps
@@ -49,15 +50,35 @@ class SampledStep(NamedTuple):
     is_decoupled: bool  # weight decay, of DeepSpeed's Adam
     updates: list[SampledUpdate]
     shared: dict[str, torch.Tensor]  # elements of the weights that every rank has whole
+    lacking: list[str]  # parameters that the optimizer should step with, and has no gradient of on this rank
+    decays: dict[str, tuple[float | None, float]]  # of parameters: asked for in the script, and that of its group
 
 
 class StepSamples:
-    """Takes the notes of the first whole step from a given one on that is not skipped."""
+    """Takes the notes of the first whole step from a given one on that is not skipped and moves the weights.
 
-    def __init__(self, path: str, first: int, ranks: int) -> None:
+    ``trained`` are the parameters that the script gives the optimizer, each with the weight decay of its group if that
+    has one; ``decays`` are those of the groups of the optimizer, by their id, as DeepSpeed has made them.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        first: int,
+        ranks: int,
+        trained: dict[str, float | None] | None = None,
+        decays: dict[int, float] | None = None,
+    ) -> None:
         self._path = path
         self._first = first
         self._ranks = ranks
+        self._trained = trained or {}
+        self._made_decays = decays or {}
+        self._given: set[str] = set()  # parameters of which the optimizer has a gradient on this rank
+        self._is_known = True  # where every tensor of the optimizer belongs
+        self._stepped: set[int] = set()  # ids of the tensors that it steps on
+        self._decays: dict[str, tuple[float | None, float]] = {}
+        self._moves = False  # a step with a learning rate of 0, as in a warm-up, shows little
         self._steps = 0
         self._scale = 1.0
         self._norm: float | None = None  # if the engine reports none
@@ -84,7 +105,7 @@ class StepSamples:
             self._handles = [
                 parameter.register_hook(self._adding(name, getattr(parameter, "ds_numel", parameter.numel())))
                 for name, parameter in engine.module.named_parameters()
-                if parameter.requires_grad
+                if parameter.requires_grad and not _is_expert_of_some_ranks(parameter)
             ]
 
     def _adding(self, name: str, elements: int) -> Any:
@@ -116,22 +137,43 @@ class StepSamples:
         masters = {id(master): number for number, master in enumerate(probes.tensors_of_masters(engine))}
         places = dict(enumerate(recording.places(engine)))
         own = {id(one): (name, one) for name, one in engine.module.named_parameters()}
-        sizes = {name: getattr(one, "ds_numel", one.numel()) for name, one in own.values()}
+        sizes = {name: _elements(one) for name, one in own.values()}
         begun: list[tuple[Any, recording.Place, SampledUpdate]] = []
         for group in optimizer.param_groups:
+            self._moves |= bool(group.get("lr", True))
             options = {name: value for name, value in group.items() if name != "params" and _is_plain(value)}
             for tensor in group["params"]:
-                if tensor.grad is None or probes.backed(tensor) < tensor.numel():
-                    continue
+                self._stepped.add(id(tensor))
                 if id(tensor) in masters:
                     parts = places.get(masters[id(tensor)], [])
                 elif id(tensor) in own:
                     parts = [recording.Place(own[id(tensor)][0], 0, 0, tensor.numel())]
                 else:
+                    self._is_known = False
                     continue
+                is_elsewhere = probes.backed(tensor) < tensor.numel()
+                self._is_known &= bool(parts) and not is_elsewhere
+                if tensor.grad is None or is_elsewhere:
+                    continue
+                self._given.update(part.name for part in parts)
+                self._note_decays(group, parts)
                 state = optimizer.state.get(tensor, {})
                 begun += [(tensor, part, _sampled(tensor, part, sizes[part.name], state, options)) for part in parts]
         return begun
+
+    def _note_decays(self, group: dict[str, Any], parts: list[recording.Place]) -> None:
+        """Note the weight decay, unless the script changes that of a group itself, as in a schedule."""
+        used = group.get("weight_decay")
+        if used is None or self._made_decays.get(id(group)) != used:
+            return
+        self._decays.update(
+            {part.name: (self._trained[part.name], used) for part in parts if part.name in self._trained}
+        )
+
+    def _lacking(self, engine: Any) -> list[str]:
+        """What the optimizer lacks; not known if another one steps on a part of the fp32 weights, as with a ratio."""
+        masters = {id(one) for one in probes.tensors_of_masters(engine)}
+        return sorted(self._trained.keys() - self._given) if self._is_known and masters <= self._stepped else []
 
     def after_update(self, begun: list[tuple[Any, recording.Place, SampledUpdate]]) -> None:
         """What the optimizer made of it."""
@@ -145,10 +187,12 @@ class StepSamples:
         """The step is over; what was noted of one that is skipped does not count."""
         if self._is_armed and not is_skipped and self._updates:
             self._save(engine, self._norm if norm is None else norm)
-            self.is_taken = True
+            self.is_taken = self._moves
         self._steps += 1
         self._windows = 0
         self._local, self._absolute, self._updates = {}, {}, []
+        self._given, self._is_known, self._decays, self._moves = set(), True, {}, False
+        self._stepped = set()
         if self.is_taken:
             for handle in self._handles:
                 handle.remove()
@@ -160,10 +204,11 @@ class StepSamples:
     def _save(self, engine: Any, norm: float | None) -> None:
         parameters = dict(engine.module.named_parameters())
         updates = [one._replace(live=_live(parameters[one.name], one.places)) for one in self._updates]
+        copies = set(probes.copies(engine))
         shared = {
             name: _copy(parameter.detach().reshape(-1)[samples_of(parameter.numel()).to(parameter.device)])
             for name, parameter in parameters.items()
-            if not hasattr(parameter, "ds_tensor")
+            if name in copies
         }
         # Under torch_autocast, ranks exchange gradients of linear layers in its dtype (runtime/torch_autocast.py).
         exchanged = {engine.communication_data_type, *(getattr(one, _EXCHANGED, None) for one in parameters.values())}
@@ -172,6 +217,7 @@ class StepSamples:
             {name: one.cpu() for name, one in self._local.items()},
             {name: one.cpu() for name, one in self._absolute.items()},
             self._scale,
+            probes.loss_scale(engine) or 1.0,
             norm,
             sorted(dtypes),
             self._windows,
@@ -180,6 +226,8 @@ class StepSamples:
             self._is_decoupled,
             updates,
             shared,
+            self._lacking(engine),
+            self._decays,
         )
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         torch.save(tuple(step), self._path)
@@ -188,6 +236,45 @@ class StepSamples:
 def load(path: str) -> SampledStep:
     """The notes of a rank."""
     return SampledStep(*torch.load(path, weights_only=False, map_location="cpu"))
+
+
+def stale(engine: Any) -> list[str]:
+    """The parameters of which this rank computes with something else than its fp32 weights, rounded."""
+    parameters = dict(engine.module.named_parameters())
+    found = []
+    for master, parts in zip(probes.tensors_of_masters(engine), recording.places(engine), strict=False):
+        for part in parts if probes.backed(master) == master.numel() else ():
+            places = samples_of(_elements(parameters[part.name]))
+            places = places[_is_within(places, part)]
+            live = _live(parameters[part.name], places)
+            if live is not None and places.numel():
+                stepped = _copy(master.reshape(-1)[(places - part.start + part.begin).to(master.device)])
+                if not torch.equal(stepped.to(live.dtype).view(torch.uint8), live.view(torch.uint8)):
+                    found.append(part.name)
+    return found
+
+
+def elements_of(engine: Any) -> dict[str, torch.Tensor]:
+    """A few elements of what this rank computes and steps with, by name, as bytes."""
+    kept = {f"parameter {name}": probes.own_part(one)[1] for name, one in engine.module.named_parameters()}
+    kept |= {f"master weights {number}": one for number, one in enumerate(probes.masters(engine))}
+    for name, tensors in probes.states(engine).items():
+        kept |= {f"{name} {number}": one for number, one in enumerate(tensors)}
+    found = {}
+    for name, one in kept.items():
+        if one.numel() and probes.backed(one) == one.numel():
+            flat = one.detach().reshape(-1)
+            found[name] = flat[samples_of(one.numel()).to(one.device)].view(torch.uint8)
+    return found
+
+
+def differing(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> list[str]:
+    """The names whose elements were there before and are others now."""
+    return [
+        name
+        for name, one in before.items()
+        if name in after and one.shape == after[name].shape and not torch.equal(one, after[name])
+    ]
 
 
 def samples_of(elements: int) -> torch.Tensor:
@@ -201,7 +288,7 @@ def _sampled(
 ) -> SampledUpdate:
     """The samples of the part of a parameter that lies in a tensor of the optimizer."""
     places = samples_of(elements)
-    samples = ((places >= part.start) & (places < part.start + part.length)).nonzero().flatten()
+    samples = _is_within(places, part).nonzero().flatten()
     places = places[samples]
     at = (places - part.start + part.begin).to(tensor.device)
 
@@ -220,11 +307,24 @@ def _sampled(
     )
 
 
+def _elements(parameter: Any) -> int:
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
+def _is_within(places: torch.Tensor, part: recording.Place) -> torch.Tensor:
+    return (places >= part.start) & (places < part.start + part.length)
+
+
 def _live(parameter: Any, places: torch.Tensor) -> torch.Tensor | None:
     """Elements of a parameter as this rank computes with them; None if it does not have all of them in memory."""
     start, weights = probes.own_part(parameter)
     within = (places >= start) & (places < start + weights.numel())
     return _copy(weights[(places - start).to(weights.device)]) if bool(within.all()) else None
+
+
+def _is_expert_of_some_ranks(parameter: Any) -> bool:
+    """Whether other ranks have another expert under this name."""
+    return probes.expert_ranks(parameter) > 1
 
 
 def _is_plain(value: Any) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.smoke.job import Evidence
 
+_SPLITTING = {"tensor_parallel", "sequence_parallel_size", "data_parallel_size"}  # keys of a config
 _SUFFIX = ".engine"
 
 
@@ -87,6 +88,7 @@ class ShownEngine:
     batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
     rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
     micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
+    last_micro_steps: list[int] = field(default_factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
     has_adapters: bool = False
     has_checkpoint: bool = False
@@ -95,6 +97,15 @@ class ShownEngine:
     own_rates: str | None = None  # why the learning rates are those of the script and not of the config
     no_room: str | None = None  # why nothing at all was saved
     measured: Measured = field(default_factory=Measured)
+
+    @property
+    def counted_ranks(self) -> int:
+        """Those that the batch sizes count: if the script splits the model, the ranks of a copy count as one.
+
+        A config that splits it, or the sequences, names it.
+        """
+        is_by_config = not _SPLITTING.isdisjoint(self.config or {})
+        return self.world_size if is_by_config else self.data_parallel
 
 
 @dataclass
@@ -108,7 +119,7 @@ class Replayed:
     last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
     has_other_shapes: bool = False  # the script itself has inputs of other shapes than the repeated ones
-    is_complete: bool = True  # else gradients of the outputs were too large to record
+    unrecorded: str = ""  # what could not be recorded, so that the steps are not the same
 
 
 def write(shown: ShownEngine, folder: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import types
@@ -51,7 +52,7 @@ class Watch:
         self._squares = 0.0
         self._is_optimizer_watched = False
         self._layers: Layers | None = None
-        self._rates: list[float] = []
+        self._rates: dict[int, Any] = {}  # by parameter group, of the optimizer step that is made
         self._skipped = 0
         self._frozen: dict[str, str] | None = None  # digests before the first step
         self._inputs: set[tuple[torch.dtype, torch.Size]] = set()
@@ -75,10 +76,10 @@ class Watch:
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
         self.losses.append(float(loss.detach().float().mean()))
-        self._watch_scaling(engine, loss, kwargs)
         if self.recording is not None:
             self.recording.saw_backward(engine)
-        answer = call(engine, loss, *args, **kwargs)
+        with self._watching_scaling(engine, loss, args, kwargs):
+            answer = call(engine, loss, *args, **kwargs)
         self._note_layers()
         self._look_at_gradients(engine)
         return answer
@@ -88,11 +89,12 @@ class Watch:
         self._watch_optimizer(engine, probes.inner_optimizer(engine))
         if is_whole and self.recording is not None:
             self.recording.before_step(engine)
-        rates = [group["lr"] for group in probes.inner_optimizer(engine).param_groups]
+        groups = list(probes.inner_optimizer(engine).param_groups)
+        before = [_rate_now(group) for group in groups]
         answer = call()
-        if is_whole:
-            self._rates = [float(rate) for rate in rates]  # others have already stopped the step
-            self._note_step(engine)
+        if is_whole:  # a rate that is not a number has stopped the step; a skipped step calls no optimizer
+            rates = [self._rates.get(id(group), rate) for group, rate in zip(groups, before, strict=True)]
+            self._note_step(engine, [float(rate) for rate in rates])
         return answer
 
     def built(self, model: Any) -> None:
@@ -118,13 +120,27 @@ class Watch:
         self.evidence.layers, self.evidence.recomputed = list(self._layers.names), self._layers.recomputed
         self.evidence.dtypes["linear layers"] = sorted(self._layers.dtypes)
 
-    def _watch_scaling(self, engine: Any, loss: Any, kwargs: dict[str, object]) -> None:
-        """Record the factor of the loss before its gradients are computed."""
-        scale = probes.loss_scale(engine)
-        if scale is None or not loss.requires_grad:
+    @contextlib.contextmanager
+    def _watching_scaling(self, engine: Any, loss: Any, args: Any, kwargs: dict[str, object]) -> Iterator[None]:
+        """Record the factor of the loss before its gradients are computed, times the micro steps that divide it."""
+        if args or not loss.requires_grad or loss.numel() != 1:
+            yield
             return
+        scale = probes.loss_scale(engine)
         windows = engine.gradient_accumulation_steps() if kwargs.get("scale_wrt_gas", True) else 1
-        loss.register_hook(lambda factor: self.evidence.scalings.append((float(factor) * windows, scale)))
+
+        def note(factor: torch.Tensor) -> None:
+            applied = float(factor) * windows
+            if scale is None:
+                self.evidence.divisions.append(applied)
+            else:
+                self.evidence.scalings.append((applied, scale))
+
+        handle = loss.register_hook(note)
+        try:
+            yield
+        finally:
+            handle.remove()  # the loss may be a part of the next one
 
     def _watch_optimizer(self, engine: Any, optimizer: Any) -> None:
         """Record the gradients of the optimizer step; ZeRO-3 calls it once for each group of parameters."""
@@ -135,6 +151,8 @@ class Watch:
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             self._squares += probes.squared_norm(optimizer)
+            # What the step is made with: a schedule may change the rates within the engine's own step.
+            self._rates.update({id(group): _rate_now(group) for group in optimizer.param_groups})
             begun = self.recording.before_update(engine, optimizer) if self.recording is not None else None
             answer = step(*args, **kwargs)
             if self.recording is not None:
@@ -152,7 +170,7 @@ class Watch:
         else:
             self.evidence.held_in_window = probes.gradients_in_window(engine).held
 
-    def _note_step(self, engine: Any) -> None:
+    def _note_step(self, engine: Any, rates: list[float]) -> None:
         norm = engine.get_global_grad_norm()
         is_skipped = engine.skipped_steps > self._skipped
         if not is_skipped:
@@ -165,13 +183,13 @@ class Watch:
         self.evidence.steps.append(
             Step(
                 loss=math.fsum(self.losses) / len(self.losses),
-                learning_rates=self._rates,
+                learning_rates=rates,
                 loss_scale=probes.loss_scale(engine),
                 gradient_norm=float(norm) if norm is not None else None,
                 is_skipped=is_skipped,
             )
         )
-        self.losses, self._skipped = [], engine.skipped_steps
+        self.losses, self._skipped, self._rates = [], engine.skipped_steps, {}
 
     def finish(self) -> None:
         """The last step is over."""
@@ -188,6 +206,7 @@ class Watch:
         evidence.moved = sorted(name for name in before if now.get(name) != before[name])
         if self.is_own_script:
             evidence.storages = census.Census(engine, self._inputs, ours=self).held
+            evidence.copies = probes.copies(engine)
         else:
             found = census.settled(engine, self._inputs, ours=self)
             evidence.storages, evidence.strays = found.held, found.strays
@@ -314,3 +333,9 @@ def observe_engines(find: Callable[[Any], Observer | None]) -> None:
 
     DeepSpeedEngine.forward = observed_forward
     DeepSpeedEngine.backward, DeepSpeedEngine.step = observed_backward, observed_step
+
+
+def _rate_now(group: Any) -> Any:
+    """The learning rate of a parameter group, which a schedule may change in place; the step refuses what is none."""
+    rate = group["lr"]
+    return float(rate) if torch.is_tensor(rate) else rate

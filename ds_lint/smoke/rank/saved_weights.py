@@ -30,6 +30,13 @@ def stored(folder: str) -> Any:
         yield from torch.load(path, map_location="cpu", weights_only=True).items()
 
 
+def stored_below(folder: str) -> Any:
+    """The same with those of all folders below, under the names ``FOLDER/NAME``."""
+    for place, _, _ in os.walk(folder):
+        below = os.path.relpath(place, folder)
+        yield from ((name if below == "." else f"{below}/{name}", tensor) for name, tensor in stored(place))
+
+
 def note_loaded(model: Any, info: dict[str, Any], weights: dict[str, Any], exported: Exported) -> None:
     """What ``from_pretrained`` made of the weights of files, and said of them."""
     exported.tied = tied(model)

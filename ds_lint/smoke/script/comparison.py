@@ -29,6 +29,9 @@ class Recomputed:
     largest: dict[str, float] = field(default_factory=dict)  # difference as a share of its tolerance
     mismatches: dict[str, FarthestElement] = field(default_factory=dict)
     unable: dict[str, str] = field(default_factory=dict)  # why there is no comparison
+    is_divided_by_next_scale: bool = False  # gradients in a step in which the loss scale rises
+    lacking: list[str] = field(default_factory=list)  # parameters with gradients that the optimizer does not get
+    decays: dict[str, tuple[float, float]] = field(default_factory=dict)  # asked for and used, where they differ
 
     def note(self, check: str, parameter: str, observed: Tensor, expected: Tensor, bound: Tensor) -> None:
         """Compare elements of a parameter within a bound for each."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.driver.failure import CAUSES, first_line
@@ -17,12 +19,17 @@ if TYPE_CHECKING:
 _DONE, _IMPORT = "done", "import"
 _BY_ITSELF = "exit"  # how a process says that its script has ended
 _OF_LAUNCHERS = "ChildFailedError"  # torch.distributed.elastic, after a rank has failed
+_LAUNCHERS = ("deepspeed/launcher/", "torch/distributed/", "accelerate/commands/")  # in site-packages
+_TRACEBACK = "Traceback (most recent call last)"
+_LIBRARIES = "deepspeed, transformers or accelerate"
+_OF_SPAWN = "ProcessRaisedException"  # torch.multiprocessing.spawn, which catches what its ranks raise
 _SHOWN = 60  # characters of a command line
 _OWN, _STAND_INS = "ds_lint/smoke/", "ds_lint/smoke/standins/"  # in the path of a frame
 _PHASES = {
     "import": "while it imports its libraries",
     "before initialize": "before deepspeed.initialize",
     "initialize": "in deepspeed.initialize",
+    "after initialize": "between deepspeed.initialize and its first step",
     "step": "in a training step",
     "save": "while it saves",
     "load": "while it loads the checkpoint",
@@ -46,7 +53,13 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     if unable is not None:
         return ScriptFailure(unable, is_of_script=False)
     raised = [one for one in ranks if one.raised is not None and one.raised.kind != _OF_LAUNCHERS]
-    first = next((one for one in raised if one.raised is not None and one.raised.cause != "peer"), None)
+    spawned = next((one for one in end.processes if one.raised is not None and one.raised.kind == _OF_SPAWN), None)
+    if not raised and spawned is not None and spawned.raised is not None:
+        return _of_exception(end, spawned._replace(phase=_latest_phase(ranks)), spawned.raised)
+    first = next((one for one in raised if not _is_of_peer(one)), None)
+    silent = [one for one in ranks if one.raised is None and one.ended is None and one.phase != _DONE]
+    if first is None and raised and silent and end.status is not None:
+        return ScriptFailure(_killed(end.status, silent), is_of_script=False)
     first = first or next(iter(raised), None)
     if first is not None and first.raised is not None:
         return _of_exception(end, first, first.raised)
@@ -61,13 +74,23 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     if end.status == 0:
         if end.engines:
             return None  # it makes fewer steps than the run
+        if all(one.phase == _IMPORT for one in ranks):
+            return ScriptFailure(f"the command ends, and no rank imports {_LIBRARIES}", is_of_script=False)
         return ScriptFailure(f"the command ends {phase}, without an engine of DeepSpeed", is_of_script=False)
     how = next((one.ended for one in ranks if one.ended is not None), None)
     if how is None:  # nothing in a rank has ended it
-        killed = ", because a rank is killed" if end.status > 0 else ""
-        return ScriptFailure(f"the command {_how(end.status)} {phase}{killed}", is_of_script=False)
+        if end.status > 0:
+            return ScriptFailure(_killed(end.status, ranks), is_of_script=False)
+        hint = "; the system usually does this when memory runs out" if end.status == -signal.SIGKILL else ""
+        return ScriptFailure(f"the command {_how(end.status)} {phase}{hint}", is_of_script=False)
     cause = "the script exits by itself" if how == _BY_ITSELF else f"the script calls {how}"
     return ScriptFailure(f"the command {_how(end.status)} {phase}: {cause}", is_of_script=bool(end.engines))
+
+
+def interrupted(by: str, ranks: list[ScriptProcess]) -> str:
+    """What a signal to ds-lint has ended."""
+    phase = _latest(ranks) or f"before it imports {_LIBRARIES}"
+    return f"{by} ended the run of the script {phase}; its processes and temporary files are removed"
 
 
 def exit_of(one: ScriptProcess, end: CommandEnd) -> str:
@@ -80,18 +103,47 @@ def exit_of(one: ScriptProcess, end: CommandEnd) -> str:
         return "exception"
     if end.status is None:
         return "timeout"
-    has_failed = any(other.raised is not None or other.ended is not None for other in end.ranks)
+    has_failed = any((other.raised or other.ended) and not _is_of_peer(other) for other in end.ranks)
     return "ended" if has_failed else "signal"
 
 
+def _of_worker(raised: Raised) -> tuple[str, Raised]:
+    """What is raised, in a line; torch raises the traceback of a worker again as the text of an exception."""
+    if _TRACEBACK not in raised.text:
+        return first_line(str(raised)), raised
+    first, *lines = [line.strip() for line in str(raised).splitlines() if line.strip()]
+    frames = re.findall(r'File "(.+)", line (\d+), in (\S+)', raised.text)
+    told = f"{first} {lines[0]}" if first.endswith(":") else first
+    path, line, function = frames[-1] if frames else ("", "", "")
+    where = f"{path.rpartition('site-packages/')[2]}:{line} {function}" if path else raised.where
+    return f"{told.rstrip('.:')}: {lines[-1]}", replace(raised, where=where)
+
+
+def _is_of_peer(one: ScriptProcess) -> bool:
+    """Whether a rank raised because another one is gone."""
+    return one.raised is not None and one.raised.cause == "peer"
+
+
+def _killed(status: int, silent: list[ScriptProcess]) -> str:
+    """A rank that says nothing was killed; if there are several, some of them by their launcher, after the first."""
+    which = f"rank {silent[0].rank or 0}" if len(silent) == 1 else "a rank"
+    why = f"because {which} is killed: if by SIGKILL, memory has usually run out"
+    return f"the command {_how(status)} {_latest(silent)}, {why}"
+
+
 def _of_exception(end: CommandEnd, one: ScriptProcess, raised: Raised) -> ScriptFailure:
-    text = first_line(str(raised))
+    text, raised = _of_worker(raised)
     if raised.cause is None and _OWN in raised.where and _STAND_INS not in raised.where:
         told = f"ds-lint itself raises {_PHASES.get(one.phase, one.phase)}: {text} ({raised.where}); please report it"
         return ScriptFailure(told, is_of_script=False)
     blame = CAUSES.get(raised.cause or "")
+    if not raised.text and raised.where:
+        text = f"{text} at {raised.where}"
     phase = _PHASES.get(one.phase, one.phase)
-    message = f"{f'{blame}: ' if blame else ''}the script raises {phase}: {text}"
+    who = f"the script raises {phase}"
+    if one.rank is None and raised.where.startswith(_LAUNCHERS):
+        who = "the launcher raises before it starts a rank"
+    message = f"{f'{blame}: ' if blame else ''}{who}: {text}"
     return ScriptFailure(message, is_of_script=bool(end.engines) and raised.cause not in CAUSES, where=raised.where)
 
 
@@ -100,7 +152,6 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
     for one in end.hooked:
         if one.error:
             return f"the probe of ds-lint cannot start in Python {one.release} ({_command_of(one)}): {one.error}"
-    libraries = "deepspeed, transformers or accelerate"
     alternative = "make `import ds_lint.smoke.probe` the first line of the script"
     if not end.hooked and end.status == 0:
         return (
@@ -112,9 +163,9 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
         return f"the command {how} before any Python of it has run the startup hook of ds-lint"
     commands = ", ".join(dict.fromkeys(_command_of(one) for one in end.hooked))
     if end.status != 0:
-        return f"the command {how} before it imports {libraries}: {commands}"
+        return f"the command {how} before it imports {_LIBRARIES}: {commands}"
     return (
-        f"no Python that has run the startup hook of ds-lint imports {libraries}: {commands}; if another one trains, "
+        f"no Python that has run the startup hook of ds-lint imports {_LIBRARIES}: {commands}; if another one trains, "
         f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {alternative}"
     )
 
@@ -125,9 +176,12 @@ def _command_of(one: HookedPython) -> str:
 
 
 def _latest(ranks: list[ScriptProcess]) -> str:
+    return _PHASES.get(_latest_phase(ranks), "")
+
+
+def _latest_phase(ranks: list[ScriptProcess]) -> str:
     phases = [one.phase for one in ranks]
-    latest = next((phase for phase in reversed(_PHASES) if phase in phases), phases[0] if phases else "")
-    return _PHASES.get(latest, "")
+    return next((phase for phase in reversed(_PHASES) if phase in phases), phases[0] if phases else "")
 
 
 def _how(status: int) -> str:

@@ -24,7 +24,7 @@ def expectation_of(config: Config, one: ShownEngine) -> Expectation:
     facts = Facts(world_size=one.world_size, training=_arguments(one))
     facts.model = config.facts.model
     seen = configs.from_document(config.document, config.basis.but(stack=one.stack, facts=facts))
-    return Expectation(seen, changed, written_as)
+    return Expectation(seen, changed, written_as, one.optimizer.rpartition(".")[2] or None)
 
 
 def _fill(config: dict[str, Any], given: dict[str, Any]) -> None:

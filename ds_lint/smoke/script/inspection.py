@@ -21,19 +21,25 @@ if TYPE_CHECKING:
 def inspect(saved: SavedFiles) -> Exported:
     """Load the saved model as a user would, and the fp32 weights as zero_to_fp32 does."""
     exported = Exported(files=saved_weights.files_of(saved.export))
-    weights = dict(saved_weights.stored(saved.export))
+    is_whole = saved.model_class.startswith("transformers.") or saved.has_adapters
+    weights = dict(saved_weights.stored(saved.export) if is_whole else saved_weights.stored_below(saved.export))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
     exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     try:
         _load(saved, weights, exported)
     except Exception as error:  # noqa: BLE001 - the error is the result
-        exported.load_error = f"{type(error).__name__}: {error}"
+        exported.load_error = _told(error, saved.export)
     if saved.is_sharded:
         try:
             saved_weights.recover(saved.checkpoint, exported)
         except Exception as error:  # noqa: BLE001 - the error is the result
-            exported.recovery_error = f"{type(error).__name__}: {error}"
+            exported.recovery_error = _told(error, saved.checkpoint)
     return exported
+
+
+def _told(error: Exception, folder: str) -> str:
+    """An error, with the files of a folder that is removed by their names in it."""
+    return f"{type(error).__name__}: {error}".replace(f"{folder}{os.sep}", "")
 
 
 def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> None:

@@ -82,7 +82,7 @@ def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
         has_engine=evidence is not None and evidence.engine is not None,
         is_whole=is_done and engine is not None and engine.has_checkpoint,
         is_over=is_done and engine is not None and (engine.has_checkpoint or not engine.is_trained),
-        world_size=engine.world_size if engine is not None else None,
+        world_size=engine.counted_ranks if engine is not None else None,
         raised=raised,
         given=engine.config or {} if engine is not None else {},
         unread=frozenset(evidence.unread) if evidence is not None else frozenset(),

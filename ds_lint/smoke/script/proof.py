@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shlex
@@ -12,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
-from ds_lint.smoke.driver.client import own_folder, undisturbed
+from ds_lint.smoke.driver.client import ending_signal, own_folder, undisturbed
 from ds_lint.smoke.driver.documented_optimizer import rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.leftovers import end_processes_of
@@ -80,15 +81,22 @@ def prove(
     """
     folder = own_folder(wish.folder)
     script = _ScriptRun(command, wish, folder, config_of)
+    interrupted = ""
     try:
         found = script.prove(on_phase or (lambda _part, _phase: None))
         if wish.keep is not None:
             keep(folder, wish.keep, "script")
-        return found
+        return found  # noqa: TRY300 - what the user keeps is moved before
+    except (KeyboardInterrupt, SystemExit) as ended:
+        interrupted = script.interrupted(ending_signal(ended))
+        raise
     finally:
         with undisturbed():
             end_processes_of(script.plan.kept_folder)  # an inspection, if this is interrupted
             _put_away(folder)
+            if interrupted:
+                with contextlib.suppress(OSError):  # the terminal may be closed
+                    sys.stderr.write(f"ds-lint: {interrupted}\n")
 
 
 def _put_away(folder: str) -> None:
@@ -144,6 +152,12 @@ class _ScriptRun:
         ]
         return found, None
 
+    def interrupted(self, by: str) -> str:
+        """What a signal has ended."""
+        starts = (self.plan._replace(part=part) for part in (RESUME, TRAIN))
+        folder = next((one.own_folder for one in starts if os.path.isdir(one.own_folder)), self.plan.own_folder)
+        return ending.interrupted(by, start.ranks_of(start.processes_in(folder)))
+
     def _checked(
         self,
         number: int,
@@ -183,6 +197,8 @@ class _ScriptRun:
             checks += verify_script(expectation, runs, of_trained if one.is_trained else OF_UNTRAINED)
             again = second.engines.get(number, []) if second is not None else []
             measured = measurements(ranks, again, self._kept(number), config, expectation.config)
+        elif checks:  # the failure of the script is told
+            pass
         elif not one.is_trained:
             is_told = any(ranks[0].is_trained for ranks in first.engines.values())
             checks.append(_unseen("the script makes no optimizer step with this engine", is_told=is_told))
@@ -207,11 +223,12 @@ class _ScriptRun:
             return None
         again = second.engines.get(number, [])
         after = [one.replayed for one in again if one.replayed is not None and one.replayed.restored]
-        if len(after) == len(before):
-            return Repetition(before, after)
         failed = ending.failure(second, self.plan._replace(part=RESUME), self.wish.seconds)
-        told = failed.message if failed is not None else "it makes no step with this engine"
-        return Repetition(before, [], told, is_cut_off=failed is not None and not failed.is_of_script)
+        told = failed.message if failed is not None else None
+        if len(after) == len(before):
+            return Repetition(before, after, told)
+        is_cut_off = failed is not None and not failed.is_of_script
+        return Repetition(before, [], told or "it makes no step with this engine", is_cut_off=is_cut_off)
 
     def _job(self, one: ShownEngine) -> Job:
         """The run, in the terms of the small run, for the checks that both have."""
@@ -282,7 +299,7 @@ class _ScriptRun:
             status=status,
             adaptations=list(_adaptations(first, ranks)),
             checks=checks,
-            ranks=[end for part in (first, second) if part is not None for end in _ends(part)],
+            ranks=[*_ends(first), *(_ends_of_second(second, checks) if second is not None else ())],
             seconds=time.monotonic() - self.began,
             model=evidence.model if evidence is not None else "",
             parameter_count=sum(parameter.elements for parameter in evidence.parameters) if evidence else 0,
@@ -340,6 +357,12 @@ def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adapta
 
 def _counted(parameters: int | None) -> str:
     return f"{parameters:,} parameters" if parameters is not None else "parameters that are not known"
+
+
+def _ends_of_second(second: CommandEnd, checks: list[Check]) -> list[RankEnd]:
+    """The same of the start that resumes; an end that the skipped check explains is not told again."""
+    is_explained = any(check.id == "resume" and check.status == "skip" for check in checks)
+    return [end for end in _ends(second) if end.exit == "ok" or not is_explained]
 
 
 def _ends(part: CommandEnd) -> list[RankEnd]:

@@ -47,7 +47,7 @@ def recompute(folder: str, rule: UpdateRule | None, clipping: float) -> Recomput
         return None
     found = Recomputed(optimizer=ranks[0].optimizer, elements=sum(_elements(one) for one in ranks))
     _compare_gradients(ranks, clipping, found)
-    _compare_update(ranks, rule or _rule_of(ranks[0]), found)
+    _compare_update(ranks, rule or _rule_of(ranks[0]), found, is_of_script=rule is None)
     _compare_live(ranks, found)
     return found
 
@@ -61,6 +61,19 @@ def _elements(step: SampledStep) -> int:
 
 def _compare_gradients(ranks: list[SampledStep], clipping: float, found: Recomputed) -> None:
     first = ranks[0]
+    _compare_average(ranks, clipping, found)
+    if "averaging" in found.mismatches and first.scale_after != first.scale:
+        rescaled = Recomputed(found.optimizer, found.elements)
+        _compare_average(ranks, clipping, rescaled, first.scale_after / first.scale)
+        found.is_divided_by_next_scale = "averaging" not in rescaled.mismatches
+    for name in sorted(set.intersection(*(set(rank.lacking) for rank in ranks))):
+        if all(name in rank.local and bool(rank.local[name].any()) for rank in ranks):
+            found.lacking.append(name)
+
+
+def _compare_average(ranks: list[SampledStep], clipping: float, found: Recomputed, factor: float = 1.0) -> None:
+    """Compare the gradients that the optimizer got, times a factor."""
+    first = ranks[0]
     roundoff, smallest = max(_ROUNDOFF.get(dtype, _ROUNDOFF["float32"]) for one in ranks for dtype in one.dtypes)
     roundings = len(ranks) + first.windows + 4
     wide = math.expm1(roundings * math.log1p(roundoff))
@@ -70,7 +83,7 @@ def _compare_gradients(ranks: list[SampledStep], clipping: float, found: Recompu
             continue
         expected = sum(rank.local[one.name] / rank.scale for rank in ranks)[one.samples] / len(ranks)
         absolute = sum(rank.absolute[one.name] / rank.scale for rank in ranks)[one.samples] / len(ranks)
-        observed = one.gradient.double() / clip
+        observed = one.gradient.double() * factor / clip
         bound = wide * absolute + roundings * smallest / first.scale + 8 * U * expected.abs()
         found.note("averaging", one.name, observed, expected, bound)
 
@@ -83,10 +96,17 @@ def _clip(norm: float | None, most: float) -> float:
 # -------------------------------------------------------------------------------------------------------- the update
 
 
-def _compare_update(ranks: list[SampledStep], rule: UpdateRule | None, found: Recomputed) -> None:
+def _compare_update(
+    ranks: list[SampledStep], rule: UpdateRule | None, found: Recomputed, *, is_of_script: bool
+) -> None:
+    """A group without a weight decay of its own has that of the config."""
     if rule is None:
         found.unable["update"] = f"no documented arithmetic of {ranks[0].optimizer} is known"
         return
+    for name, (asked, used) in sorted({name: pair for rank in ranks for name, pair in rank.decays.items()}.items()):
+        wanted = asked if asked is not None or is_of_script else rule.decay
+        if wanted is not None and wanted != used:
+            found.decays[name] = (wanted, used)
     for one in (one for rank in ranks for one in rank.updates):
         if one.gradient is None or not one.before.dtype == one.after.dtype == torch.float32:
             found.unable["update"] = "the optimizer does not update fp32 weights"

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,11 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
-from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, sweep
+from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, processes_of, sweep
 from ds_lint.smoke.job import Raised
 from ds_lint.smoke.probe import loggers, shown
 from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.probe.presence import DONE
 from ds_lint.smoke.script import hooked
 from ds_lint.smoke.script.restore import Restored, restore
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _STARTUP = os.path.join(os.path.dirname(plans.__file__), "startup")
 _TICK = 0.05  # seconds between looks at a command
+_LONG_TICK = 0.5  # and at all processes of the machine
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable, before a command
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 _LONGEST = 75  # characters of a folder for sockets of multiprocessing, whose paths have 107 at most on Linux
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}  # a small model needs no weights
@@ -71,29 +75,43 @@ class CommandEnd(NamedTuple):
 
     @property
     def ranks(self) -> list[ScriptProcess]:
-        """The processes of ranks: launchers import the libraries too, and have none."""
-        return [one for one in self.processes if one.rank is not None] or self.processes
+        """The processes of ranks."""
+        return ranks_of(self.processes)
+
+
+def ranks_of(processes: list[ScriptProcess]) -> list[ScriptProcess]:
+    """The processes of ranks: launchers import the libraries too, and have none."""
+    return [one for one in processes if one.rank is not None] or processes
 
 
 def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
     """Start the command, and wait for its end; what it prints goes to standard error."""
     began = time.monotonic()
+    had_kernels = os.path.isdir(_kernels())
     environment = _environment(plan)
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user asks for
-            command, stdout=sys.stderr.fileno(), env=environment, start_new_session=True
+            ["env", *command] if _ASSIGNMENT.match(command[0]) else command,
+            stdout=sys.stderr.fileno(),
+            env=environment,
+            start_new_session=True,
         )
     except OSError as error:
         raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
     try:
         status = _wait(process, began + seconds)
+        if status == 0:
+            status = _wait_for_background(plan, began + seconds)
     finally:
         with undisturbed():
             _end(process)
             end_processes_of(plan.folder)
-            processes = _processes(plan.own_folder)
+            processes = processes_in(plan.own_folder)
             _sweep(processes)
             restored = restore(plan.folder)
+            if not had_kernels:
+                with contextlib.suppress(OSError):  # there are kernels now
+                    os.rmdir(_kernels())
     for path, why in restored.left:
         sys.stderr.write(f"ds-lint: {path} stays as it is: {why}\n")
     return CommandEnd(
@@ -135,11 +153,19 @@ def _temporary(plan: Plan) -> dict[str, str]:
     """Temporary files go with the run, but not the kernels that torch has compiled before."""
     if len(plan.temporary) > _LONGEST:
         return {}
-    kernels = os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
     return {
         "TMPDIR": plan.temporary,
-        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", kernels),
+        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", _kernels()),
     }
+
+
+def _kernels() -> str:
+    """Where torch keeps compiled kernels, from ``torch/_inductor/runtime/cache_dir_utils.py``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = str(os.getuid())
+    return os.path.join(tempfile.gettempdir(), f"torchinductor_{user}")
 
 
 def of_inspection(plan: Plan) -> dict[str, str]:
@@ -157,6 +183,19 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
     return process.returncode
 
 
+def _wait_for_background(plan: Plan, deadline: float) -> int | None:
+    """Wait for ranks of a shell script that starts its launcher with ``&`` and ends; None if their time is up."""
+    while alive := set(processes_of(plan.folder)):
+        ranks = ranks_of(processes_in(plan.own_folder))
+        has_begun = any(one.phase == DONE or one.raised or one.ended for one in ranks)
+        if has_begun and not any(one.pid in alive for one in ranks):
+            break  # what is left is not a rank, such as a worker or a server
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_LONG_TICK)
+    return 0
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End what is left of a command: first the launcher, which ends its ranks."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -168,7 +207,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait(_PATIENCE)
 
 
-def _processes(folder: str) -> list[ScriptProcess]:
+def processes_in(folder: str) -> list[ScriptProcess]:
+    """What the processes of a start have left about themselves."""
     found = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if name.startswith("process-") and name.endswith(".json"):

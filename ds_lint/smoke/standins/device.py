@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import functools
+import os
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,9 +27,18 @@ def stand_in_of_deepspeed() -> None:
 
 
 def stand_in_of_accelerate(state: ModuleType) -> None:
-    """Let ``accelerate.state`` start ranks that meet over Gloo; it finds no backend without a GPU."""
+    """Let ``accelerate.state`` start ranks that meet over Gloo; it finds no backend without a GPU.
+
+    A process that is not a rank, such as one that parses training arguments before it launches the ranks, has none.
+    """
     gloo = (str(torch.distributed.Backend.GLOO), state.DistributedType.MULTI_GPU)
-    state.PartialState._prepare_backend = lambda *_args, **_more: gloo  # noqa: SLF001 - nothing else decides it
+    prepare = state.PartialState._prepare_backend  # noqa: SLF001 - nothing else decides it
+
+    @functools.wraps(prepare)
+    def prepared(*args: Any, **more: Any) -> Any:
+        return gloo if int(os.environ.get("LOCAL_RANK", "-1")) != -1 else prepare(*args, **more)
+
+    state.PartialState._prepare_backend = prepared  # noqa: SLF001
     _have_every_dtype(state)
 
 

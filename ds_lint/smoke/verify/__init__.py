@@ -11,6 +11,7 @@ from ds_lint.smoke.verify import (
     generation,
     groups,
     keys,
+    loss_scales,
     memory,
     offload,
     precision,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from ds_lint.smoke.driver.expectation import Expectation
     from ds_lint.smoke.verify.check import Runs, Verify
 
-PROPERTIES: tuple[Verify, ...] = (
+# Of any engine whose ranks hold shares of one model.
+_OF_SHARES: tuple[Verify, ...] = (
     shares.stage,
     shares.sharding,
     groups.secondary_partitions,
@@ -42,6 +44,9 @@ PROPERTIES: tuple[Verify, ...] = (
     precision.loss,
     precision.overflow,
     precision.loss_scale,
+)
+PROPERTIES: tuple[Verify, ...] = (
+    *_OF_SHARES,
     steps.batch,
     steps.learning_rates,
     steps.clipping,
@@ -59,17 +64,8 @@ PROPERTIES: tuple[Verify, ...] = (
 
 # Of the user's own script: what depends on its model and data is not compared with a small model.
 OF_SCRIPTS: tuple[Verify, ...] = (
-    shares.stage,
-    shares.sharding,
-    groups.secondary_partitions,
-    shares.persistence,
-    memory.memory,
-    offload.offload,
-    offload.placement,
-    precision.dtypes,
-    precision.loss,
-    precision.overflow,
-    precision.loss_scale,
+    *_OF_SHARES,
+    loss_scales.course,
     script_steps.batch,
     script_steps.samples,
     script_steps.learning_rates,
@@ -101,8 +97,8 @@ OF_PIPELINES: tuple[Verify, ...] = (
 OF_UNTRAINED: tuple[Verify, ...] = (shares.stage, shares.untrained, precision.dtypes, keys.keys)
 
 
-def verify_script(expectation: Expectation, runs: Runs, properties: tuple[Verify, ...] = OF_SCRIPTS) -> list[Check]:
-    """The same for an engine of the user's own script."""
+def verify_script(expectation: Expectation, runs: Runs, properties: tuple[Verify, ...]) -> list[Check]:
+    """The checks of an engine of the user's own script: those of ``properties``, and the keys that none is about."""
     checks = [check for property_ in properties for check in property_(expectation, runs)]
     if properties is OF_UNTRAINED:
         return checks

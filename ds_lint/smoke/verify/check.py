@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Repetition(NamedTuple):
-    """The steps after the checkpoint of both starts of a script, by rank; ``why_not``: there is no second one."""
+    """The steps after the checkpoint of both starts of a script, by rank; ``why_not``: what stops the second."""
 
     first: list[Replayed]
     second: list[Replayed]

@@ -2,7 +2,8 @@
 
 Stage 3 divides each parameter (``partition_numel`` in deepspeed/runtime/zero/partition_parameters.py). Stages 1 and 2
 write the parameters of a group one after the other into a flat tensor, and cut that into equal parts: a parameter that
-crosses a border is in two parts or more (deepspeed/runtime/zero/stage_1_and_2.py).
+crosses a border is in two parts or more (deepspeed/runtime/zero/stage_1_and_2.py). Experts have flat tensors of their
+own, which the ranks with the same experts share (deepspeed/moe/utils.py).
 """
 
 from __future__ import annotations
@@ -33,11 +34,24 @@ class _Place(NamedTuple):
     end: int
 
 
+class _FlatTensor(NamedTuple):
+    """The parameters of a group, of which each of a number of ranks has a part."""
+
+    places: list[_Place]
+    ranks: int
+    experts: int  # neighbouring ranks that hold different experts
+
+    @property
+    def share(self) -> int:
+        """The part of a rank: ``nccl_start_alignment_factor`` makes its length even."""
+        return 2 * math.ceil(self.places[-1].end / (2 * self.ranks))
+
+
 def partition(parameters: list[TrainedParameter], stage: int, ranks: int, layout: Layout | None = None) -> int:
     """The elements of a rank's share, with what pads it; every rank has as many."""
     if stage == 3:
         return sum(math.ceil(parameter.elements / ranks) for parameter in parameters)
-    return sum(_share(places, ranks) for places in _flat_tensors(parameters, ranks, layout))
+    return sum(flat.share for flat in _flat_tensors(parameters, ranks, layout))
 
 
 def in_partition(parameters: list[TrainedParameter], ranks: int, layout: Layout) -> list[int]:
@@ -61,31 +75,28 @@ def touched(parameters: list[TrainedParameter], ranks: int, layout: Layout) -> l
 
 def _by_rank(parameters: list[TrainedParameter], ranks: int, layout: Layout) -> Iterator[list[tuple[int, int, _Place]]]:
     """For each rank, every parameter with the start and the end of the rank's part in the same flat tensor."""
-    flat = list(_flat_tensors(parameters, ranks, layout))
+    tensors = list(_flat_tensors(parameters, ranks, layout))
     for rank in range(ranks):
         yield [
-            (rank * share, (rank + 1) * share, place)
-            for places in flat
-            for share in [_share(places, ranks)]
-            for place in places
+            (part * flat.share, (part + 1) * flat.share, place)
+            for flat in tensors
+            for part in [rank // flat.experts]
+            for place in flat.places
         ]
 
 
-def _flat_tensors(parameters: list[TrainedParameter], ranks: int, layout: Layout | None) -> Iterator[list[_Place]]:
+def _flat_tensors(parameters: list[TrainedParameter], ranks: int, layout: Layout | None) -> Iterator[_FlatTensor]:
     """The places of the parameters of each group."""
     alignment, is_round_robin = layout or Layout()
-    by_group: dict[int, list[int]] = {}
+    by_group: dict[tuple[int, int], list[int]] = {}
     for parameter in parameters:
-        by_group.setdefault(parameter.group, []).append(parameter.elements)
-    for sizes in by_group.values():
-        order = itertools.chain.from_iterable(sizes[rank::ranks] for rank in range(ranks)) if is_round_robin else sizes
+        by_group.setdefault((parameter.group, parameter.expert_ranks), []).append(parameter.elements)
+    for (_, expert_ranks), sizes in by_group.items():
+        experts = max(expert_ranks, 1)
+        parts = ranks // experts
+        order = itertools.chain.from_iterable(sizes[part::parts] for part in range(parts)) if is_round_robin else sizes
         places: list[_Place] = []
         for size in order:
             start = alignment * math.ceil(places[-1].end / alignment) if places else 0
             places.append(_Place(start, start + size))
-        yield places
-
-
-def _share(places: list[_Place], ranks: int) -> int:
-    """The part of a flat tensor that a rank has: ``nccl_start_alignment_factor`` makes its length even."""
-    return 2 * math.ceil(places[-1].end / (2 * ranks))
+        yield _FlatTensor(places, parts, experts)

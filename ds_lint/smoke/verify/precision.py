@@ -91,7 +91,10 @@ def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         not bad,
         kept=f"the loss of all {len(steps)} steps is finite",
         broken=f"the loss of {number} of {len(steps)} steps is {kind}",
-        help="The model is small and its data is generated, so the config is the cause. Check the learning rate, its "
+        help="Check the labels (a batch whose labels are all -100 has no loss), the learning rate, its warm-up, and "
+        "the precision."
+        if runs.is_script
+        else "The model is small and its data is generated, so the config is the cause. Check the learning rate, its "
         "warm-up, and the precision.",
     )
 
@@ -122,10 +125,10 @@ def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         broken=f"{'all' if skipped == len(steps) else f'{skipped} of'} {len(steps)} steps overflowed and were skipped: "
         "the loss scale "
         + (
-            f"stays at {_scale(scales[-1])}, so "
+            f"stays at {as_power(scales[-1])}, so "
             f"{'no step will ever be made' if skipped == len(steps) else 'every step that overflows is skipped'}"
             if is_static
-            else f"fell from {_scale(scales[0])} to {_scale(scales[-1])} and must fall further"
+            else f"{_course(scales)} and must fall further"
         ),
         help="Set `fp16.loss_scale` to 0 for a dynamic scale, or to a smaller power of two."
         if is_static
@@ -134,7 +137,12 @@ def overflow(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     )
 
 
-def _scale(scale: float | None) -> str:
+def _course(scales: list[float | None]) -> str:
+    first, last = as_power(scales[0]), as_power(scales[-1])
+    return f"stays at {first}" if first == last else f"fell from {first} to {last}"
+
+
+def as_power(scale: float | None) -> str:
     """A loss scale as a power of two, if it is one."""
     power = math.log2(scale) if scale else 0.5
     return f"2^{power:.0f}" if power.is_integer() else f"{scale or 0:g}"
@@ -169,7 +177,8 @@ def is_scaled(runs: Runs) -> bool:
 
 def _scalings(runs: Runs) -> list[tuple[float, float]]:
     """The factor of each loss and the divisor of its gradients; a loss in fp16 shows no scale above 65,504."""
-    return [(applied, divisor) for applied, divisor in runs.train[0].scalings if math.isfinite(applied)]
+    every = (pair for one in runs.train for pair in one.scalings)
+    return [(applied, divisor) for applied, divisor in every if math.isfinite(applied)]
 
 
 def _is_scaled(applied: float, divisor: float) -> bool:

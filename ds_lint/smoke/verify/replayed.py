@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
@@ -13,8 +14,11 @@ from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.smoke.probe.shown import Replayed
+
 # Of a tied layer, one stage of a pipeline saves its copy; what other stages do not use of theirs need not come back.
 _TIED = "parameter tied_modules."
+_PASSES = "numbers of forward passes"
 
 
 def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
@@ -42,13 +46,19 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         }
     )
     whole = sum(len(one.fingerprint) for one in runs.train)
-    differing = _differing_steps(repetition, is_on_gpu=runs.job.mode == CUDA)
+    differing = _differing_steps(_in_common(repetition, runs.job.steps_after), is_on_gpu=runs.job.mode == CUDA)
     spare = [] if differing or not runs.is_pipeline else [name for name in lost if name.startswith(_TIED)]
     lost = [name for name in lost if name not in spare]
     restored = f"all {whole} tensors" if not spare else f"{whole - len(spare)} of {whole} tensors"
-    if not all(one.is_complete for one in repetition.first) and not lost:
-        yield skipped("resume", key, "the gradients of the outputs are too large to record, so the steps after the "
-                      f"checkpoint are not repeated; all {whole} tensors are restored")  # fmt: skip
+    steps = min((len(one.rates) for one in repetition.first), default=0)
+    if not steps and not lost:
+        why = "the script ends with the step of the checkpoint, so no steps after it are repeated"
+        yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
+        return
+    unrecorded = next((one.unrecorded for one in repetition.first if one.unrecorded), None)
+    if unrecorded is not None and not lost:
+        why = f"{unrecorded}, so the steps after the checkpoint are not repeated"
+        yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
     if not runs.is_pipeline and not any(one.outputs for one in repetition.first) and not lost:
         why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
@@ -64,10 +74,10 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         f"{whole - len(lost) - len(spare)} of {whole} tensors" + (f", other {differing}" if differing else ""),
         not lost and not differing,
         unit="tensors",
-        kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, runs)}",
+        kept=f"a second start restores {restored} of the checkpoint, and {_repeated(repetition, runs, steps)}",
         broken=f"a second start restores {whole - len(lost)} of {whole} tensors of the checkpoint"
         + (f" (not {', '.join(lost[:3])})" if lost else "")
-        + (f", and with the same inputs it has other {differing} than the start that went on" if differing else ""),
+        + (f", and {_other(differing, repetition)}" if differing else ""),
     )
 
 
@@ -79,6 +89,23 @@ def _has_other_targets(repetition: Repetition) -> bool:
     )
 
 
+def _in_common(repetition: Repetition, steps_after: int) -> Repetition:
+    """The passes and steps that both starts make: a script that ends early makes fewer after the checkpoint."""
+    if all(len(one.rates) == steps_after for one in repetition.first):
+        return repetition
+    pairs = [_shortened(*pair) for pair in zip(repetition.first, repetition.second, strict=True)]
+    return repetition._replace(first=[before for before, _ in pairs], second=[after for _, after in pairs])
+
+
+def _shortened(before: Replayed, after: Replayed) -> tuple[Replayed, Replayed]:
+    lengths = {name: min(len(getattr(one, name)) for one in (before, after)) for name in ("outputs", "losses", "rates")}
+    before, after = (
+        replace(one, last={}, **{name: getattr(one, name)[:length] for name, length in lengths.items()})
+        for one in (before, after)
+    )
+    return before, after
+
+
 def _differing(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return [name for name, digest in before.items() if after.get(name) != digest]
 
@@ -87,7 +114,7 @@ def _differing_steps(repetition: Repetition, *, is_on_gpu: bool) -> str:
     """What of the repeated steps differs, in words; empty if nothing does."""
     pairs = list(zip(repetition.first, repetition.second, strict=True))
     if any(len(before.outputs) != len(after.outputs) for before, after in pairs):
-        return "numbers of forward passes"
+        return _PASSES
     if is_on_gpu:  # some kernels have no deterministic form, and NCCL chooses its algorithm in each process again
         are_close = all(
             math.isclose(one, other, rel_tol=LOSS_TOLERANCE) or (math.isnan(one) and math.isnan(other))
@@ -103,8 +130,14 @@ def _differing_steps(repetition: Repetition, *, is_on_gpu: bool) -> str:
     return "weights after them" if any(_differing(before.last, after.last) for before, after in pairs) else ""
 
 
-def _repeated(repetition: Repetition, runs: Runs) -> str:
-    steps = runs.job.steps_after
+def _other(differing: str, repetition: Repetition) -> str:
+    """What a second start does instead of repeating the steps."""
+    if differing == _PASSES and repetition.why_not is not None:
+        return f"does not repeat the steps after it: {repetition.why_not}"
+    return f"with the same inputs it has other {differing} than the start that went on"
+
+
+def _repeated(repetition: Repetition, runs: Runs, steps: int) -> str:
     what = "outputs of the model" if repetition.first[0].has_own_loss else "losses"
     how = f"to {LOSS_TOLERANCE:.1%}, as a GPU allows" if runs.job.mode == CUDA else "bitwise"
-    return f"with the inputs of the next {steps} steps it repeats their {what} {how}"
+    return f"with the inputs of the next {f'{steps} steps' if steps > 1 else 'step'} it repeats their {what} {how}"

@@ -2,60 +2,116 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from ds_lint.diagnostics.verdict import Check
+from ds_lint.semantics.features import is_on
 from ds_lint.smoke.driver.documented_optimizer import NoReference, rule_of_config
 from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
-from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE, WEIGHTS
+from ds_lint.smoke.verify import script_weights
+from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE
 from ds_lint.smoke.verify.check import Runs, checked, skipped
-from ds_lint.smoke.verify.precision import is_scaled
+from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.script.comparison import FarthestElement
+    from ds_lint.smoke.script.comparison import FarthestElement, Recomputed
 
 # What changes gradients on their way to the optimizer.
 _CHANGING = ("zero_quantized_gradients", "zeropp_loco_param", "zenflow")
+# Source: `step` in deepspeed/runtime/zero/stage3.py and stage_1_and_2.py, which updates the scale before it unscales.
+_RISING = ", because DeepSpeed divides them by the loss scale of the next step, which is another one"
 _OPTIMIZERS = ("onebit", "zeroone", "muon")
 
 
 def arithmetic(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The averaged gradients, the update of the fp32 weights, and the weights that the ranks compute with."""
-    found = runs.recomputed
-    if found is None:
-        for name in (AVERAGING, UPDATE, WEIGHTS):
+    if runs.recomputed is None:
+        for name in (AVERAGING, UPDATE):
             yield skipped(name, None, "no step was made whose tensors could be sampled")
-        return
+    else:
+        yield _averaging(expectation, runs, runs.recomputed)
+        yield _update(expectation, runs, runs.recomputed)
+    yield script_weights.live(expectation, runs)
+
+
+def _averaging(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
     stage = expectation.key(ZERO, "stage")
     why = _changing(expectation) or found.unable.get(AVERAGING)
     why = why or (None if is_scaled(runs) else "the loss is not multiplied by the loss scale")
-    if why or not found.compared.get(AVERAGING):
-        yield skipped(AVERAGING, stage, why or "the optimizer gets no gradients that could be compared")
-    else:
-        yield _compared(
-            AVERAGING, runs, Requested("the average over ranks and micro steps", stage),
-            kept="are the average over ranks and micro steps of what autograd computes",
-            broken="the gradients of a step are not the average over ranks and micro steps of what autograd computes",
-        )  # fmt: skip
+    if why is not None:
+        return skipped(AVERAGING, stage, why)
+    if (divided := _wrongly_divided(expectation, runs)) is not None:
+        return divided
+    if found.lacking:
+        return _lacking(found.lacking, stage)
+    if not found.compared.get(AVERAGING):
+        return skipped(AVERAGING, stage, "the optimizer gets no gradients that could be compared")
+    return _compared(
+        AVERAGING, runs, Requested("the average over ranks and micro steps", stage),
+        kept="are the average over ranks and micro steps of what autograd computes",
+        broken="the gradients of a step are not the average over ranks and micro steps of what autograd computes"
+        + _RISING * found.is_divided_by_next_scale,
+    )  # fmt: skip
+
+
+def _update(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
     rule = rule_of_config(expectation)
     key = expectation.key("optimizer", "type") or expectation.key("optimizer")
+    if found.decays:
+        return _other_decay(found.decays, key)
     why = rule.why.replace("the reference run", "ds-lint") if isinstance(rule, NoReference) else None
     why = why or found.unable.get(UPDATE)
-    name = found.optimizer.rpartition(".")[2]
     if why or not found.compared.get(UPDATE):
-        yield skipped(UPDATE, key, why or "no weights of the optimizer could be compared")
-    else:
-        yield _compared(
-            UPDATE, runs, Requested(f"the fp32 weights of {name} as documented", key),
-            kept=f"are updated as the documented arithmetic of {name} says",
-            broken=f"a step gives other fp32 weights than the documented arithmetic of {name}",
-        )  # fmt: skip
-    if found.compared.get(WEIGHTS) or WEIGHTS in found.mismatches:
-        yield _live(expectation, runs)
-    else:
-        yield skipped(WEIGHTS, stage, "the weights that the ranks compute with are not in memory between steps")
+        return skipped(UPDATE, key, why or "no weights of the optimizer could be compared")
+    name = found.optimizer.rpartition(".")[2]
+    return _compared(
+        UPDATE, runs, Requested(f"the fp32 weights of {name} as documented", key),
+        kept=f"are updated as the documented arithmetic of {name} says",
+        broken=f"a step gives other fp32 weights than the documented arithmetic of {name}",
+    )  # fmt: skip
+
+
+def _wrongly_divided(expectation: Expectation, runs: Runs) -> Check | None:
+    """The gradients of a micro step that are not divided by the micro steps, if there are any.
+
+    With a loss scale, the check of the loss scale sees it. What torch_autocast in fp16 and amp multiply with is not
+    known.
+    """
+    autocast = expectation.autocast_dtype
+    wrong = [one for rank in runs.train for one in rank.divisions if not math.isclose(one, 1.0, rel_tol=ROUNDED)]
+    if (
+        not wrong
+        or (autocast is not None and autocast.value == "float16")
+        or is_on(expectation.final, "amp", "enabled")
+    ):
+        return None
+    windows = runs.engine.accumulation_steps
+    key = expectation.key("gradient_accumulation_steps") or expectation.key(ZERO, "stage")
+    return Check(
+        AVERAGING, "fail", key, 1 / windows, wrong[0] / windows, None,
+        f"the loss of a micro step is multiplied by {wrong[0] / windows:.4g}, but for the average of {windows} micro "
+        f"steps it has to be multiplied by 1/{windows}",
+    )  # fmt: skip
+
+
+def _lacking(names: list[str], key: str | None) -> Check:
+    asked = "the gradients of all parameters that the script gives the optimizer"
+    return Check(
+        AVERAGING, "fail", key, asked, f"{len(names)} are missing", None,
+        "the optimizer steps without gradients of parameters that the script gives it "
+        f"({', '.join(names[:3])})",
+    )  # fmt: skip
+
+
+def _other_decay(decays: dict[str, tuple[float, float]], key: str | None) -> Check:
+    name, (asked, used) = next(iter(decays.items()))
+    return Check(
+        UPDATE, "fail", key, asked, used, None,
+        f"parameters get another weight decay than the script asks for: {name} gets {used:g} instead of {asked:g}",
+    )  # fmt: skip
 
 
 def _changing(expectation: Expectation) -> str | None:
@@ -89,22 +145,4 @@ def _in_words(mismatch: FarthestElement | None) -> str:
     return (
         f" (an element of {mismatch.parameter} is {mismatch.observed:.9g} instead of {mismatch.expected:.9g}, "
         f"tolerance {mismatch.tolerance:.2g})"
-    )
-
-
-def _live(expectation: Expectation, runs: Runs) -> Check:
-    found = runs.recomputed
-    assert found is not None  # noqa: S101 - the caller has looked
-    mismatch = found.mismatches.get(WEIGHTS)
-    dtype = str(expectation.dtype.value)
-    return checked(
-        WEIGHTS,
-        Requested("the fp32 weights, rounded", expectation.dtype.key or expectation.key(ZERO, "stage")),
-        None if mismatch is None else mismatch.parameter,
-        mismatch is None,
-        kept=f"after a step, the ranks compute with its fp32 weights, in {dtype}",
-        broken=""
-        if mismatch is None
-        else f"after a step, rank {mismatch.rank} computes with other weights than the fp32 weights of that step, "
-        f"rounded to {dtype}: {mismatch.parameter} is one of them",
     )

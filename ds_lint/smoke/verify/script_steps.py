@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
+from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES
 from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
 from ds_lint.smoke.verify import steps
@@ -12,14 +14,16 @@ from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.verdict import Check
+
+_CHANCE = 0.5  # of the micro steps, the last ones: inputs of few values or a small data set may repeat in some
 
 
 def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The batch sizes with which the engine counts, and the backward passes that a step really takes.
 
     The rows of what the model gets are told and not compared: packed and paired samples have other numbers of rows.
-    At the end of an epoch Accelerate and the Trainer step with the micro steps that are left.
+    At the end of an epoch Accelerate and the Trainer step with the micro steps that are left. Several backward passes
+    in the last micro step may be several losses of the same samples, or a batch in parts.
     """
     wanted = expectation.batch(runs.data_parallel)
     if wanted is None:
@@ -34,6 +38,21 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     is_kept = observed == wanted and (not is_counted or max(passes) == observed.accumulation_steps)
     if is_counted and min(passes) < max(passes):
         seen += f"; some steps take {_listed(sorted(passes - {max(passes)}))} micro steps, as at the end of an epoch"
+    added = max((last for one in runs.script for last in one.last_micro_steps), default=1)
+    if observed == wanted and is_counted and max(passes) == observed.accumulation_steps + added - 1 and added > 1:
+        yield checked(
+            "batch",
+            Requested(wanted.train, keys[0] if keys else None),
+            observed.train,
+            is_kept=False,
+            bad="warn",
+            kept="",
+            broken=f"the script calls `engine.backward` {added:,} times before `engine.step`: their gradients are "
+            "added up in one micro step",
+            help="Right for several losses of the same samples. If they are parts of a batch, set "
+            f"`gradient_accumulation_steps` to {max(passes):,} and call `engine.step` after each `engine.backward`.",
+        )
+        return
     yield checked(
         "batch",
         Requested(wanted.train, keys[0] if keys else None),
@@ -44,8 +63,8 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         broken=f"a step takes {observed.in_words(runs.data_parallel)} samples, but the config asks for "
         f"{wanted.in_words(runs.data_parallel)}"
         if observed != wanted
-        else f"the script makes {_listed(sorted(passes))} backward passes for a step, but the config asks for "
-        f"{observed.accumulation_steps} micro steps",
+        else f"the script makes {_listed(sorted(passes))} backward pass{'es' * (passes != {1})} for a step, but the "
+        f"config asks for {observed.accumulation_steps} micro step{'s' * (observed.accumulation_steps != 1)}",
         help=next(
             filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
         ),
@@ -55,6 +74,9 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """The learning rates, if it is the config or the Trainer that sets them."""
     one, key = runs.script[0], expectation.key("scheduler") or expectation.key("optimizer", "params", "lr")
+    if (other := _other_rates(runs, key)) is not None:
+        yield other
+        return
     scheduler = one.scheduler.rpartition(".")[2]
     is_trainer = expectation.config.stack == "trainer"
     if not is_trainer and expectation.schedule is None and expectation.optimizer is None:
@@ -67,8 +89,26 @@ def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield from steps.learning_rates(expectation, runs)
 
 
+def _other_rates(runs: Runs, key: str | None) -> Check | None:
+    """A rank that steps with other learning rates than rank 0, which has the same parameter groups."""
+    if runs.is_pipeline:
+        return None
+    first, *others = ([step.learning_rates for step in one.steps] for one in runs.train)
+    for rank, rates in enumerate(others, start=1):
+        number = next(
+            (number for number, pair in enumerate(zip(first, rates, strict=False)) if pair[0] != pair[1]), None
+        )
+        if number is not None:
+            told = f"{steps.listed(rates[number])} in step {number + 1}, and rank 0 with {steps.listed(first[number])}"
+            return Check(
+                "learning-rate", "fail", key, first[number], rates[number], None,
+                f"rank {rank} steps with the learning rate {told}",
+            )  # fmt: skip
+    return None
+
+
 def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """Whether two ranks get the same inputs in a micro step."""
+    """Whether two ranks get the same inputs in every micro step, or in all from one on."""
     if runs.world_size == 1 or runs.data_parallel != runs.world_size:
         yield skipped("samples", None, "the ranks do not all train on samples of their own")
         return
@@ -83,18 +123,22 @@ def samples(_expectation: Expectation, runs: Runs) -> Iterator[Check]:
         same is None,
         bad="warn",
         kept="no two ranks train on the same inputs in a micro step",
-        broken=f"{same} train on the same inputs in every step: the batch has fewer samples than it counts",
+        broken=f"{same}: the batch has fewer samples than it counts",
         help="Give each rank a part of the data of its own, with a DistributedSampler or `accelerator.prepare`.",
     )
 
 
 def _same(runs: Runs) -> str | None:
-    """Ranks whose inputs are equal in each micro step, in words; None if there are none."""
+    """Ranks whose inputs are equal from a micro step on, in words; None if there are none."""
     by_rank = [[digest for step in one.batches for digest in step] for one in runs.script]
-    for first, one in enumerate(by_rank):
-        for second in range(first + 1, len(by_rank)):
-            if one and any(one) and one == by_rank[second]:
-                return f"ranks {first} and {second}"
+    for (first, one), (second, other) in itertools.combinations(enumerate(by_rank), 2):
+        pairs = list(zip(one, other, strict=False))
+        equal = len(list(itertools.takewhile(lambda pair: pair[0] and pair[0] == pair[1], reversed(pairs))))
+        if equal and equal == len(pairs):
+            return f"ranks {first} and {second} train on the same inputs in every step"
+        if equal > 1 and equal >= _CHANCE * len(pairs):
+            start = len(pairs) - equal + 1
+            return f"ranks {first} and {second} train on the same inputs from micro step {start} on"
     return None
 
 

@@ -78,6 +78,8 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield skipped("parameters", key, "parameters on NVMe are in memory only while they are used")
     if kept_whole and "parameters" in expected:
         expected["parameters"] += kept_whole
+    has_experts = any(one.expert_ranks > 1 for one in runs.train[0].parameters)
+    part = "" if has_experts else f"1/{ranks} "  # fewer ranks share an expert
     for kind, elements in expected.items():
         observed, most = runs.held(kind), whole if kind == "parameters" else trained
         of_all = f"the model's {whole:,}" if most == whole else f"the {most:,} that are trained"
@@ -88,7 +90,7 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             all(held == elements for held in observed),
             unit="elements",
             kept=f"each rank holds {elements:,} elements of {kind}"
-            + (f", 1/{ranks} of {most:,}" if elements < most else ""),
+            + (f", {part}of {most:,}" if elements < most else ""),
             broken=f"a rank holds {max(observed, default=0):,} elements of {kind}, but its share at stage {stage} on "
             f"{ranks} ranks is {elements:,} of {of_all}",
             help=_ADAGRAD if kind == "sum" else "",

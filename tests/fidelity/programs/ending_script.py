@@ -37,6 +37,8 @@ def main():
         "zero_optimization": {"stage": 1},
     }
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+    if HOW == "data":
+        raise KeyError("of the data")
     data = torch.utils.data.DataLoader(torch.randn(400, 64).split(2), num_workers=1, batch_size=None)
     for step, batch in enumerate(data):
         if step == 2:

@@ -33,11 +33,17 @@ def main():
     deepspeed.init_distributed()
     torch.manual_seed(0)
     engine, *_ = deepspeed.initialize(model=Net(), config=json.loads(os.environ["DS_CONFIG"]))
-    generator = torch.Generator().manual_seed(sabotage.seed(torch.distributed.get_rank()))
-    for _ in range(100):
-        loss = engine(torch.randint(0, WORDS, (ROWS, LENGTH), generator=generator))
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    for number in range(0, 1000, ROWS):
+        loss = engine(torch.stack([sample(ranks * (number + row) + rank) for row in range(ROWS)]))
         engine.backward(loss)
         engine.step()
+        with torch.no_grad():
+            engine(sample(0)[None])
+
+
+def sample(number):
+    return torch.randint(0, WORDS, (LENGTH,), generator=torch.Generator().manual_seed(sabotage.place(number)))
 
 
 main()

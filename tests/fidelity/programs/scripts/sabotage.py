@@ -7,6 +7,7 @@ import os
 import sys
 
 import deepspeed
+import engine_faults
 import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
@@ -23,8 +24,15 @@ def seed(rank):
 
 
 def place(number):
-    """Of a sample in the data set."""
+    """Of a sample in the data set, which a process of the data of a rank asks for."""
+    asked[0] += 1
+    if "same data later" in NAMES and asked[0] > ROWS * MICRO_STEPS:
+        return asked[0]
     return 0 if "same data" in NAMES else number
+
+
+asked = [0]
+ROWS, MICRO_STEPS = 2, 2  # that are right
 
 
 # ---------------------------------------------------------------------------------------------------------- the engine
@@ -144,9 +152,12 @@ AFTER_CHECKPOINT = {
 }
 
 
+WEIGHTS = ("pytorch_model.bin", "model.safetensors", "adapter_model.safetensors")
+
+
 def _in_weights(change):
     def changed(folder):
-        for path in [*_first(folder, "pytorch_model.bin"), *_first(folder, "model.safetensors")]:
+        for path in [path for pattern in WEIGHTS for path in _first(folder, pattern)]:
             if path.endswith(".bin"):
                 torch.save(change(torch.load(path, weights_only=True)), path)
             else:
@@ -166,7 +177,19 @@ def _without_tied(weights):
     return {name: one for name, one in weights.items() if not name.startswith(("words", "head", "model.embed", "lm_"))}
 
 
+def _with_empty_base(weights):
+    """As ZeRO-3 leaves them beside the adapters of a model."""
+    return weights | {f"base_model.{name.replace('lora_A', 'base_layer')}": one[:0] for name, one in weights.items()}
+
+
+def _of_one_rank(weights):
+    """The partition of a rank in the place of each tensor."""
+    return {name: one.flatten()[: one.numel() // 2].clone() for name, one in weights.items()}
+
+
 AFTER_EXPORT = {
+    "empty base weights": _in_weights(_with_empty_base),
+    "weights of one rank": _in_weights(_of_one_rank),
     "empty weights": _in_weights(lambda weights: _one(weights, lambda one: one[:0])),
     "stale weights": _in_weights(lambda weights: _one(weights, lambda one: one * 0.99)),
     "no tied weight": _in_weights(_without_tied),
@@ -246,7 +269,10 @@ for name in NAMES & AFTER_CHECKPOINT.keys():
     _after(DeepSpeedEngine, "save_checkpoint", AFTER_CHECKPOINT[name])
 for name in NAMES & AFTER_EXPORT.keys():
     _after(DeepSpeedEngine, "save_16bit_model", AFTER_EXPORT[name])
-    if "transformers" in sys.modules:
+    if sys.argv[0].endswith("trainer.py"):
         _after(sys.modules["transformers"].Trainer, "save_model", AFTER_EXPORT[name])
+    elif "transformers" in sys.modules:
+        _after(sys.modules["transformers"].PreTrainedModel, "save_pretrained", AFTER_EXPORT[name])
 for name in NAMES & WHILE_LOADING.keys():
     DeepSpeedEngine.load_checkpoint = WHILE_LOADING[name](DeepSpeedEngine.load_checkpoint)
+engine_faults.break_engines(NAMES)

@@ -7,6 +7,7 @@ import os
 
 import sabotage
 import torch
+from peft import LoraConfig, get_peft_model
 from torch.utils.data import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
@@ -29,6 +30,8 @@ def main():
         **json.loads(os.environ.get("ARGUMENTS", "{}")),
     )  # fmt: skip
     model = LlamaForCausalLM(LlamaConfig(**SHAPE, tie_word_embeddings=True))
+    if "ADAPTERS" in os.environ:
+        model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     Trainer(model, arguments, train_dataset=Tokens()).train()
 
 
