@@ -217,13 +217,31 @@ class ObservedEngine:
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
-        self._backwards += _is_micro_step(engine)
-        self._last_backwards += 1 if engine.is_gradient_accumulation_boundary() else 0
+        self._count_backward(engine)
         if self.shown.is_pipeline:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
             self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
             return self._watch.backward(engine, loss, args, kwargs, self._measuring(OF_BACKWARD, call))
+
+    def begins_backward(self, engine: Any, loss: Any) -> None:
+        """The script makes the backward pass itself, of a loss that ``engine.scale`` may have scaled."""
+        _meter.enter(self._measured, OF_BACKWARD, self.steps + 1)
+        self._count_backward(engine)
+        self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
+        is_scaled = getattr(engine, "_manual_backward_expected", False)
+        scale = (probes.loss_scale(engine) if is_scaled else None) or 1.0
+        self._watch.begins_backward(engine, float(loss.detach().float().mean()) / scale)
+
+    def ends_backward(self, engine: Any) -> None:
+        """The gradients of that backward pass are computed."""
+        with self._during(OF_DS_LINT):
+            self._watch.ends_backward(engine)
+        _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
+
+    def _count_backward(self, engine: Any) -> None:
+        self._backwards += _is_micro_step(engine)
+        self._last_backwards += 1 if engine.is_gradient_accumulation_boundary() else 0
 
     def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
         """A call of the engine's ``step``."""

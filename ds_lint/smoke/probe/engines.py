@@ -67,13 +67,15 @@ class _Engines:
 
         deepspeed.initialize = observed
 
-    def watch_class(self, _engine: ModuleType) -> None:
+    def watch_class(self, module: ModuleType) -> None:
         """Hook the class of the engines."""
+        from ds_lint.smoke.probe import direct_backward
         from ds_lint.smoke.rank import recorder
         from ds_lint.smoke.rank.observation import observe_engines
 
         recorder.watch()
         observe_engines(self._observer_of)
+        direct_backward.watch(module.DeepSpeedEngine, self._observer_of)
 
     def _observer_of(self, engine: Any) -> ObservedEngine | None:
         return next((one for one in self._observed if one.engine is engine), None)

@@ -75,14 +75,22 @@ class Watch:
 
     def backward(self, engine: Any, loss: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """The backward pass of a micro step."""
-        self.losses.append(float(loss.detach().float().mean()))
-        if self.recording is not None:
-            self.recording.saw_backward(engine)
+        self.begins_backward(engine, float(loss.detach().float().mean()))
         with self._watching_scaling(engine, loss, args, kwargs):
             answer = call(engine, loss, *args, **kwargs)
+        self.ends_backward(engine)
+        return answer
+
+    def begins_backward(self, engine: Any, loss: float) -> None:
+        """The backward pass of a micro step begins, whoever makes it."""
+        self.losses.append(loss)
+        if self.recording is not None:
+            self.recording.saw_backward(engine)
+
+    def ends_backward(self, engine: Any) -> None:
+        """All its gradients are computed."""
         self._note_layers()
         self._look_at_gradients(engine)
-        return answer
 
     def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
         """A call of the engine's ``step``; it is whole if the optimizer makes one."""
@@ -182,7 +190,7 @@ class Watch:
         self._samples, self._squares = [], 0.0
         self.evidence.steps.append(
             Step(
-                loss=math.fsum(self.losses) / len(self.losses),
+                loss=math.fsum(self.losses) / len(self.losses) if self.losses else math.nan,
                 learning_rates=rates,
                 loss_scale=probes.loss_scale(engine),
                 gradient_norm=float(norm) if norm is not None else None,
