@@ -140,6 +140,27 @@ def smoke(said):
     return smoke
 
 
+OF_SCRIPT = {"BACKWARD": "of the script"}
+
+
+@pytest.mark.parametrize(
+    ("config", "ranks"),
+    [
+        pytest.param(STAGE_2, 2, id="bf16, stage 2"),
+        pytest.param(STAGE_3, 3, id="bf16, stage 3", marks=pytest.mark.long),
+        pytest.param(FP16, 2, id="fp16, stage 2", marks=pytest.mark.long),
+    ],
+)
+def test_a_script_that_calls_backward_of_the_loss_is_checked_to_its_end(said, config, ranks):
+    status, failed = said(PLAIN, "", config, ranks=ranks, variables=OF_SCRIPT)
+    assert (status, failed) == (0, [])
+
+
+def test_a_fault_is_noticed_in_a_script_that_calls_backward_of_the_loss(said):
+    _, failed = said(PLAIN, "average without a rank", STAGE_2, "--no-resume", ranks=3, variables=OF_SCRIPT)
+    assert any(check == "averaging" and NO_AVERAGE in message for check, message in failed)
+
+
 def test_promises_broken_in_a_plain_script_fail_their_checks(smoke):
     broken = "unsharded state, clips to less, same data, stale weights, shuffled names, rate"
     found = smoke("plain.py", broken, STAGE_2, "--no-resume")

@@ -76,7 +76,7 @@ def test_an_engine_of_stage_3_without_an_optimizer_has_no_learning_rates():
 @pytest.mark.parametrize(("is_script", "word"), [(False, "generated"), (True, "labels")])
 def test_the_data_of_a_script_may_be_why_a_loss_is_not_a_number(is_script, word):
     rank = SimpleNamespace(steps=[SimpleNamespace(loss=math.nan)])
-    found = SimpleNamespace(train=[rank], is_script=is_script)
+    found = SimpleNamespace(train=[rank], is_script=is_script, lacks_backward=False)
     (check,) = precision.loss(SimpleNamespace(dtype=SimpleNamespace(key=None)), found)
     assert check.status == "fail"
     assert word in check.help

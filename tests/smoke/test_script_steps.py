@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from shown_engines import CONFIG, expected, runs, shown
 
+from ds_lint.smoke.verify import precision
 from ds_lint.smoke.verify.script_steps import batch, learning_rates, samples
 
 
@@ -43,6 +44,15 @@ def test_several_losses_in_one_micro_step_are_warned_of():
     status, message = told_batch(one, other)
     assert status == "warn"
     assert message.startswith("the script calls `engine.backward` 3 times before `engine.step`")
+
+
+def test_a_step_without_a_backward_pass_fails():
+    ranks = [shown(rank, micro_steps=[0, 0, 0], lacks_backward=True) for rank in (0, 1)]
+    status, message = told_batch(*ranks)
+    assert status == "fail"
+    assert message.startswith("the script does not call `engine.backward` before `engine.step`")
+    (loss,) = precision.loss(expected(ranks[0]), runs(ranks))
+    assert loss.status == "skip"
 
 
 def test_passes_of_skipped_micro_steps_fail():

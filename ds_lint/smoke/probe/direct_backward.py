@@ -1,4 +1,4 @@
-"""Backward passes that the script makes without the engine: ``loss.backward()`` in the place of ``engine.backward(loss)``.
+"""Backward passes that the script makes without the engine: ``loss.backward()`` and not ``engine.backward(loss)``.
 
 DeepSpeed hooks the outputs of the engine's forward pass, and reduces gradients as in its own backward pass
 (``_backward_prologue`` and ``_backward_post_hook`` in deepspeed/runtime/engine.py, from 0.18.3 on).

@@ -181,8 +181,7 @@ class ObservedEngine:
             return call(engine, *args, **kwargs)
         if not (engine.module.training and torch.is_grad_enabled()):
             return self._evaluate(engine, args, kwargs, call)
-        if self._presence.phase != "step":
-            self._presence.enter("step")
+        self._enter_step()
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
         self._profile_last_step()
@@ -195,6 +194,10 @@ class ObservedEngine:
 
         with self._during(OF_DS_LINT):
             return self._replay.forward(engine, args, kwargs, watched)
+
+    def _enter_step(self) -> None:
+        if self._presence.phase != "step":
+            self._presence.enter("step")
 
     def _evaluate(self, engine: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """A forward pass that trains nothing; the first ones are watched."""
@@ -252,6 +255,9 @@ class ObservedEngine:
                 measured.finish_kernels()
             return answer
 
+        self._enter_step()
+        if is_whole and not self.steps and not self._backwards:
+            self.shown.lacks_backward = not self.shown.is_pipeline
         with self._during(OF_DS_LINT):
             self._look_at_rates(engine)
             if self._plan.part == RESUME and not self._is_loaded:  # the script calls ``engine.module`` itself

@@ -88,6 +88,7 @@ class ShownEngine:
     batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
     rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
     micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
+    lacks_backward: bool = False  # before the first step, none came to DeepSpeed
     last_micro_steps: list[int] = field(default_factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
     has_adapters: bool = False

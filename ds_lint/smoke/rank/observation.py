@@ -64,8 +64,7 @@ class Watch:
         given = list(tensors_in((args, kwargs)))
         self._samples.append(next((len(one) for one in given if one.dim()), 0))
         self._inputs.update((one.dtype, one.shape) for one in given)
-        if self._frozen is None:
-            self._frozen = probes.frozen(engine)
+        self._note_frozen(engine)
         if self.recording is not None:
             self.recording.before_forward()
         outputs = self._watching_layers(engine, lambda: call(engine, *args, **kwargs))
@@ -83,6 +82,7 @@ class Watch:
 
     def begins_backward(self, engine: Any, loss: float) -> None:
         """The backward pass of a micro step begins, whoever makes it."""
+        self._note_frozen(engine)
         self.losses.append(loss)
         if self.recording is not None:
             self.recording.saw_backward(engine)
@@ -94,6 +94,7 @@ class Watch:
 
     def step(self, engine: Any, call: Callable[[], Any], *, is_whole: bool) -> Any:
         """A call of the engine's ``step``; it is whole if the optimizer makes one."""
+        self._note_frozen(engine)
         self._watch_optimizer(engine, probes.inner_optimizer(engine))
         if is_whole and self.recording is not None:
             self.recording.before_step(engine)
@@ -104,6 +105,11 @@ class Watch:
             rates = [self._rates.get(id(group), rate) for group, rate in zip(groups, before, strict=True)]
             self._note_step(engine, [float(rate) for rate in rates])
         return answer
+
+    def _note_frozen(self, engine: Any) -> None:
+        """Before the first step; a script that calls ``engine.module`` shows no forward pass."""
+        if self._frozen is None:
+            self._frozen = probes.frozen(engine)
 
     def built(self, model: Any) -> None:
         """Record what a model is before an engine has it: which names are one tensor, and the size of its buffers."""

@@ -27,6 +27,7 @@ from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
 from ds_lint.smoke.verify.check import Repetition, Runs
+from ds_lint.smoke.verify.script_steps import CALL_BACKWARD, WITHOUT_BACKWARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,7 +174,7 @@ class _ScriptRun:
         checks: list[Check] = []
         measured = None
         if failed is not None and failed.is_of_script:
-            checks.append(_stopped(failed))
+            checks.append(_stopped(failed, lacks_backward=one.lacks_backward))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
             expectation = expectation_of(config, one)
             found, export_error = inspected or (None, "nothing was saved")
@@ -338,8 +339,10 @@ def _unseen(why: str, *, is_told: bool = False) -> Check:
     return Check("start", "skip" if is_told else "error", None, "a few steps of the script", None, None, why)
 
 
-def _stopped(failed: ending.ScriptFailure) -> Check:
+def _stopped(failed: ending.ScriptFailure, *, lacks_backward: bool) -> Check:
     where = f"The exception comes from {failed.where}." if failed.where else ""
+    if lacks_backward:
+        where = f"{WITHOUT_BACKWARD[0].upper()}{WITHOUT_BACKWARD[1:]}. {CALL_BACKWARD} {where}".strip()
     return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, where)
 
 

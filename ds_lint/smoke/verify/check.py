@@ -69,6 +69,11 @@ class Runs:
         return bool(self.script)
 
     @property
+    def lacks_backward(self) -> bool:
+        """Whether the script makes its backward passes in a way that DeepSpeed does not see."""
+        return any(one.lacks_backward for one in self.script)
+
+    @property
     def is_of_transformers(self) -> bool:
         """Whether ``from_pretrained`` loads the model."""
         return all(one.model_class.startswith("transformers.") for one in self.script)

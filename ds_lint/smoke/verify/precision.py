@@ -80,6 +80,9 @@ def _dtype(expectation: Expectation, kind: str, requested: Requested, observed: 
 
 def loss(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     """Whether the loss is finite."""
+    if runs.lacks_backward:
+        yield skipped("loss", expectation.dtype.key, "the script makes its backward passes without DeepSpeed")
+        return
     steps = list(zip(*([step.loss for step in one.steps] for one in runs.train), strict=True))  # by step, of each rank
     bad = [loss for step in steps for loss in step if not math.isfinite(loss)][:1]
     number = sum(not all(map(math.isfinite, step)) for step in steps)

@@ -41,6 +41,7 @@ def _averaging(expectation: Expectation, runs: Runs, found: Recomputed) -> Check
     stage = expectation.key(ZERO, "stage")
     why = _changing(expectation) or found.unable.get(AVERAGING)
     why = why or (None if is_scaled(runs) else "the loss is not multiplied by the loss scale")
+    why = why or ("the script makes its backward passes without DeepSpeed" if runs.lacks_backward else None)
     if why is not None:
         return skipped(AVERAGING, stage, why)
     if (divided := _wrongly_divided(expectation, runs)) is not None:

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+WITHOUT_BACKWARD = "the script does not call `engine.backward` before `engine.step`"
+# Source: `_backward_prologue` in deepspeed/runtime/engine.py, which 0.18.2 calls in `engine.backward` only.
+CALL_BACKWARD = (
+    "Call `engine.backward(loss)`. With ZeRO, DeepSpeed sees `loss.backward()` from 0.18.3 on, if `loss` is computed "
+    "from what `engine(...)` returns."
+)
 _CHANCE = 0.5  # of the micro steps, the last ones: inputs of few values or a small data set may repeat in some
 
 
@@ -52,6 +58,12 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             help="Right for several losses of the same samples. If they are parts of a batch, set "
             f"`gradient_accumulation_steps` to {max(passes):,} and call `engine.step` after each `engine.backward`.",
         )
+        return
+    if observed == wanted and runs.lacks_backward:
+        yield Check(
+            "batch", "fail", keys[0] if keys else None, wanted.accumulation_steps, 0, None,
+            f"{WITHOUT_BACKWARD}, so DeepSpeed does not average its gradients", CALL_BACKWARD,
+        )  # fmt: skip
         return
     yield checked(
         "batch",

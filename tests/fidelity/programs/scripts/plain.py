@@ -36,7 +36,10 @@ def main():
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     for number in range(0, 1000, ROWS):
         loss = engine(torch.stack([sample(ranks * (number + row) + rank) for row in range(ROWS)]))
-        engine.backward(loss)
+        if os.environ.get("BACKWARD") == "of the script":
+            engine.scale(loss).backward()
+        else:
+            engine.backward(loss)
         engine.step()
         with torch.no_grad():
             engine(sample(0)[None])
