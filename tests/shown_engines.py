@@ -39,7 +39,7 @@ def shown(rank: int = 0, **changes: Any) -> ShownEngine:
         fingerprint={f"weight of {rank}": "a", f"state of {rank}": "b"},
     )
     one = ShownEngine(
-        number=1, evidence=evidence, stack="deepspeed", world_size=2, data_parallel=2, mode=CPU,
+        number=1, evidence=evidence, stack="deepspeed", world_size=2, data_parallel=2, multiplied_by=2, mode=CPU,
         model_class="__main__.Net", config=dict(CONFIG), is_trained=True, has_checkpoint=True,
         batches=[[f"{rank} {step}"] * 2 for step in range(3)], rows=[2, 2], micro_steps=[2, 2, 2],
         replayed=replayed(rank),

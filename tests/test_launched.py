@@ -66,6 +66,23 @@ def test_the_ranks_of_a_launch_decide_about_batch_sizes(run, write):
     assert findings(run, ".") == []
 
 
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("import deepspeed\nengine, *_ = deepspeed.initialize(model=model, mpu=mpu)\n", ""),
+        ("from deepspeed.pipe import PipelineModule\nmodel = PipelineModule(layers, num_stages=2)\n", ""),
+        ("from megatron.training import pretrain\n", "--tensor-model-parallel-size 2"),
+    ],
+)
+def test_ranks_that_share_a_copy_of_the_model_are_not_counted(run, write, script, flags):
+    launch = f"deepspeed --num_gpus 4 train.py {flags} --deepspeed --deepspeed_config ds.json\n"
+    write({"ds.json": BATCH, "train.py": script, "run.sh": launch})
+    assert with_code("DS512", findings(run, ".")) == []
+    write({"train.py": "import deepspeed\nengine, *_ = deepspeed.initialize(model=model, mpu=None)\n"})
+    write({"run.sh": launch.replace("model-parallel-size 2", "model-parallel-size 1")})
+    assert len(with_code("DS512", findings(run, "."))) == 1
+
+
 def test_options_win_over_launches(run, write):
     write({"ds.json": BATCH, "run.sh": "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"})
     assert with_code("DS512", findings(run, ".", "--world-size", "5")) == []

@@ -118,9 +118,11 @@ def _complaint(config: Config, stack: Stack, given: list[object]) -> str | None:
         steps = 1  # Accelerate inserts it
     from_file = config.from_file and stack == "deepspeed"
     ranks = sequence_parallel_ranks(config, from_file=from_file)
-    world = config.world_size or _world_to_try(train, micro, steps, ranks or 1)
+    launch = config.facts.launch
+    counted = None if launch is not None and launch.splits_model else config.world_size
+    world = counted or _world_to_try(train, micro, steps, ranks or 1)
     complaint = multiply(train, micro, steps, data_parallel_size(config, world, from_file=from_file))
-    if complaint and config.world_size is None and all(_usable(size) or size == 0 for size in written):
+    if complaint and counted is None and all(_usable(size) or size == 0 for size in written):
         complaint = _for_any_number_of_ranks(*written)
     return (
         f"{complaint} ({ranks} ranks share a sequence and count as one)"

@@ -49,6 +49,10 @@ _SETS_RANKS = re.compile(
     r"|spawn\b|multiprocessing|subprocess|notebook_launcher|torchrun|\bexecv|init_process_group"
     r"|(?<!deepspeed\.)\b\w*(?:init|setup|set_up)_?\w*dist\w*\("
 )
+# What a script has in which ranks share a copy of the model; ``DeepSpeedConfig.__init__`` counts them as one.
+_SPLITS_MODEL = re.compile(r"\bmpu\s*=\s*(?!None\b)\w|\bPipelineModule\b")
+# The options of Megatron and its descendants, whose loop is in a module of their own.
+_OF_SPLITTING = ("model_parallel_size", "pipeline_model_parallel_size", "tensor_model_parallel_size")
 
 
 class LaunchFacts:
@@ -185,7 +189,14 @@ class LaunchFacts:
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
         facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
-        around = (self.launch.launcher, self.launch.surroundings, self.memory, self.launch.gpu, self.sets_ranks)
+        around = (
+            self.launch.launcher,
+            self.launch.surroundings,
+            self.memory,
+            self.launch.gpu,
+            self.sets_ranks,
+            self.splits_model,
+        )
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
@@ -196,6 +207,13 @@ class LaunchFacts:
         """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
         document = self.script_document
         return self.fills_in or (document is not None and _SETS_RANKS.search(document.text) is not None)
+
+    @property
+    def splits_model(self) -> bool:
+        """Whether ranks may share a copy of the model, although no key of the config tells so: they count as one."""
+        document, arguments = self.script_document, self.launch.arguments
+        is_in_script = document is not None and _SPLITS_MODEL.search(document.text) is not None
+        return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
 
     @property
     def storage(self) -> Storage | None:

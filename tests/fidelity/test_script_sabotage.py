@@ -156,6 +156,13 @@ def test_a_script_that_calls_backward_of_the_loss_is_checked_to_its_end(said, co
     assert (status, failed) == (0, [])
 
 
+def test_a_model_in_evaluation_mode_trains_too(said, tmp_path):
+    assert said(PLAIN, "", STAGE_2, variables={"MODE": "eval"}) == (0, [])
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    passed = {check["id"] for check in run["checks"] if check["status"] == "pass"}
+    assert {"batch", "samples", "averaging", "update", "resume"} <= passed
+
+
 def test_a_fault_is_noticed_in_a_script_that_calls_backward_of_the_loss(said):
     _, failed = said(PLAIN, "average without a rank", STAGE_2, "--no-resume", ranks=3, variables=OF_SCRIPT)
     assert any(check == "averaging" and NO_AVERAGE in message for check, message in failed)

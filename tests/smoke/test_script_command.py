@@ -175,13 +175,12 @@ def test_a_config_in_which_a_stack_overwrites_a_value_is_still_that_of_the_file(
     ("changes", "ranks"),
     [
         ({}, 4),
-        ({"data_parallel": 2, "is_pipeline": True}, 2),
-        ({"data_parallel": 2, "config": {"tensor_parallel": {"autotp_size": 2}}}, 4),
-        ({"data_parallel": 2, "config": {"sequence_parallel_size": 2}}, 4),
+        ({"multiplied_by": 2}, 2),
+        ({"multiplied_by": 2, "config": {"sequence_parallel_size": 2}}, 4),
     ],
 )
-def test_of_a_model_that_the_script_splits_the_copies_count(changes, ranks):
-    assert shown(**{"world_size": 4, "data_parallel": 4, **changes}).counted_ranks == ranks
+def test_the_ranks_count_of_which_deepspeed_makes_the_batch_sizes(changes, ranks):
+    assert shown(**{"world_size": 4, "multiplied_by": 4, **changes}).counted_ranks == ranks
 
 
 @pytest.mark.parametrize(

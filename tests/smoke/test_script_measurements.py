@@ -51,13 +51,12 @@ def moments(*, gpu=False, slower=0.0):
 
 
 def engine(rank=0, **changes):
-    measured = Measured(
-        moments=changes.pop("moments", moments()), tokens=[100, 100], length=changes.pop("length", None)
-    )
-    evidence = Evidence(rank, parameters=[TrainedParameter("weight", 1000)], samples=[[1, 1], [1, 1]])
+    measured = Measured(moments=changes.pop("moments", moments()), tokens=[50, 100], length=changes.pop("length", None))
+    evidence = Evidence(rank, parameters=[TrainedParameter("weight", 1000)], samples=[[1], [1, 1]])
     evidence.held = {"parameters": Held(500, 1000)}
     evidence.engine = Engine(3, 2, 1, 1, 0.0, "DeepSpeedZeroOptimizer_Stage3", "bfloat16", None, None, None)
-    usual = {"number": 1, "evidence": evidence, "stack": "deepspeed", "world_size": 2, "data_parallel": 2, "mode": CPU}
+    usual = {"number": 1, "evidence": evidence, "stack": "deepspeed", "mode": CPU}
+    usual |= {"world_size": 2, "data_parallel": 2, "multiplied_by": 2}
     usual |= {"model_class": "train.Model", "is_trained": True, "has_checkpoint": True, "measured": measured}
     return ShownEngine(**(usual | changes))
 

@@ -23,6 +23,21 @@ def test_a_step_as_configured():
     assert told_batch(shown(), shown(1)) == ("pass", "a step takes 2 x 2 micro steps x 2 ranks = 8 samples")
 
 
+@pytest.mark.parametrize(
+    ("multiplied_by", "size"),
+    [
+        pytest.param(4, 16, id="DeepSpeed counts all ranks"),
+        pytest.param(2, 8, id="an mpu of the script tells the copies"),
+    ],
+)
+def test_ranks_that_share_tensors_train_on_the_same_samples(multiplied_by, size):
+    split = CONFIG | {"tensor_parallel": {"autotp_size": 2}}
+    ranks = [shown(rank, world_size=4, multiplied_by=multiplied_by, config=split) for rank in range(4)]
+    for one in ranks:
+        one.evidence.engine.train_batch_size = size
+    assert told_batch(*ranks, config=split) == ("pass", "a step takes 2 x 2 micro steps x 2 ranks = 8 samples")
+
+
 def test_an_engine_with_other_sizes_fails():
     status, message = told_batch(shown(), shown(1), config=CONFIG | {"gradient_accumulation_steps": 4})
     assert status == "fail"

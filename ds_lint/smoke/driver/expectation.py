@@ -230,9 +230,13 @@ class Expectation:
 
         DeepSpeed counts a sample once for each of the ranks that share a tensor, in ``train_batch_size`` too.
         """
-        train, micro, steps = (_whole(self.number(name)) for name in BATCH_SIZES)
-        found = fitting(self.final, train, micro, steps, world_size)
+        found = self.counted_batch(world_size)
         return found._replace(train=found.train // ranks_of_a_tensor(self.final)) if found is not None else None
+
+    def counted_batch(self, world_size: int) -> Batch | None:
+        """The same as DeepSpeed counts them."""
+        train, micro, steps = (_whole(self.number(name)) for name in BATCH_SIZES)
+        return fitting(self.final, train, micro, steps, world_size)
 
     def setting(self, name: str) -> float | None:
         """A number of ``zero_optimization`` under either of its names; if it is not set, the default of the release."""

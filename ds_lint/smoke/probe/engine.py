@@ -129,6 +129,7 @@ class ObservedEngine:
             stack=self._maker.stack,
             world_size=self._job.world_size,
             data_parallel=int(getattr(engine, "dp_world_size", None) or self._job.world_size),
+            multiplied_by=_multiplied_by(engine, self._job.world_size),
             mode=mode,
             model_class=f"{type(model).__module__}.{type(model).__qualname__}",
             config=self._config,
@@ -157,6 +158,9 @@ class ObservedEngine:
         self._replay = Replay(self._plan, os.path.join(kept, f"rank-{rank}"))
         self.is_to_resume = self._plan.part == RESUME and os.path.isdir(self._checkpoint)
         self._is_loaded = False
+        self._mark = os.path.join(kept, "trains-in-eval-mode")  # for the second start
+        self._trains_in_eval_mode = self._plan.part == RESUME and os.path.exists(self._mark)
+        self._trained = self._untrained = 0  # forward passes of a step with gradients, by the mode of the model
         self._profile: CommunicationProfile | None = None
         self._digests: list[str] = []
         self._backwards = self._last_backwards = self._tokens = self._evaluations = 0
@@ -179,8 +183,10 @@ class ObservedEngine:
         """A forward pass; one that trains nothing, as in an evaluation, gets its own inputs and changes nothing."""
         if engine.optimizer is None:
             return call(engine, *args, **kwargs)
-        if not (engine.module.training and torch.is_grad_enabled()):
+        if not torch.is_grad_enabled() or not (engine.module.training or self._trains_in_eval_mode):
+            self._untrained += torch.is_grad_enabled()
             return self._evaluate(engine, args, kwargs, call)
+        self._trained += 1
         self._enter_step()
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
@@ -243,6 +249,11 @@ class ObservedEngine:
         _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
 
     def _count_backward(self, engine: Any) -> None:
+        if self._untrained and not self._trained and self._plan.part == TRAIN:
+            self._trains_in_eval_mode = True  # ``from_pretrained`` leaves a model in it
+            os.makedirs(os.path.dirname(self._mark), exist_ok=True)
+            with open(self._mark, "wb"):
+                pass
         self._backwards += _is_micro_step(engine)
         self._last_backwards += 1 if engine.is_gradient_accumulation_boundary() else 0
 
@@ -332,6 +343,7 @@ class ObservedEngine:
         self.shown.last_micro_steps.append(self._last_backwards)
         self._measured.tokens.append(self._tokens)
         self._digests, self._backwards, self._last_backwards, self._tokens = [], 0, 0, 0
+        self._trained = self._untrained = 0
         if self._replay.is_on:
             self._replay.shown.rates.append(self.shown.evidence.steps[-1].learning_rates)
         plan = self._plan
@@ -452,6 +464,11 @@ def _is_micro_step(engine: Any) -> bool:
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:
     elements = getattr(parameter, "ds_numel", parameter.numel())
     return TrainedParameter(name, elements, group, is_trainable, probes.expert_ranks(parameter))
+
+
+def _multiplied_by(engine: Any, ranks: int) -> int:
+    """The ranks that DeepSpeed counts in the batch sizes, which an ``mpu`` of the script may tell it."""
+    return int(getattr(getattr(engine, "_config", None), "world_size", None) or ranks)
 
 
 def _rates_of(engine: Any) -> list[float]:

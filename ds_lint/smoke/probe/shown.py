@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
     from ds_lint.smoke.job import Evidence
 
-_SPLITTING = {"tensor_parallel", "sequence_parallel_size", "data_parallel_size"}  # keys of a config
+_SEQUENCE = "sequence_parallel_size"  # the key of a config
 _SUFFIX = ".engine"
 
 
@@ -76,6 +76,7 @@ class ShownEngine:
     stack: Stack
     world_size: int
     data_parallel: int  # ranks with samples of their own
+    multiplied_by: int  # ranks that DeepSpeed counts in the batch sizes; with tensor parallelism they may be more
     mode: str
     model_class: str  # "transformers.models.llama.modeling_llama.LlamaForCausalLM"
     config: JsonObject | None = None  # as DeepSpeed gets it
@@ -101,12 +102,8 @@ class ShownEngine:
 
     @property
     def counted_ranks(self) -> int:
-        """Those that the batch sizes count: if the script splits the model, the ranks of a copy count as one.
-
-        A config that splits it, or the sequences, names it.
-        """
-        is_by_config = not _SPLITTING.isdisjoint(self.config or {})
-        return self.world_size if is_by_config else self.data_parallel
+        """Those that the batch sizes count, before a size in the config divides them (``data_parallel_size``)."""
+        return self.world_size if _SEQUENCE in (self.config or {}) else self.multiplied_by
 
 
 @dataclass

@@ -74,8 +74,10 @@ def measurements(
         timed_steps=timed,
         seconds={phase: found for phase in _ONCE if (found := _slowest([*first, *second], phase)) is not None},
         own_seconds=_slowest(first, OF_DS_LINT) or 0.0,
-        samples=_of_all_ranks(first, [sum(rank.evidence.samples[0]) for rank in first if rank.evidence.samples]),
-        tokens=_of_all_ranks(first, [rank.measured.tokens[0] for rank in first if rank.measured.tokens]),
+        samples=_of_all_ranks(
+            first, [_of_a_step(list(map(sum, rank.evidence.samples))) for rank in first if rank.evidence.samples]
+        ),
+        tokens=_of_all_ranks(first, [_of_a_step(rank.measured.tokens) for rank in first if rank.measured.tokens]),
         files=files,
         nvme_bytes=sum(rank.measured.nvme_bytes for rank in first),
         projection=_projection(one, step_seconds, files, kept, config),
@@ -115,6 +117,11 @@ def _peaks(ranks: list[ShownEngine], bytes_of: Callable[[Moment], int | None]) -
             reserved = max(one.gpu_reserved or 0 for one in moments) if is_on_gpu else None
             found.append(PeakMemory(rank.evidence.rank, bytes_of(most) or 0, most.phase, most.step, reserved))
     return found
+
+
+def _of_a_step(of_steps: list[int]) -> int:
+    """The second step, the first that is timed; that a model trains in its evaluation mode shows within the first."""
+    return of_steps[min(1, len(of_steps) - 1)]
 
 
 def _of_all_ranks(ranks: list[ShownEngine], of_each: list[int]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
+from ds_lint.smoke.driver.expectation import ranks_of_a_tensor
 from ds_lint.smoke.verify import saving
 from ds_lint.smoke.verify.check import Runs, skipped
 
@@ -20,6 +21,11 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     key = expectation.stage.key if expectation.stage is not None else None
     if (why := runs.script[0].no_room) is not None:
         yield skipped("export", key, why)
+        return
+    is_split = runs.job.stack == "deepspeed" and ranks_of_a_tensor(expectation.final) > 1
+    if is_split and runs.exported is not None and runs.exported.loaded is None:
+        why = "engine.save_16bit_model saves the part of each tensor that rank 0 has"
+        yield skipped("export", key, f"{why}; the script may save its model in another way")
         return
     if refusal is None:
         yield from saving.export(expectation, runs)

@@ -31,7 +31,7 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     At the end of an epoch Accelerate and the Trainer step with the micro steps that are left. Several backward passes
     in the last micro step may be several losses of the same samples, or a batch in parts.
     """
-    wanted = expectation.batch(runs.data_parallel)
+    wanted = expectation.counted_batch(runs.script[0].counted_ranks)
     if wanted is None:
         return
     engine = runs.engine
@@ -71,9 +71,8 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         observed.train,
         is_kept,
         unit="samples a step",
-        kept=f"a step takes {observed.in_words(runs.data_parallel)} samples{seen}",
-        broken=f"a step takes {observed.in_words(runs.data_parallel)} samples, but the config asks for "
-        f"{wanted.in_words(runs.data_parallel)}"
+        kept=f"a step takes {_in_words(observed, runs)} samples{seen}",
+        broken=f"a step takes {_in_words(observed, runs)} samples, but the config asks for {_in_words(wanted, runs)}"
         if observed != wanted
         else f"the script makes {_listed(sorted(passes))} backward pass{'es' * (passes != {1})} for a step, but the "
         f"config asks for {observed.accumulation_steps} micro step{'s' * (observed.accumulation_steps != 1)}",
@@ -81,6 +80,12 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
             filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
         ),
     )
+
+
+def _in_words(sizes: Batch, runs: Runs) -> str:
+    """The samples of a step; ranks that share the tensors of a model train on the same ones."""
+    ranks_of_samples = max(1, runs.script[0].multiplied_by // runs.data_parallel)
+    return sizes._replace(train=sizes.train // ranks_of_samples).in_words(runs.data_parallel)
 
 
 def learning_rates(expectation: Expectation, runs: Runs) -> Iterator[Check]:

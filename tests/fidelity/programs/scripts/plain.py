@@ -32,7 +32,10 @@ class Net(nn.Module):
 def main():
     deepspeed.init_distributed()
     torch.manual_seed(0)
-    engine, *_ = deepspeed.initialize(model=Net(), config=json.loads(os.environ["DS_CONFIG"]))
+    model = Net()
+    if os.environ.get("MODE") == "eval":
+        model.eval()  # as from_pretrained leaves it
+    engine, *_ = deepspeed.initialize(model=model, config=json.loads(os.environ["DS_CONFIG"]))
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     for number in range(0, 1000, ROWS):
         loss = engine(torch.stack([sample(ranks * (number + row) + rank) for row in range(ROWS)]))
