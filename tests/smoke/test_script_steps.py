@@ -54,6 +54,16 @@ def test_steps_of_other_numbers_of_micro_steps_fail(passes, words):
     assert message == f"the script makes {words} for a step, but the config asks for 2 micro steps"
 
 
+def test_a_loop_of_accelerate_that_does_not_accumulate_gets_help():
+    ranks = [shown(rank, micro_steps=[1, 1, 1]) for rank in (0, 1)]
+    seen = runs(ranks)
+    seen.job.stack = "accelerate"
+    (check,) = batch(expected(ranks[0]), seen)
+    assert check.status == "fail"
+    assert check.key == "gradient_accumulation_steps"
+    assert "accelerator.accumulate(model)" in check.help
+
+
 def test_several_losses_in_one_micro_step_are_warned_of():
     one, other = (shown(rank, micro_steps=[4, 4, 4], last_micro_steps=[3, 3, 3]) for rank in (0, 1))
     status, message = told_batch(one, other)

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.semantics.batch import BATCH_SIZES
+from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
 from ds_lint.smoke.verify import steps
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
@@ -20,6 +20,11 @@ WITHOUT_BACKWARD = "the script does not call `engine.backward` before `engine.st
 CALL_BACKWARD = (
     "Call `engine.backward(loss)`. With ZeRO, DeepSpeed sees `loss.backward()` from 0.18.3 on, if `loss` is computed "
     "from what `engine(...)` returns."
+)
+# Source: `DeepSpeedEngineWrapper.backward` in accelerate/utils/deepspeed.py.
+_ACCUMULATE = (
+    "Compute the loss and call `accelerator.backward` inside `with accelerator.accumulate(model):`: outside it, "
+    "Accelerate makes a step after each backward pass."
 )
 _CHANCE = 0.5  # of the micro steps, the last ones: inputs of few values or a small data set may repeat in some
 
@@ -36,50 +41,58 @@ def batch(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         return
     engine = runs.engine
     observed = Batch(engine.train_batch_size, engine.micro_batch_size, engine.accumulation_steps)
-    passes = {made for one in runs.script for made in one.micro_steps}
-    keys = [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
+    passes = sorted({made for one in runs.script for made in one.micro_steps})
+    if observed == wanted and passes and not runs.is_pipeline:
+        other = _other_passes(expectation, runs, passes)
+        if other is not None:
+            yield other
+            return
     rows = sorted({rows for one in runs.script for rows in one.rows if rows})
     seen = f"; the model gets tensors of {_listed(rows)} rows" if rows and rows != [observed.micro] else ""
-    is_counted = bool(passes) and not runs.is_pipeline
-    is_kept = observed == wanted and (not is_counted or max(passes) == observed.accumulation_steps)
-    if is_counted and min(passes) < max(passes):
-        seen += f"; some steps take {_listed(sorted(passes - {max(passes)}))} micro steps, as at the end of an epoch"
-    added = max((last for one in runs.script for last in one.last_micro_steps), default=1)
-    if observed == wanted and is_counted and max(passes) == observed.accumulation_steps + added - 1 and added > 1:
-        yield checked(
-            "batch",
-            Requested(wanted.train, keys[0] if keys else None),
-            observed.train,
-            is_kept=False,
-            bad="warn",
-            kept="",
-            broken=f"the script calls `engine.backward` {added:,} times before `engine.step`: their gradients are "
-            "added up in one micro step",
-            help="Right for several losses of the same samples. If they are parts of a batch, set "
-            f"`gradient_accumulation_steps` to {max(passes):,} and call `engine.step` after each `engine.backward`.",
-        )
-        return
-    if observed == wanted and runs.lacks_backward:
-        yield Check(
-            "batch", "fail", keys[0] if keys else None, wanted.accumulation_steps, 0, None,
-            f"{WITHOUT_BACKWARD}, so DeepSpeed does not average its gradients", CALL_BACKWARD,
-        )  # fmt: skip
-        return
+    if len(passes) > 1 and not runs.is_pipeline:
+        seen += f"; some steps take {_listed(passes[:-1])} micro steps, as at the end of an epoch"
+    keys = _keys(expectation)
     yield checked(
         "batch",
         Requested(wanted.train, keys[0] if keys else None),
         observed.train,
-        is_kept,
+        observed == wanted,
         unit="samples a step",
         kept=f"a step takes {_in_words(observed, runs)} samples{seen}",
-        broken=f"a step takes {_in_words(observed, runs)} samples, but the config asks for {_in_words(wanted, runs)}"
-        if observed != wanted
-        else f"the script makes {_listed(sorted(passes))} backward pass{'es' * (passes != {1})} for a step, but the "
-        f"config asks for {observed.accumulation_steps} micro step{'s' * (observed.accumulation_steps != 1)}",
-        help=next(
-            filter(None, (spelling(expectation, Requested(None, expectation.key(name))) for name in BATCH_SIZES)), ""
-        ),
+        broken=f"a step takes {_in_words(observed, runs)} samples, but the config asks for {_in_words(wanted, runs)}",
+        help=next(filter(None, (spelling(expectation, Requested(None, key)) for key in keys)), ""),
     )
+
+
+def _other_passes(expectation: Expectation, runs: Runs, passes: list[int]) -> Check | None:
+    """Backward passes of a step that are not its micro steps; None if one step at least has all of them."""
+    steps, most = runs.engine.accumulation_steps, passes[-1]
+    key = expectation.key(STEPS) or next(iter(_keys(expectation)), None)
+    if runs.lacks_backward:
+        message = f"{WITHOUT_BACKWARD}, so DeepSpeed does not average its gradients"
+        return Check("batch", "fail", key, steps, 0, None, message, CALL_BACKWARD)
+    if most == steps:
+        return None
+    added = max((last for one in runs.script for last in one.last_micro_steps), default=1)
+    if most == steps + added - 1 and added > 1:
+        return Check(
+            "batch", "warn", key, steps, most, None,
+            f"the script calls `engine.backward` {added:,} times before `engine.step`: their gradients are added up in "
+            "one micro step",
+            "Right for several losses of the same samples. If they are parts of a batch, set "
+            f"`gradient_accumulation_steps` to {most:,} and call `engine.step` after each `engine.backward`.",
+        )  # fmt: skip
+    return Check(
+        "batch", "fail", key, steps, most, None,
+        f"the script makes {_listed(passes)} backward pass{'es' * (passes != [1])} for a step, but the config asks for "
+        f"{steps} micro step{'s' * (steps != 1)}",
+        _ACCUMULATE if runs.job.stack == "accelerate" and passes == [1] else "",
+    )  # fmt: skip
+
+
+def _keys(expectation: Expectation) -> list[str]:
+    """The batch sizes that the config has."""
+    return [key for name in BATCH_SIZES if (key := expectation.key(name)) is not None]
 
 
 def _in_words(sizes: Batch, runs: Runs) -> str:
