@@ -50,7 +50,8 @@ ACCELERATE_REPOSITORY = Source(
 EXAMPLES = Source(
     "deepspeedai/DeepSpeedExamples", "45b4b7156c8794a3452a5a7d03dbd8d797068569",
     ("training/HelloDeepSpeed", "training/DeepSpeed-ZenFlow/finetuning", "training/data_efficiency",
-     "training/cifar", "training/gan",
+     "training/cifar", "training/gan", "training/bf16_master_weight/train.py",
+     "training/bf16_master_weight/configs", "training/tensor_parallel/basic_example/autotp_example.py",
      "applications/DeepSpeed-Chat/dschat", "applications/DeepSpeed-Chat/training"),
 )  # fmt: skip
 DEEPSPEED_REPOSITORY = Source(
@@ -379,6 +380,20 @@ RECIPES = (
         f"{LAUNCHER} source/training/gan/gan_deepspeed_train.py --dataset fake --dataroot none --workers 0 "
         "--batchSize 32 --ngf 8 --ndf 8 --deepspeed_config source/training/gan/gan_deepspeed_config.json",
         IMAGES,
+    ),
+    Recipe(
+        "deepspeed-bf16-master-weights", EXAMPLES, "training/bf16_master_weight/train.py", "deepspeed", DEEPSPEED, 1,
+        f"{LAUNCHER} source/training/bf16_master_weight/train.py --deepspeed_config "
+        "source/training/bf16_master_weight/configs/bf16_full.json --hidden_dim 64 --num_layers 2 --num_heads 4 "
+        "--vocab_size 500 --seq_length 32",
+        (),
+    ),
+    Recipe(
+        "deepspeed-autotp", EXAMPLES, "training/tensor_parallel/basic_example/autotp_example.py", "torchrun", DEEPSPEED, 1,
+        "torchrun --nproc-per-node 4 --master-port {port} "
+        "source/training/tensor_parallel/basic_example/autotp_example.py --model_name model --tp_size 2 --dp_size 2 "
+        "--zero_stage 2 --seq_length 32",
+        (made.llama("model"),),
     ),
     Recipe(
         "deepspeed-test-model", DEEPSPEED_REPOSITORY, "tests/small_model_debugging/test_model.py", "deepspeed",
