@@ -18,7 +18,8 @@ HEAD = """\
 
 `ds-lint smoke -- COMMAND` was run with training scripts that other people wrote, as they are: examples that ship with
 the libraries, and files of public repositories. Models, tokenizers and data are small and made for the run, and each
-command trains on two CPU ranks, or four where it splits tensors too. `python -m tools.own_scripts` runs them again and writes this page.
+command trains on two CPU ranks, or four where it splits tensors too. `python -m tools.own_scripts` runs them again and
+writes this page.
 
 The libraries were {versions}.
 
