@@ -78,17 +78,24 @@ def test_a_loss_may_come_from_several_engines(engines):
 
 def test_a_pass_within_another_one_is_part_of_it(engines):
     engine, told = engines
-    one, inner = engine("a"), torch.tensor(1.0, requires_grad=True)
+    one, inner = engine("a"), torch.ones(2, 3, requires_grad=True)
     outputs = one(2.0)
 
     def again(_gradient):
         with torch.enable_grad():
-            (inner * 5.0).backward()
+            torch.autograd.backward([inner * 5.0], [torch.ones(2, 3)])
 
     outputs.register_hook(again)  # as a checkpointed layer computes its gradients
     outputs.backward()
     assert told == [("begins", "a", 6.0), ("ends", "a", 2.0)]
-    assert float(inner.grad) == 5.0
+    assert inner.grad.tolist() == [[5.0] * 3] * 2
+
+
+def test_the_tensors_of_a_pass_may_come_from_a_generator(engines):
+    engine, told = engines
+    one = engine("a")
+    torch.autograd.backward(one(number) for number in (2.0, 4.0))
+    assert told == [("begins", "a", 6.0), ("ends", "a", 6.0)]
 
 
 def test_tensors_without_an_engine_and_engines_without_an_observer_are_left_alone(engines):

@@ -6,7 +6,9 @@ DeepSpeed hooks the outputs of the engine's forward pass, and reduces gradients 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -26,11 +28,12 @@ class DirectObserver(Protocol):
         """It is over, also for other engines that it has come to."""
 
 
-class _Pass(NamedTuple):
+@dataclass(eq=False)  # tensors are compared by their elements
+class _Pass:
     """A backward pass, and the engines to which it has come."""
 
     root: Any
-    reached: list[tuple[DirectObserver, Any]]
+    reached: list[tuple[DirectObserver, Any]] = field(default_factory=list)
 
 
 def watch(engine_class: Any, find: Callable[[Any], DirectObserver | None]) -> None:
@@ -41,7 +44,9 @@ def watch(engine_class: Any, find: Callable[[Any], DirectObserver | None]) -> No
     passes: list[_Pass] = []  # checkpointed layers make one within another; GPUs run hooks in other threads
 
     def watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        one = _Pass(tensors if torch.is_tensor(tensors) else next(iter(tensors)), [])
+        if isinstance(tensors, Iterator):
+            tensors = tuple(tensors)  # it gives them once
+        one = _Pass(tensors if torch.is_tensor(tensors) else tensors[0])
         passes.append(one)
         try:
             backward(tensors, *args, **kwargs)

@@ -8,6 +8,7 @@ import os
 import deepspeed
 import sabotage
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 WORDS, WIDTH, ROWS, LENGTH = 64, 32, 2, 8
@@ -25,7 +26,12 @@ class Net(nn.Module):
         self.head.weight = self.words.weight
 
     def forward(self, tokens):
-        logits = self.head(torch.relu(self.layer(torch.relu(self.frozen(self.words(tokens))))))
+        words = torch.relu(self.frozen(self.words(tokens)))
+        if os.environ.get("RECOMPUTES"):  # in a backward pass within the backward pass
+            words = torch.utils.checkpoint.checkpoint(self.layer, words, use_reentrant=True)
+        else:
+            words = self.layer(words)
+        logits = self.head(torch.relu(words))
         return nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
 
 
