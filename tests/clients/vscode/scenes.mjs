@@ -205,7 +205,7 @@ const scenes = {
     const [message] = await hands.texts(".notification-toast");
     const status = await hands.waitForStatus(/^ds-lint$/);
     await hands.clickButton("Install ds-lint");
-    const terminal = await hands.terminal(/ds-lint\[lsp\][^]*ERROR/);
+    const terminal = await hands.terminal(/reused by tasks/);
     await hands.closeTerminal();
     await hands.settings({});
     await hands.open("ds_config.json");
