@@ -74,8 +74,8 @@ def smoke(options: Options, asked: ScriptSmoke) -> int:
         size = one.config.world_size
         verdict = with_predictions(one.verdict, report, one.seen, asked.command, size, is_by_all=_is_by_all(context))
         add_verdict(report, context, verdict, unable)
-    if without is not None:
-        unable.append(Complaint(None, f"the script could not be checked: {without.verdict.error}"))
+    if without is not None and (without.verdict.error is not None or not linted):
+        unable.append(Complaint(None, f"the script could not be checked: {without.why}"))
     if asked.report is not None:
         try:
             write_page([report for report, _ in linted], asked.report)
@@ -171,7 +171,7 @@ class ConfigsOfScript:
             context = self._session.context(document.path)
             if engine is not None:  # the run shows its stack, whatever is said
                 facts = context.basis.facts.copy()
-                facts.optimizer = engine.optimizer or (None if engine.is_trained else "")
+                facts.optimizer = engine.optimizer or (None if engine.is_trained or engine.is_refused else "")
                 is_unsaid = facts.world_size is None and facts.nodes is None
                 if is_unsaid and self._launch is not None and self._launch.world_size != engine.counted_ranks:
                     facts.world_size = engine.counted_ranks  # the environment may set it, or the script a pipeline
@@ -195,9 +195,8 @@ class ConfigsOfScript:
                 if without is not None:
                     is_by_all = _is_by_all(context)
                     verdict = without.verdict._replace(stack=report.stack or without.verdict.stack)
-                    report.smoke.append(
-                        with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
-                    )
+                    verdict = with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
+                    verdicts.add_verdict(report, context, verdict)
         return list(self._reports.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.finding import SEVERITIES
+from ds_lint.diagnostics.verdict import SCRIPT
 from ds_lint.facts import Facts
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _REFUSED = "run-is-refused"
 _WITHOUT_EFFECT = ("ignored", "no-effect")  # of a section: what it asks for does not happen
-_BEFORE_TRAINING = ("parse", "initialize")  # deepspeed.initialize does both
+_BEFORE_TRAINING = ("load", "parse", "initialize")  # deepspeed.initialize does all
 
 
 def add_verdict(report: FileReport, context: LintContext, verdict: Verdict) -> None:
@@ -25,16 +26,23 @@ def add_verdict(report: FileReport, context: LintContext, verdict: Verdict) -> N
     facts = Facts(world_size=known.world_size, nodes=known.nodes, training=known.training)
     facts.smoke = [verdict]
     context = context.about(facts, verdict.stack)
-    add_findings(report, context.lint(report.document, context.rules).findings)
+    found = context.lint(report.document, context.rules).findings
+    add_findings(report, found, is_of_script=verdict.mode == SCRIPT)
 
 
-def add_findings(report: FileReport, found: list[Finding]) -> None:
-    """Add the findings about runs to the report, or let them confirm findings that it has."""
+def add_findings(report: FileReport, found: list[Finding], *, is_of_script: bool = False) -> None:
+    """Add the findings about runs to the report, or let them confirm findings that it has.
+
+    A script raises for many reasons: ``ds_lint/smoke/script/predictions.py`` has found out before which findings
+    predict it.
+    """
     new = []
     for finding in (one for one in found if one.kind == "run"):
         if any((one.code, one.key) == (finding.code, finding.key) for one in report.findings):
             continue  # the run before showed it
         predicted = [one for one in report.findings if _predicts(one, finding)]
+        if is_of_script and finding.name == _REFUSED:
+            predicted = [one for one in predicted if one.confirmed]
         for one in predicted:
             one.confirmed = one.confirmed or finding.message
         same = [one for one in predicted if _says_the_same(one, finding)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from installed import INSTALLED
@@ -47,3 +48,10 @@ def prove(pool):
         return verdict
 
     return prove
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -63,13 +62,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "/bin/false")
     monkeypatch.setenv("CXX", "/bin/false")
     return tmp_path
-
-
-@pytest.fixture
-def unused_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def found_by(program, *arguments, **variables):

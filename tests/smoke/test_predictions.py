@@ -11,7 +11,15 @@ from smoke_runs import VERSIONS, verdict
 from ds_lint.facts import Facts
 from ds_lint.output.secrets import MASK
 from ds_lint.smoke.job import Raised
-from ds_lint.smoke.script.predictions import CONFIRMED, CONTRADICTED, NOT_TESTED, SeenRun, predictions, with_predictions
+from ds_lint.smoke.script.predictions import (
+    CONFIRMED,
+    CONTRADICTED,
+    NOT_TESTED,
+    SeenRun,
+    is_refusal,
+    predictions,
+    with_predictions,
+)
 
 COMMAND = ["torchrun", "--nproc-per-node", "2", "train.py", "--hub_token", "hf_abcdefghijklmnopqrst"]
 MICRO = {"train_micro_batch_size_per_gpu": 1}
@@ -21,7 +29,7 @@ MISSPELLED = {**MICRO, "gradient_cliping": 1.0}
 RELEASES = {name: VERSIONS[name] for name in ("deepspeed", "transformers", "accelerate")}
 REFUSAL = Raised(
     "ValidationError", "1 validation error for DeepSpeedZeroConfig\nstage\n  Input should be less", "initialize",
-    where="pydantic/main.py:250 __init__",
+    where="deepspeed/runtime/config_utils.py:57 __init__",
 )  # fmt: skip
 
 
@@ -68,6 +76,39 @@ def test_a_rejection_is_contradicted_if_there_is_an_engine():
 def test_an_error_of_the_script_itself_tests_nothing():
     raised = Raised("KeyError", "'stage'", "before initialize", where="train.py:31 main")
     assert outcomes(report(NO_STAGE), seen(**STOPPED, raised=raised)) == [("DS201", NOT_TESTED)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "where"),
+    [
+        ("ValueError", "--stage is not used by the HfArgumentParser", "transformers/hf_argparser.py:1 f"),
+        ("ValidationError", "1 validation error for Recipe\nstage\n  Missing", "train.py:3 <module>"),
+    ],
+)
+def test_an_error_of_a_library_that_is_not_about_the_config_tests_nothing(kind, text, where):
+    raised = Raised(kind, text, "before initialize", where=where)
+    assert outcomes(report(NO_STAGE), seen(**STOPPED, raised=raised)) == [("DS201", NOT_TESTED)]
+    assert outcomes(report(MICRO), seen(**STOPPED, raised=raised)) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "is_of_config"),
+    [
+        ("accelerate/utils/dataclasses.py:1277 __post_init__", True),
+        ("deepspeed/runtime/engine.py:1 _configure", True),
+        ("deepspeed/launcher/launch.py:1 main", False),
+        ("transformers/modeling_utils.py:1 from_pretrained", False),
+        ("train.py:31 main", False),
+    ],
+)
+def test_what_is_raised_where_the_libraries_act_on_the_config_is_a_refusal(where, is_of_config):
+    assert is_refusal(Raised("ValueError", "no", "before initialize", where=where)) is is_of_config
+
+
+def test_a_model_that_the_script_wraps_contradicts_nothing():
+    text = "The model's config file has neither `hidden_size` nor `hidden_sizes` entry, therefore ..."
+    raised = Raised("ValueError", text, "before initialize", where="transformers/integrations/deepspeed.py:1 f")
+    assert outcomes(report(MICRO), seen(**STOPPED, raised=raised)) == [(None, NOT_TESTED)]
 
 
 def test_of_several_rejections_one_error_confirms_those_that_it_names():

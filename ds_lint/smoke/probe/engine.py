@@ -68,6 +68,7 @@ class ObservedEngine:
         self._own_rates: str | None = None
         self._rates: list[float] = []  # as the engine has left them
         self._buffers = 0
+        self._model_class = ""
         self._trainer, self._accelerator = maker.trainer, maker.accelerator
         self._measured = shown.Measured()
         self._began = time.time()
@@ -85,6 +86,7 @@ class ObservedEngine:
             self._parameters = list(_parameters(model, given.get("optimizer"), parameters))
             self._tied = tied(model)
             self._buffers = sum(buffer.numel() for buffer in model.buffers())
+            self._model_class = _class_of(model)
         self._own_rates = self._maker.own_rates(given)
         self._log = recorder.start("deepspeed.")
         name = "config" if given.get("config") is not None else "config_params"
@@ -131,7 +133,7 @@ class ObservedEngine:
             data_parallel=int(getattr(engine, "dp_world_size", None) or self._job.world_size),
             multiplied_by=_multiplied_by(engine, self._job.world_size),
             mode=mode,
-            model_class=f"{type(model).__module__}.{type(model).__qualname__}",
+            model_class=_class_of(model),
             config=self._config,
             config_path=self._path,
             arguments=self._arguments(),
@@ -164,6 +166,30 @@ class ObservedEngine:
         self._profile: CommunicationProfile | None = None
         self._digests: list[str] = []
         self._backwards = self._last_backwards = self._tokens = self._evaluations = 0
+
+    def refused(self) -> None:
+        """DeepSpeed raises instead of making the engine: leave for the driver what was given to it."""
+        if self._config is None and (self._path is None or not os.path.isfile(self._path)):
+            return  # there is no config to reject
+        is_there = torch.distributed.is_initialized()
+        ranks = torch.distributed.get_world_size() if is_there else int(os.environ.get("WORLD_SIZE", "1"))
+        rank = torch.distributed.get_rank() if is_there else int(os.environ.get("RANK", "0"))
+        given = shown.ShownEngine(
+            number=self.number,
+            evidence=Evidence(rank, parameters=self._parameters, tied=self._tied, model_buffers=self._buffers),
+            stack=self._maker.stack,
+            world_size=ranks,
+            data_parallel=ranks,
+            multiplied_by=ranks,
+            mode=CPU if self._plan.uses_cpu else CUDA,
+            model_class=self._model_class,
+            config=self._config,
+            config_path=self._path,
+            arguments=self._arguments(),
+            is_refused=True,
+            versions=_versions(),
+        )
+        shown.write(given, self._plan.own_folder)
 
     def _during(self, phase: str, step: int | None = None) -> AbstractContextManager[None]:
         return _meter.during(self._measured, phase, self.steps + 1 if step is None else step)

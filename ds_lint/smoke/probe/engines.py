@@ -91,6 +91,7 @@ class _Engines:
             made = initialize(**given)
         except Exception as error:
             self._presence.raised(error)
+            one.refused()
             raise
         one.after_initialize(made[0], self._made_step)
         self._observed.append(one)

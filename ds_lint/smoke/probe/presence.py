@@ -20,6 +20,7 @@ IMPORT, BEFORE, INITIALIZE, AFTER = "import", "before initialize", "initialize",
 STEP, SAVE, LOAD = "step", "save", "load"
 DONE = "done"
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_OF_VALUES = "pydantic/"
 _PROCESS_OF_RANK = "DS_LINT_PROCESS_OF_RANK"  # inherited by what a rank starts, which is not a rank
 
 
@@ -111,14 +112,16 @@ class Presence:
 
 
 def place_of(error: BaseException) -> str:
-    """The innermost frame, as ``train.py:31 main``."""
+    """The innermost frame, as ``train.py:31 main``; of what pydantic raises, the one that gives it the value."""
+    found = ""
     trace = error.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        path = code.co_filename.rpartition("site-packages/")[2]
+        if not found or not path.startswith(_OF_VALUES):
+            found = f"{path}:{trace.tb_lineno} {code.co_name}"
         trace = trace.tb_next
-    code = trace.tb_frame.f_code
-    return f"{code.co_filename.rpartition('site-packages/')[2]}:{trace.tb_lineno} {code.co_name}"
+    return found
 
 
 def _rank() -> int | None:

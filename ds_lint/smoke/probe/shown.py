@@ -84,6 +84,7 @@ class ShownEngine:
     arguments: dict[str, Any] = field(default_factory=dict)  # TrainingArguments that differ from their defaults
     optimizer: str = ""  # the class that makes the steps
     scheduler: str = ""  # the class that sets its learning rates
+    is_refused: bool = False  # DeepSpeed raises instead of making it
     is_trained: bool = False  # it has made a step
     is_pipeline: bool = False
     batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step

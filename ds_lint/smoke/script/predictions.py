@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, Check, worst
 from ds_lint.output.harmless import without_secrets
+from ds_lint.smoke.driver.failure import first_line
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
@@ -32,13 +33,19 @@ _REPORT = f"This is a bug of ds-lint, not of your config; report it at {ISSUES} 
 _STATUSES = {CONFIRMED: "pass", CONTRADICTED: "warn", NOT_TESTED: "skip"}
 _BEFORE_TRAINING = ("load", "parse", "initialize")  # stages
 _DONE = "done"
-_OF_LIBRARIES = ("deepspeed/", "transformers/", "accelerate/", "pydantic/", "pydantic_core/")
 # Where the libraries read a config, and what they raise about one.
 _READERS = (
-    "deepspeed/runtime/config", "deepspeed/runtime/zero/config", "deepspeed/runtime/zero/offload_config", "pydantic",
-    "accelerate/utils/deepspeed", "transformers/integrations/deepspeed",
+    "deepspeed/runtime/config", "deepspeed/runtime/zero/config", "deepspeed/runtime/zero/offload_config",
+    "accelerate/utils/deepspeed", "transformers/integrations/deepspeed", "hjson/",
 )  # fmt: skip
-_ABOUT_CONFIGS = ("DeepSpeedConfigError", "HfDeepSpeedConfigError", "ValidationError")
+_ABOUT_CONFIGS = ("DeepSpeedConfigError", "HfDeepSpeedConfigError")
+_OF_VALUES = "ValidationError"  # of pydantic, which scripts use too
+# Where they act on one, and where on one and on training arguments. Other errors of theirs, such as an argument that is
+# unknown to the script, are not about the config.
+_ACTORS = (*_READERS, "deepspeed/", "accelerate/accelerator", "accelerate/utils/dataclasses")
+_ACTORS_ON_BOTH = (*_ACTORS, "transformers/training_args", "transformers/trainer")
+_LAUNCHERS = "deepspeed/launcher/"
+_OF_MODELS = "hidden_size"  # in what the libraries raise about a model that has none
 # What the stand-ins for GPUs take part in: with them the libraries may accept what they reject on a GPU.
 _OF_DEVICES = (
     "activation_checkpointing", "aio", "amp", "bf16", "compile", "compression_training", "fp16", "optimizer",
@@ -111,8 +118,10 @@ def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is
     raised = seen.raised
     if raised is None or seen.has_engine or rejected or not _is_about_config(raised):
         return
-    told = f"the libraries reject the config: {_first_line(raised)}"
-    if obstacle is None and is_by_all and not (report.missing or report.unreported):
+    told = f"the libraries reject the config: {first_line(str(raised)).rstrip('.')}"
+    if _OF_MODELS in raised.text:
+        yield Prediction(None, NOT_TESTED, f"{told}; the script may wrap the model that the check knows")
+    elif obstacle is None and is_by_all and not (report.missing or report.unreported):
         yield Prediction(None, CONTRADICTED, f"{told}, and no rule predicts it")
     else:
         yield Prediction(None, NOT_TESTED, f"{told}; the check lacked facts or rules to predict it")
@@ -183,12 +192,12 @@ def _rejected(finding: Finding, rejected: list[Finding], seen: SeenRun) -> tuple
 
 def _raised(finding: Finding, candidates: list[Finding], raised: Raised) -> tuple[str, str]:
     """What becomes of it if the script has raised."""
-    if not raised.where.startswith(_OF_LIBRARIES):
-        return NOT_TESTED, "the script itself raises"
+    if not raised.where.startswith(_ACTORS_ON_BOTH):
+        return NOT_TESTED, "what the run raises is not about the config"
     text = str(raised)
     named = [one for one in candidates if one.key and one.key.rpartition(".")[2] in text]
     if finding in named or (not named and len(candidates) == 1):
-        return CONFIRMED, f"the run raises {_first_line(raised)}"
+        return CONFIRMED, f"the run raises {first_line(str(raised))}"
     return NOT_TESTED, "another error ends the run"
 
 
@@ -216,13 +225,15 @@ def _has(config: Mapping[str, Any], key: str) -> bool:
     )
 
 
+def is_refusal(raised: Raised) -> bool:
+    """Whether the libraries raise while they act on the config."""
+    return raised.where.startswith(_ACTORS) and not raised.where.startswith(_LAUNCHERS)
+
+
 def _is_about_config(raised: Raised) -> bool:
-    """Whether an exception is about the config, by its class or the place that raises it."""
-    return raised.kind in _ABOUT_CONFIGS or raised.where.startswith(_READERS)
-
-
-def _first_line(raised: Raised) -> str:
-    return str(raised).strip().partition("\n")[0]
+    """Whether an exception is about the config alone, by its class or the place that raises it."""
+    is_of_values = raised.kind == _OF_VALUES and raised.where.startswith("deepspeed/")
+    return raised.kind in _ABOUT_CONFIGS or is_of_values or raised.where.startswith(_READERS)
 
 
 def _reproduction(one: Prediction, report: FileReport, seen: SeenRun, command: list[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
-from ds_lint.smoke.script.predictions import seen_run
+from ds_lint.smoke.script.predictions import is_refusal, seen_run
 from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
@@ -32,6 +32,7 @@ from ds_lint.smoke.verify.script_steps import CALL_BACKWARD, WITHOUT_BACKWARD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
     from ds_lint.smoke.probe.shown import ShownEngine
     from ds_lint.smoke.script.predictions import SeenRun
@@ -63,10 +64,11 @@ class EngineOfConfig(NamedTuple):
 
 
 class WithoutEngine(NamedTuple):
-    """A script that makes no engine."""
+    """A script that comes to no engine; the verdict fails if the libraries reject its config."""
 
     verdict: Verdict
     seen: SeenRun
+    why: str
 
 
 def prove(
@@ -138,7 +140,7 @@ class _ScriptRun:
         first = start.run(self.command, self.plan, self.wish.seconds)
         failed = ending.failure(first, self.plan, self.wish.seconds)
         if not first.engines:
-            return [], WithoutEngine(self._without_engine(first, failed), seen_run(first, None))
+            return [], self._without_engine(first, failed)
         inspections = {number: self._inspect(ranks) for number, ranks in first.engines.items() if _is_over(ranks)}
         second = None
         if self.wish.resumes and failed is None and any(_is_saved(ranks) for ranks in first.engines.values()):
@@ -173,8 +175,10 @@ class _ScriptRun:
         config = self.config_of(one)
         checks: list[Check] = []
         measured = None
-        if failed is not None and failed.is_of_script:
-            checks.append(_stopped(failed, lacks_backward=one.lacks_backward))
+        is_other_refused = not one.is_refused and any(ranks[0].is_refused for ranks in first.engines.values())
+        if failed is not None and failed.is_of_script and not is_other_refused:
+            stage: Stage = "initialize" if one.is_refused else "train"
+            checks.append(_stopped(failed, stage, lacks_backward=one.lacks_backward))
         if one.evidence.engine is not None and len(ranks) == one.world_size:
             expectation = expectation_of(config, one)
             found, export_error = inspected or (None, "nothing was saved")
@@ -201,7 +205,7 @@ class _ScriptRun:
         elif checks:  # the failure of the script is told
             pass
         elif not one.is_trained:
-            is_told = any(ranks[0].is_trained for ranks in first.engines.values())
+            is_told = is_other_refused or any(ranks[0].is_trained for ranks in first.engines.values())
             checks.append(_unseen("the script makes no optimizer step with this engine", is_told=is_told))
         elif failed is None:
             made, wanted = len(one.evidence.steps), self.plan.steps
@@ -276,9 +280,15 @@ class _ScriptRun:
                 env=start.of_inspection(self.plan),
             )
 
-    def _without_engine(self, first: CommandEnd, failed: ending.ScriptFailure | None) -> Verdict:
+    def _without_engine(self, first: CommandEnd, failed: ending.ScriptFailure | None) -> WithoutEngine:
+        seen = seen_run(first, None)
         why = failed.message if failed is not None else "the command ends without an engine of DeepSpeed"
-        return self._verdict("", first, None, None, [], [], "error", why)
+        if failed is not None and seen.raised is not None and is_refusal(seen.raised):
+            checks = [_stopped(failed, "initialize")]
+            verdict = self._verdict("", first, None, None, [], checks, "fail", None)
+        else:
+            verdict = self._verdict("", first, None, None, [], [], "error", why)
+        return WithoutEngine(verdict, seen, why)
 
     def _verdict(
         self,
@@ -339,11 +349,11 @@ def _unseen(why: str, *, is_told: bool = False) -> Check:
     return Check("start", "skip" if is_told else "error", None, "a few steps of the script", None, None, why)
 
 
-def _stopped(failed: ending.ScriptFailure, *, lacks_backward: bool) -> Check:
+def _stopped(failed: ending.ScriptFailure, stage: Stage, *, lacks_backward: bool = False) -> Check:
     where = f"The exception comes from {failed.where}." if failed.where else ""
     if lacks_backward:
         where = f"{WITHOUT_BACKWARD[0].upper()}{WITHOUT_BACKWARD[1:]}. {CALL_BACKWARD} {where}".strip()
-    return Check("start", "fail", None, "a few steps of the script", "train", None, failed.message, where)
+    return Check("start", "fail", None, "a few steps of the script", stage, None, failed.message, where)
 
 
 def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adaptation]:
