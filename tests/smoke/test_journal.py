@@ -236,6 +236,29 @@ def test_caches_and_bytecode_fill_as_in_any_run(project):
     assert files == {"home/.cache/a/b", "hf/hub/b", "__pycache__/b"}
 
 
+def test_a_cache_that_the_script_names_itself_fills_too(project):
+    project.script(
+        "import os\nos.environ['HF_HOME'] = os.path.abspath('hf')\n"
+        "for one in ('hf/hub', 'out'): os.makedirs(one); open(one + '/b', 'w')"
+    )
+    project.restore()
+    assert {str(path.relative_to(project.path)) for path in project.path.rglob("b")} == {"hf/hub/b"}
+
+
+def test_a_fork_does_not_keep_a_lock(project):
+    """It has the file open that its parent has locked."""
+    said = project.script(
+        "import os, time\n"
+        "lock = hook._Lock(hook.entries.lock_of(sys.argv[2]))\n"
+        "with lock: worker = os.fork() or (time.sleep(5), os._exit(0))\n"
+        "begin = time.monotonic()\n"
+        "open('new', 'w').close()\n"
+        "print(time.monotonic() - begin < 2)\n"
+        "os.kill(worker, 9)\n"
+    )
+    assert said == "True\n"
+
+
 def test_reading_leaves_no_entry_and_costs_little(project):
     (project.path / "notes.txt").write_text("my notes")
     code = """

@@ -268,10 +268,10 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-def own_folder(below: str | None = None) -> str:
-    """A new writable folder; inside the given one, if any."""
+def own_folder(below: str | None = None, option: str = "--smoke-folder") -> str:
+    """A new writable folder; inside the one that an option gives, if any."""
     wanted = below or os.environ.get("TMPDIR") or None
-    place = f"{wanted} ({'--smoke-folder' if below else 'TMPDIR'})" if wanted else "any of the usual folders"
+    place = f"{wanted} ({option if below else 'TMPDIR'})" if wanted else "any of the usual folders"
     try:
         folder = os.path.abspath(tempfile.mkdtemp(prefix=PREFIX, dir=wanted))
         try:

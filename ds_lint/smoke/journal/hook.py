@@ -52,7 +52,10 @@ class Journal:
     def __init__(self, folder: str, *, most: int = MOST) -> None:
         self._folder = os.path.realpath(folder)
         self._most = most
-        self._free = tuple(f"{os.path.realpath(path)}{os.sep}" for path in [folder, *_SYSTEM, *_caches()])
+        self._caches: tuple[str, ...] = ()
+        self._free: tuple[str, ...] = ()
+        self._set_free([folder, *_SYSTEM])
+        self._look_at_caches()
         self._known: set[str] = set()  # paths whose entry is complete
         self._written: set[str] = set()  # by this process; it may have them open
         self._next_look = 0.0
@@ -136,6 +139,9 @@ class Journal:
         if name.startswith(self._free) or f"{os.sep}__pycache__{os.sep}" in name:
             return
         if path not in self._known:
+            self._look_at_caches()
+            if name.startswith(self._free):
+                return
             with _Lock(entries.lock_of(self._folder)):
                 place = entries.place_of(self._folder, path)
                 if not entries.has_entry(place):
@@ -143,6 +149,16 @@ class Journal:
             self._known.add(path)
         if change == WRITTEN:
             self._mark(path)
+
+    def _look_at_caches(self) -> None:
+        """A script may name its caches before it imports the libraries."""
+        caches = tuple(_caches())
+        if caches != self._caches:
+            self._caches = caches
+            self._set_free(caches)
+
+    def _set_free(self, folders: Iterable[str]) -> None:
+        self._free += tuple(f"{os.path.realpath(path)}{os.sep}" for path in folders)
 
     def _mark(self, path: str) -> None:
         if path.startswith(self._free):
@@ -213,7 +229,19 @@ class _Lock:
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
+        import fcntl
+
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # a fork of another thread may have the file open, too
         os.close(self._file)
+
+
+def has_locks(folder: str) -> bool:
+    """Whether the file system of a folder has them: that of a cluster may not."""
+    try:
+        with _Lock(entries.lock_of(folder)):
+            return True
+    except OSError:
+        return False
 
 
 _installed: Journal | None = None
