@@ -23,7 +23,7 @@ OFFLOAD = {
 }
 
 
-def seen(*, mode=CUDA, master="cpu", is_pinned=True):
+def seen(*, mode=CUDA, master=("cpu",), is_pinned=True):
     """A run of one rank, as far as these checks look."""
     engine = Engine(
         stage=2,
@@ -37,16 +37,20 @@ def seen(*, mode=CUDA, master="cpu", is_pinned=True):
         offloads_parameters=None,
         is_pinned=is_pinned,
     )
-    evidence = Evidence(0, engine=engine, devices={"parameters": ["cuda"], "master weights": [master]})
+    evidence = Evidence(0, engine=engine, devices={"parameters": ["cuda"], "master weights": list(master)})
     job = Job("", "deepspeed", "/run", world_size=1, mode=mode)
     return Runs(job, frozenset(), [evidence], None, None, None, None, None, None)
 
 
+def expected(settings):
+    document = documents.from_bytes(json.dumps(settings).encode(), "config.json")
+    config = config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
+    return Expectation(config, settings, {})
+
+
 @pytest.fixture
 def expectation():
-    document = documents.from_bytes(json.dumps(OFFLOAD).encode(), "config.json")
-    config = config_of(document, target=Target(), stack="deepspeed", facts=Facts(world_size=1))
-    return Expectation(config, OFFLOAD, {})
+    return expected(OFFLOAD)
 
 
 def told(expectation, runs):
@@ -65,14 +69,29 @@ def test_host_memory_that_is_pinned_is_what_was_asked_for(expectation):
 
 
 def test_tensors_that_stay_on_the_gpu_are_a_failure(expectation):
-    assert told(expectation, seen(master="cuda", is_pinned=False)) == [
+    assert told(expectation, seen(master=("cuda",), is_pinned=False)) == [
         ("fail", DEVICE, "the master weights of the optimizer are tensors on the GPU"),
         ("warn", PINNED, "none of the host memory of the optimizer is page-locked"),
     ]
 
 
+@pytest.mark.parametrize(
+    ("ratio", "master", "statuses"),
+    [
+        (0.5, ("cpu", "cuda"), ["pass"]),
+        (0.5, ("cuda",), ["fail"]),
+        (1.0, ("cpu", "cuda"), ["fail"]),
+        (0.0, ("cuda",), []),
+    ],
+)
+def test_a_ratio_keeps_a_part_on_the_gpu(ratio, master, statuses):
+    offload = {"device": "cpu", "ratio": ratio}
+    asked = expected({"train_batch_size": 2, "zero_optimization": {"stage": 3, "offload_optimizer": offload}})
+    assert [status for status, *_ in told(asked, seen(master=master))] == statuses
+
+
 def test_a_cpu_has_no_other_place(expectation):
-    assert told(expectation, seen(mode=CPU, master="cpu")) == []
+    assert told(expectation, seen(mode=CPU)) == []
 
 
 @pytest.mark.parametrize(("mode", "where"), [(CUDA, "see the run on CPU ranks"), (CPU, "sharding is not checked")])
