@@ -288,7 +288,7 @@ def _add_script(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument(
         "--profile", action="store_true", help="profile a step, and report the share of communication in its time"
     )
-    run.add_argument("--folder", metavar="DIR", help="directory for the run, which ranks on all nodes can access")
+    run.add_argument("--folder", metavar="DIR", help="directory for the run (default: a temporary one)")
     run.add_argument("--keep", metavar="DIR", help="keep checkpoints and outputs of the run in DIR")
     run.add_argument("--report", metavar="FILE", help="write an HTML report of the run to FILE")
     _add_rules_of_a_report(smoke)

@@ -116,6 +116,9 @@ class ConfigsOfScript:
         self._command = asked.command
         self._target = choose("", {}, installed("")).newest
         launches = launches_of(asked.command)
+        nodes = max((launch.launch.nodes or 1 for launch, _ in launches), default=1)
+        if nodes > 1:
+            raise CouldNotRun(f"the command starts ranks on {nodes} nodes, and ds-lint smoke runs on this machine only")
         self._launch: LaunchFacts | None = launches[0][0] if len(launches) == 1 else None
         self._configs: dict[int, Config] = {}  # by the number of the engine
         self._reports: dict[str, tuple[FileReport, LintContext]] = {}

@@ -101,13 +101,15 @@ def said(tmp_path):
     if any(importlib.util.find_spec(one) is None for one in ("torch", "deepspeed", "transformers", "accelerate")):
         pytest.skip("the libraries are not installed")  # importing them here would take seconds
 
-    def said(script, broken, config, *options, arguments=None, ranks=2, variables=()):
+    def said(script, broken, config, *options, arguments=None, ranks=2, variables=(), later=""):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         # A shell script with a process for each rank: torchrun takes seconds to be imported itself.
         starts = (f'RANK={rank} LOCAL_RANK={rank} $PYTHON $SCRIPT & ranks="$ranks $!";' for rank in range(ranks))
-        (tmp_path / "train.sh").write_text(f'{" ".join(starts)} for one in $ranks; do wait "$one" || exit 1; done\n')
+        (tmp_path / "train.sh").write_text(
+            f'{" ".join(starts)} for one in $ranks; do wait "$one" || exit 1; done\n{later}'
+        )
         report = tmp_path / "report.json"
         variables = dict(variables) | {
             "PYTHON": sys.executable, "SCRIPT": os.path.join(SCRIPTS, script), "WORLD_SIZE": str(ranks),
@@ -288,3 +290,29 @@ def test_adapters_beside_base_weights_without_elements_fail(said):
 def test_an_unbroken_script_without_zero_and_with_adapters_passes(smoke, config):
     script, more = (TRAINER, {"variables": {"ADAPTERS": "1"}}) if config is OF_TRAINER else (LOOP, {})
     assert smoke(script, "nothing", config, arguments={"bf16": True}, **more) == (0, set())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("config", "variables"),
+    [
+        pytest.param(
+            {**STAGE_2, "managed_gradient_accumulation": False}, {}, id="the script finds the last micro step"
+        ),
+        pytest.param({**STAGE_3, "managed_gradient_accumulation": False}, {}, id="the same at stage 3"),
+        pytest.param({**STAGE_2, "gradient_accumulation_steps": 1}, {"BACKWARD": "coalesced"}, id="coalesced"),
+        pytest.param(STAGE_2, {"INPUTS": "embedded"}, id="inputs with a graph"),
+        pytest.param(STAGE_3, {"INPUTS": "embedded"}, id="inputs with a graph at stage 3"),
+    ],
+)
+def test_unbroken_scripts_that_train_in_other_ways_pass(smoke, config, variables):
+    assert smoke(PLAIN, "nothing", config, variables=variables) == (0, set())
+
+
+@pytest.mark.long
+def test_only_the_first_launch_of_a_shell_script_runs(smoke, tmp_path):
+    """What it has trained is led away, so a second one cannot start from it."""
+    later = "for rank in 0 1; do RANK=$rank LOCAL_RANK=$rank $PYTHON evaluate.py; done; touch over\n"
+    (tmp_path / "evaluate.py").write_text("import torch\ntorch.load('out/model.pt')\n")
+    assert smoke(PLAIN, "nothing", STAGE_2, later=later) == (0, set())
+    assert (tmp_path / "over").exists()

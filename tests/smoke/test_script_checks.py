@@ -87,5 +87,9 @@ def test_a_backward_pass_without_synchronization_counts_if_the_caller_says_where
     boundary, is_inside, counts
 ):
     """As Accelerate does below stage 2."""
-    one = SimpleNamespace(_is_gradient_accumulation_boundary=boundary, inside_no_sync_ctxt=is_inside)
+    one = SimpleNamespace(
+        _is_gradient_accumulation_boundary=boundary, inside_no_sync_ctxt=is_inside, optimizer=SimpleNamespace()
+    )
     assert engine._is_micro_step(one) == counts
+    one.optimizer._coalesce_grad_reduction = True  # `engine.coalesce_grad_reduction` is a `no_sync` that counts
+    assert engine._is_micro_step(one)

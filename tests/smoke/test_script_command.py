@@ -37,7 +37,7 @@ def leave(tmp_path, monkeypatch):
     def leave(part, *ranks, phase="done", raised=None):
         plan = Plan(str(tmp_path / "left"), part)
         plans.write(plan)
-        monkeypatch.setenv("DS_LINT_PROCESS_OF_RANK", str(os.getpid()))  # this process is all ranks
+        monkeypatch.setenv("DS_LINT_SEEMING_RANK", str(os.getpid()))  # this process is all ranks
         for rank in (0, 1):
             monkeypatch.setenv("RANK", str(rank))
             process = presence.Presence(plan)
@@ -49,7 +49,7 @@ def leave(tmp_path, monkeypatch):
         for one in ranks:
             records.write(one, plan.own_folder)
         monkeypatch.delenv("RANK")
-        monkeypatch.delenv("DS_LINT_PROCESS_OF_RANK")
+        monkeypatch.delenv("DS_LINT_SEEMING_RANK")
 
     return leave
 
@@ -93,6 +93,15 @@ def test_a_script_that_ends_before_the_steps_is_told_the_steps_that_it_makes(lea
     status, checks, _ = smoke("--steps", "5")
     assert (status, checks["start"]["status"]) == (2, "error")
     assert checks["start"]["message"] == "the script ends after 3 of 5 steps: pass --steps 3"
+
+
+@pytest.mark.parametrize("launcher", [["torchrun", "--nnodes", "2"], ["deepspeed", "--hostfile", "hosts"]])
+def test_a_launch_on_other_machines_is_not_started(run, tmp_path, launcher):
+    (tmp_path / "hosts").write_text("one slots=2\ntwo slots=2\n")
+    (tmp_path / "train.py").write_text("import deepspeed\n")
+    done = run("smoke", "--isolated", "--", *launcher, "train.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ds-lint: the command starts ranks on 2 nodes, and ds-lint smoke runs on this machine only\n"
 
 
 def test_a_script_that_trains_nothing_does_not_pass(leave, smoke):

@@ -20,16 +20,22 @@ ENGINES = {1: []}
 
 
 def process(rank=0, phase="step", raised=None, unable=None, ended=None):
-    return ScriptProcess(100 + (rank or 0), rank, phase, raised, unable, ended, None, {}, [], [])
+    return ScriptProcess(100 + (rank or 0), rank, None, phase, raised, unable, ended, None, {}, [], [])
 
 
 def told(*processes, status=1, engines=None, hooked=()):
-    end = CommandEnd(status, 1.0, list(processes), engines or {}, list(hooked), Restored([], [], [], []))
+    end = CommandEnd(status, 1.0, list(processes), engines or {}, list(hooked), [], Restored([], [], [], []))
     return failure(end, PLAN, 60.0)
 
 
 def test_ranks_that_are_done_have_not_failed_whatever_the_launcher_says():
     assert told(process(0, "done"), process(1, "done"), process(None, "import"), status=1) is None
+
+
+def test_two_trainings_at_the_same_time_cannot_be_told_apart():
+    found = told(process(0, "done"), process(1, "done"), process(0, "done"), process(1, "done"), status=0)
+    assert found.message == "the command starts 2 trainings at the same time: name the launch of one of them"
+    assert not found.is_of_script
 
 
 def test_a_script_that_ends_before_the_steps_has_not_failed():
@@ -116,7 +122,7 @@ def test_an_exception_that_a_skipped_check_explains_is_not_told_again(status, ex
     """The loss of the script does not fit the inputs that the second start repeats."""
     raised = Raised("ValueError", "Expected input batch_size (4) to match target batch_size (6)", "step")
     ranks = [process(0, "done"), process(1, raised=raised)]
-    second = CommandEnd(1, 1.0, ranks, ENGINES, [], Restored([], [], [], []))
+    second = CommandEnd(1, 1.0, ranks, ENGINES, [], [], Restored([], [], [], []))
     checks = [Check("resume", status, None, "", None, None, "why")] if status is not None else []
     assert [end.exit for end in _ends_of_second(second, checks)] == exits
 
@@ -154,7 +160,7 @@ def test_a_rank_that_lost_a_killed_one_is_not_the_first_that_failed(silent, whic
         f"the command ends with status 1 in a training step, because {which} is killed: if by SIGKILL, memory has "
         "usually run out"
     )
-    end = CommandEnd(1, 1.0, ranks, ENGINES, [], Restored([], [], [], []))
+    end = CommandEnd(1, 1.0, ranks, ENGINES, [], [], Restored([], [], [], []))
     assert exit_of(ranks[1], end) == "signal"
 
 

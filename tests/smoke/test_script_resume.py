@@ -101,6 +101,27 @@ def test_a_second_start_that_stops_in_a_step_tells_why():
     )
 
 
+@pytest.mark.parametrize("mode", [CPU, CUDA])
+@pytest.mark.parametrize("missing", [{"losses": [2.5]}, {"rates": [[1e-3]]}, {"losses": [2.5], "rates": [[1e-3]]}])
+@pytest.mark.parametrize(("is_cut_off", "status"), [(False, "fail"), (True, "error")])
+def test_a_second_start_that_stops_after_a_forward_pass_tells_why(mode, missing, is_cut_off, status):
+    again = [replayed(rank, last={}, **missing) for rank in (0, 1)]
+    told_status, message = told(second=again, mode=mode, why_not="out of memory", is_cut_off=is_cut_off)
+    assert told_status == status
+    assert message.endswith("out of memory")
+
+
+@pytest.mark.parametrize(("norm", "status"), [(8.0001, "pass"), (8.5, "fail"), (math.nan, "fail")])
+def test_on_a_gpu_norms_of_outputs_are_close(norm, status):
+    """The losses say nothing if the script computes them with labels of its own."""
+    first = [replayed(rank, norms=[[9.0], [8.0]], has_own_loss=True) for rank in (0, 1)]
+    change = {"outputs": ["x", "y"], "losses": [7.0, 6.0], "norms": [[9.0], [norm]], "last": {}}
+    told_status, message = told(first, [replayed(rank, **change) for rank in (0, 1)], mode=CUDA)
+    assert told_status == status
+    if status == "pass":
+        assert message.endswith("it repeats their norms of the outputs of the model to 0.1%, as a GPU allows")
+
+
 @pytest.mark.parametrize(("loss", "status"), [(2.25001, "pass"), (2.5, "fail"), (math.nan, "fail")])
 def test_on_a_gpu_losses_are_close(loss, status):
     change = {"outputs": ["c", "x"], "losses": [2.5, loss], "last": {}}

@@ -13,6 +13,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.script import hooked
+from ds_lint.smoke.script.start import processes_in, ranks_of
 
 ROOT = Path(__file__).parents[2]
 STARTUP = ROOT / "ds_lint" / "smoke" / "probe" / "startup"
@@ -133,6 +134,51 @@ def test_a_script_of_the_shell_and_a_launcher_like_srun(user):
     assert sorted(done.stdout.split()) == ["0", "1", "deepspeed", "deepspeed", "library", "library"]
     assert sorted(one["rank"] for one in user.presences) == [0, 1]
     assert len(user.hooked) == 3
+
+
+def launched(user, program, **variables):
+    """What a program leaves that starts two ranks, as torchrun does; by rank."""
+    user.write("train.py", "import deepspeed")
+    user.write(
+        "launch.py",
+        "import os, subprocess, sys\n"
+        f"import {program}\n"
+        "own = {'WORLD_SIZE': '2', 'MASTER_PORT': '1'}\n"
+        "ranks = [subprocess.Popen([sys.executable, 'train.py'], env=os.environ | own | {'RANK': n, 'LOCAL_RANK': n})"
+        " for n in '01']\n"
+        "sys.exit(max(rank.wait() for rank in ranks))\n",
+    )
+    done = user.run("launch.py", **variables)
+    assert done.returncode == 0, done.stderr
+    return ranks_of(processes_in(user.plan.own_folder))
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "pod-0"}],
+    ids=["by hand", "in a batch script", "in a pod"],
+)
+def test_a_launcher_that_imports_a_library_is_no_rank(user, variables):
+    """A scheduler of a cluster gives its variables to the launcher, which hands them on."""
+    assert [one.rank for one in launched(user, "transformers", **variables)] == [0, 1]
+
+
+def test_what_a_rank_starts_is_no_rank(user):
+    user.write("worker.py", "import accelerate")
+    user.write("train.py", "import deepspeed, subprocess, sys\nsubprocess.run([sys.executable, 'worker.py'])\n")
+    user.run("train.py", RANK="1", LOCAL_RANK="1")
+    assert sorted((one["rank"] is None, one["rank"]) for one in user.presences) == [(False, 1), (True, None)]
+
+
+def test_what_starts_after_the_steps_of_the_run_ends_at_once(user):
+    Path(user.plan.over).touch()
+    user.write("merge.py", "open('merged', 'w').write('of the run')")
+    done = user.run("merge.py", "--from", "out")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (user.path / "merged").exists()
+    assert user.hooked == user.presences == []
+    (one,) = hooked.read_later(user.plan.own_folder)
+    assert one.told == f"`{Path(sys.executable).name} merge.py --from out`"
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])

@@ -225,7 +225,7 @@ class ObservedEngine:
             return self._watch.forward(engine, args, kwargs, self._measuring(OF_FORWARD, call))
 
         with self._during(OF_DS_LINT):
-            return self._replay.forward(engine, args, kwargs, watched)
+            return self._replay.forward(args, kwargs, watched)
 
     def _enter_step(self) -> None:
         if self._presence.phase != "step":
@@ -484,7 +484,7 @@ def _is_micro_step(engine: Any) -> bool:
     Accelerate does, and uses ``no_sync`` below stage 2: ``accumulate`` in accelerate/accelerator.py.
     """
     is_told = getattr(engine, "_is_gradient_accumulation_boundary", None) is not None
-    return is_told or not getattr(engine, "inside_no_sync_ctxt", False)
+    return is_told or probes.is_coalescing(engine) or not getattr(engine, "inside_no_sync_ctxt", False)
 
 
 def _described(name: str, parameter: Any, group: int, *, is_trainable: bool = True) -> TrainedParameter:

@@ -38,6 +38,11 @@ class Plan(NamedTuple):
         return os.path.join(self.own_folder, "outputs")
 
     @property
+    def over(self) -> str:
+        """The file that is there once the ranks have made their steps; a Python that starts later ends at once."""
+        return os.path.join(self.own_folder, "over")
+
+    @property
     def temporary(self) -> str:
         """Where the script has its temporary files."""
         return os.path.join(self.own_folder, "tmp")

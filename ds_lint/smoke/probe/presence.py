@@ -21,7 +21,9 @@ STEP, SAVE, LOAD = "step", "save", "load"
 DONE = "done"
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _OF_VALUES = "pydantic/"
-_PROCESS_OF_RANK = "DS_LINT_PROCESS_OF_RANK"  # inherited by what a rank starts, which is not a rank
+# Inherited by what a rank starts, which is not a rank itself. Schedulers of clusters give their variables to launchers,
+# too (SLURM_PROCID to a batch script, RANK to a pod): such a process only seems to be a rank.
+_PROCESS_OF_RANK, _SEEMING = "DS_LINT_PROCESS_OF_RANK", "DS_LINT_SEEMING_RANK"
 
 
 class Presence:
@@ -32,9 +34,10 @@ class Presence:
         self._pid = os.getpid()
         self._at_end: list[Callable[[], None]] = []
         self._facts: dict[str, Any] = {
-            "pid": self._pid, "rank": _rank(), "phase": IMPORT, "raised": None, "argv": sys.argv[:], "seconds": {},
-            "unable": None, "ended": None, "port": _port(), "adaptations": [], "shrunk": [],
+            "pid": self._pid, "rank": None, "started_by": None, "phase": IMPORT, "raised": None, "argv": sys.argv[:],
+            "seconds": {}, "unable": None, "ended": None, "port": _port(), "adaptations": [], "shrunk": [],
         }  # fmt: skip
+        self._note_rank()
         self._since = time.monotonic()
         self._write()
 
@@ -45,7 +48,8 @@ class Presence:
         seconds = self._facts["seconds"]
         seconds[self._facts["phase"]] = seconds.get(self._facts["phase"], 0.0) + time.monotonic() - self._since
         self._since = time.monotonic()
-        self._facts |= {"pid": self._pid, "phase": phase, "rank": _rank(), "argv": sys.argv[:], "port": _port()}
+        self._facts |= {"pid": self._pid, "phase": phase, "argv": sys.argv[:], "port": _port()}
+        self._note_rank()
         self._write()
 
     @contextlib.contextmanager
@@ -102,6 +106,22 @@ class Presence:
         for function in self._at_end:
             function()
 
+    def _note_rank(self) -> None:
+        """The rank that a launcher has given to this process, or that it has in its group.
+
+        What a rank starts, such as workers that compile or load data, inherits the variables of its launcher.
+        """
+        own = str(os.getpid())
+        rank, is_certain = _rank()
+        others = [os.environ.get(name, own) != own for name in (_PROCESS_OF_RANK, _SEEMING)]
+        if rank is None or others[0] or (others[1] and not is_certain):
+            self._facts["rank"] = None
+            return
+        if others[1]:  # it is the launcher of this rank
+            self._facts["started_by"] = int(os.environ[_SEEMING])
+        self._facts["rank"] = rank
+        os.environ[_PROCESS_OF_RANK if is_certain else _SEEMING] = own
+
     def _write(self) -> None:
         if os.getpid() != self._pid:
             return
@@ -124,21 +144,14 @@ def place_of(error: BaseException) -> str:
     return found
 
 
-def _rank() -> int | None:
-    """The rank that a launcher has given to this process, or that it has in its group.
-
-    What a rank starts, such as workers that compile or load data, inherits the variables of its launcher.
-    """
-    own = str(os.getpid())
-    found = (os.environ.get(name) for name in _RANKS)
-    rank = next((int(one) for one in found if one and one.isdecimal()), None)
+def _rank() -> tuple[int | None, bool]:
+    """The rank that this process has or seems to have, and whether it is certain."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        rank = distributed.get_rank()
-        os.environ[_PROCESS_OF_RANK] = own
-    if rank is None:
-        return None
-    return rank if os.environ.setdefault(_PROCESS_OF_RANK, own) == own else None
+        return distributed.get_rank(), True
+    found = (os.environ.get(name) for name in _RANKS)
+    rank = next((int(one) for one in found if one and one.isdecimal()), None)
+    return rank, {"RANK", "LOCAL_RANK"} <= os.environ.keys()  # launchers give both
 
 
 def _port() -> int | None:

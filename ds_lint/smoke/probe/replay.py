@@ -46,7 +46,7 @@ class Replay:
         self.is_on = plan.part == RESUME
         self.shown = Replayed()
 
-    def forward(self, engine: Any, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def forward(self, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
         """A forward pass with its own inputs, or with those that were recorded."""
         if not self.is_on:
             return call(args, kwargs)
@@ -56,7 +56,7 @@ class Replay:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
                 return call(args, kwargs)
             own = args, kwargs
-            recorded, states = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+            recorded, states = torch.load(self._path(number), weights_only=False)  # each tensor on its own device
             args, kwargs = _with_own(recorded, own)
             self.shown.has_other_shapes |= _shapes(own) != _shapes((args, kwargs))
             _set_random_states(states)
@@ -65,6 +65,7 @@ class Replay:
         outputs = call(args, kwargs)
         found = [one for one in tensors_in(outputs) if one.is_floating_point()]
         self.shown.outputs.append(" ".join(map(probes.digest, found)))
+        self.shown.norms.append([_norm(one.detach()) for one in found])
         loss: Any = getattr(outputs, "loss", None)
         if torch.is_tensor(loss) and loss.numel() == 1:
             self._own_losses[number] = float(loss.detach().float())
@@ -100,7 +101,7 @@ class Replay:
                     batch = own()
                     self._save(self._path(number), batch)
                 else:
-                    batch = torch.load(self._path(number), weights_only=False, map_location=engine.device)
+                    batch = torch.load(self._path(number), weights_only=False)
             note(batch)
             return batch
 
@@ -154,6 +155,9 @@ class Replay:
 
     def _record(self, path: str, inputs: Any) -> None:
         """Record the inputs of a forward pass, with the random state; a script may give a model what has no record."""
+        if any(one.grad_fn is not None or isinstance(one, torch.nn.Parameter) for one in tensors_in(inputs)):
+            self.shown.unrecorded = "the inputs of the model come from layers outside it"  # a record would cut them off
+            return
         try:
             self._save(path, (_mapped(inputs, _without_own), _random_states()))
         except OSError:
@@ -193,6 +197,10 @@ def _mapped(value: Any, change: Callable[[tuple[Any, ...], Any], Any], path: tup
     if type(value) is dict:
         return {name: _mapped(one, change, (*path, name)) for name, one in value.items()}
     return change(path, value)
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
 
 
 def _shapes(values: Any) -> list[torch.Size]:

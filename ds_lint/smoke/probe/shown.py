@@ -113,6 +113,7 @@ class Replayed:
 
     restored: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank at the checkpoint
     outputs: list[str] = field(default_factory=list)  # of each forward pass
+    norms: list[list[float]] = field(default_factory=list)  # of each tensor that a forward pass returns
     losses: list[float] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
     last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step

@@ -96,6 +96,8 @@ class Watch:
         """A call of the engine's ``step``; it is whole if the optimizer makes one."""
         self._note_frozen(engine)
         self._watch_optimizer(engine, probes.inner_optimizer(engine))
+        if is_whole and self.evidence.held_in_window is None and "gradients" not in self.evidence.held:
+            self._look_at_gradients(engine)
         if is_whole and self.recording is not None:
             self.recording.before_step(engine)
         groups = list(probes.inner_optimizer(engine).param_groups)
@@ -176,7 +178,7 @@ class Watch:
         optimizer.step = types.MethodType(lambda _self, *args, **kwargs: watched(*args, **kwargs), optimizer)
 
     def _look_at_gradients(self, engine: Any) -> None:
-        if self.evidence.steps:  # once is enough
+        if self.evidence.steps or probes.is_coalescing(engine):  # once is enough, and they are reduced later
             return
         self.evidence.secondary_elements = probes.secondary_elements(engine)
         if engine.is_gradient_accumulation_boundary():
@@ -342,7 +344,7 @@ def observe_engines(find: Callable[[Any], Observer | None]) -> None:
         observer = find(engine)
         if observer is None:
             return step(engine, *args, **kwargs)
-        is_whole = engine.is_gradient_accumulation_boundary()
+        is_whole = engine.is_gradient_accumulation_boundary() or not probes.counts_micro_steps(engine)
         return observer.step(engine, lambda: step(engine, *args, **kwargs), is_whole=is_whole)
 
     DeepSpeedEngine.forward = observed_forward

@@ -52,6 +52,20 @@ def describe(engine: Any) -> Engine:
     )
 
 
+def counts_micro_steps(engine: Any) -> bool:
+    """Whether the engine itself finds the last micro step; else each call of its ``step`` ends a window.
+
+    Source: ``managed_gradient_accumulation`` in deepspeed/runtime/engine.py.
+    """
+    managed = getattr(engine, "managed_gradient_accumulation", None)
+    return managed is None or bool(managed())
+
+
+def is_coalescing(engine: Any) -> bool:
+    """Whether gradients stay as they are until ``engine.coalesce_grad_reduction`` reduces them, before the step."""
+    return bool(getattr(engine.optimizer, "_coalesce_grad_reduction", False))
+
+
 def inner_optimizer(engine: Any) -> Any:
     """The optimizer below ZeRO's and the precision's, which makes the steps.
 
@@ -90,10 +104,12 @@ def _is_pinned(optimizer: Any) -> bool | None:
     """
     if not torch.cuda.is_available() or _optimizer_offload(optimizer) is None:
         return None
+    from deepspeed.accelerator import get_accelerator  # it pins pages in several ways, of which torch knows one
+
     kept = (
         getattr(optimizer, name, None) for name in ("single_partition_of_fp32_groups", "grad_partitions_flat_buffer")
     )
-    return any(tensor.is_pinned() for tensor in _tensors(kept) if tensor.device.type == "cpu")
+    return any(get_accelerator().is_pinned(tensor) for tensor in _tensors(kept) if tensor.device.type == "cpu")
 
 
 # ------------------------------------------------------------------------------------------------------- what is held

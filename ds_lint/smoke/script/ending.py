@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from dataclasses import replace
@@ -13,7 +12,6 @@ from ds_lint.smoke.driver.failure import CAUSES, first_line
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Raised
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.script.hooked import HookedPython
     from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
 
 _DONE, _IMPORT = "done", "import"
@@ -23,7 +21,6 @@ _LAUNCHERS = ("deepspeed/launcher/", "torch/distributed/", "accelerate/commands/
 _TRACEBACK = "Traceback (most recent call last)"
 _LIBRARIES = "deepspeed, transformers or accelerate"
 _OF_SPAWN = "ProcessRaisedException"  # torch.multiprocessing.spawn, which catches what its ranks raise
-_SHOWN = 60  # characters of a command line
 _OWN, _STAND_INS = "ds_lint/smoke/", "ds_lint/smoke/standins/"  # in the path of a frame
 _PHASES = {
     "import": "while it imports its libraries",
@@ -48,7 +45,7 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     """What stopped the ranks of a start; None if all of them made their steps, or if the script ended by itself."""
     ranks = end.ranks
     if ranks and all(one.phase == _DONE for one in ranks):
-        return None
+        return _at_once(ranks)
     unable = next((one.unable for one in end.processes if one.unable), None)
     if unable is not None:
         return ScriptFailure(unable, is_of_script=False)
@@ -119,6 +116,15 @@ def _of_worker(raised: Raised) -> tuple[str, Raised]:
     return f"{told.rstrip('.:')}: {lines[-1]}", replace(raised, where=where)
 
 
+def _at_once(ranks: list[ScriptProcess]) -> ScriptFailure | None:
+    """Ranks that are there twice: what they show of their engines is of one training or of the other."""
+    first = [one for one in ranks if one.rank == 0]
+    if len(first) < 2:
+        return None
+    what = f"the command starts {len(first)} trainings at the same time: name the launch of one of them"
+    return ScriptFailure(what, is_of_script=False)
+
+
 def _is_of_peer(one: ScriptProcess) -> bool:
     """Whether a rank raised because another one is gone."""
     return one.raised is not None and one.raised.cause == "peer"
@@ -151,7 +157,7 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
     """No process of the command imports a training library with the probe."""
     for one in end.hooked:
         if one.error:
-            return f"the probe of ds-lint cannot start in Python {one.release} ({_command_of(one)}): {one.error}"
+            return f"the probe of ds-lint cannot start in Python {one.release} ({one.told}): {one.error}"
     alternative = "make `import ds_lint.smoke.probe` the first line of the script"
     if not end.hooked and end.status == 0:
         return (
@@ -161,18 +167,13 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
     how = f"did not finish within {seconds:g} s (--timeout)" if end.status is None else _how(end.status)
     if not end.hooked:
         return f"the command {how} before any Python of it has run the startup hook of ds-lint"
-    commands = ", ".join(dict.fromkeys(_command_of(one) for one in end.hooked))
+    commands = ", ".join(dict.fromkeys(one.told for one in end.hooked))
     if end.status != 0:
         return f"the command {how} before it imports {_LIBRARIES}: {commands}"
     return (
         f"no Python that has run the startup hook of ds-lint imports {_LIBRARIES}: {commands}; if another one trains, "
         f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {alternative}"
     )
-
-
-def _command_of(one: HookedPython) -> str:
-    words = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in one.words)
-    return f"`{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'}`"
 
 
 def _latest(ranks: list[ScriptProcess]) -> str:

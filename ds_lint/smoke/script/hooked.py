@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-_PREFIX = "python-"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OF_THE_RUN, _LATER = "python-", "later-"  # the second: once the ranks have made their steps
+_SHOWN = 60  # characters of a command line
 
 
 class HookedPython(NamedTuple):
@@ -16,13 +20,26 @@ class HookedPython(NamedTuple):
     error: str  # why the probe could not start; empty if it could, or did not need to
     words: list[str]  # its command line
 
+    @property
+    def told(self) -> str:
+        """Its command line, for a message."""
+        words = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in self.words)
+        return f"`{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'}`"
+
 
 def read(folder: str) -> list[HookedPython]:
     """The processes of a start, from the files that ``startup/sitecustomize.py`` leaves."""
-    found = []
+    return list(_read(folder, _OF_THE_RUN))
+
+
+def read_later(folder: str) -> list[HookedPython]:
+    """Those that the command has started after the steps of the run, and that have ended at once."""
+    return list(_read(folder, _LATER))
+
+
+def _read(folder: str, prefix: str) -> Iterator[HookedPython]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        if name.startswith(_PREFIX):
+        if name.startswith(prefix):
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 release, error, *words = file.read().split("\0")
-            found.append(HookedPython(int(name[len(_PREFIX) :]), release, error, words))
-    return found
+            yield HookedPython(int(name[len(prefix) :]), release, error, words)

@@ -13,11 +13,12 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
-from ds_lint.smoke.driver.client import ending_signal, own_folder, undisturbed
+from ds_lint.smoke.driver.client import CouldNotRun, ending_signal, own_folder, undisturbed
 from ds_lint.smoke.driver.documented_optimizer import rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.leftovers import end_processes_of
 from ds_lint.smoke.job import Job, UpdateRule
+from ds_lint.smoke.journal.hook import has_locks
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
@@ -82,7 +83,10 @@ def prove(
     ``config_of`` gives the config of an engine, as the user wrote it. Without any engine, or if the command fails
     before one is observed to its checkpoint, the second of what is returned says why.
     """
-    folder = own_folder(wish.folder)
+    folder = own_folder(wish.folder, "--folder")
+    if not has_locks(folder):
+        shutil.rmtree(folder)
+        raise CouldNotRun(f"the file system of {folder} has no file locks: name another folder (--folder)")
     script = _ScriptRun(command, wish, folder, config_of)
     interrupted = ""
     try:
@@ -230,9 +234,9 @@ class _ScriptRun:
         after = [one.replayed for one in again if one.replayed is not None and one.replayed.restored]
         failed = ending.failure(second, self.plan._replace(part=RESUME), self.wish.seconds)
         told = failed.message if failed is not None else None
-        if len(after) == len(before):
-            return Repetition(before, after, told)
         is_cut_off = failed is not None and not failed.is_of_script
+        if len(after) == len(before):
+            return Repetition(before, after, told, is_cut_off=is_cut_off)
         return Repetition(before, [], told or "it makes no step with this engine", is_cut_off=is_cut_off)
 
     def _job(self, one: ShownEngine) -> Job:
@@ -366,6 +370,8 @@ def _adaptations(first: CommandEnd, ranks: list[ShownEngine]) -> Iterator[Adapta
         yield Adaptation(None, f"{what}, {_counted(before)}", _counted(after), "--shrink makes models small")
     for told in dict.fromkeys(told for process in first.ranks for told in process.adaptations):
         yield Adaptation(None, None, None, told)
+    for told in dict.fromkeys(one.told for one in first.later):
+        yield Adaptation(None, None, None, f"the command starts {told} after the steps of the run: it ends at once")
 
 
 def _counted(parameters: int | None) -> str:

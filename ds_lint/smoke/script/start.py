@@ -35,6 +35,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable, before a command
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 _LONGEST = 75  # characters of a folder for sockets of multiprocessing, whose paths have 107 at most on Linux
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}  # a small model needs no weights
+_AS_LEFT = ("pid", "rank", "started_by", "phase", "unable", "ended", "port", "seconds", "adaptations")  # by the probe
 _ON_CPUS = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -53,6 +54,7 @@ class ScriptProcess(NamedTuple):
 
     pid: int
     rank: int | None
+    started_by: int | None  # the process of its launcher, which looks like a rank; else None
     phase: str
     raised: Raised | None
     unable: str | None
@@ -71,6 +73,7 @@ class CommandEnd(NamedTuple):
     processes: list[ScriptProcess]  # that imported a training library, by rank
     engines: dict[int, list[ShownEngine]]  # by their number, each with its ranks in order
     hooked: list[HookedPython]  # every Python that has run the startup hook
+    later: list[HookedPython]  # those that the command has started after the steps of the run, and that end at once
     restored: Restored  # what the script has changed
 
     @property
@@ -80,8 +83,9 @@ class CommandEnd(NamedTuple):
 
 
 def ranks_of(processes: list[ScriptProcess]) -> list[ScriptProcess]:
-    """The processes of ranks: launchers import the libraries too, and have none."""
-    return [one for one in processes if one.rank is not None] or processes
+    """The processes of ranks: launchers import the libraries too, and have none, or only seem to have one."""
+    launchers = {one.started_by for one in processes}
+    return [one for one in processes if one.rank is not None and one.pid not in launchers] or processes
 
 
 def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
@@ -120,6 +124,7 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
         processes,
         shown.read_all(plan.own_folder),
         hooked.read(plan.own_folder),
+        hooked.read_later(plan.own_folder),
         restored,
     )
 
@@ -221,7 +226,7 @@ def _process(facts: dict[str, Any]) -> ScriptProcess:
     """The record of a process; the probe writes its fields under the same names."""
     raised = facts["raised"]
     return ScriptProcess(
-        **{name: facts[name] for name in ("pid", "rank", "phase", "unable", "ended", "port", "seconds", "adaptations")},
+        **{name: facts[name] for name in _AS_LEFT},
         raised=Raised(phase=facts["phase"], **raised) if raised is not None else None,
         shrunk=[ShrunkModel(**one) for one in facts["shrunk"]],
     )

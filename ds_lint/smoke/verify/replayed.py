@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Of a tied layer, one stage of a pipeline saves its copy; what other stages do not use of theirs need not come back.
 _TIED = "parameter tied_modules."
-_PASSES = "numbers of forward passes"
+_PASSES, _STEPS = "numbers of forward passes", "numbers of steps"
 
 
 def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
@@ -68,6 +68,10 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = "the script computes its loss with tensors that do not fit the repeated inputs, so the steps after the"
         yield skipped("resume", key, f"{why} checkpoint are not repeated; all {whole} tensors are restored")
         return
+    if repetition.is_cut_off and differing in (_PASSES, _STEPS) and not lost:
+        message = f"a second start did not finish the steps after the checkpoint: {repetition.why_not}"
+        yield Check("resume", "error", key, "every tensor and the next steps", None, None, message)
+        return
     yield checked(
         "resume",
         Requested("every tensor and the next steps", key),
@@ -98,7 +102,8 @@ def _in_common(repetition: Repetition, steps_after: int) -> Repetition:
 
 
 def _shortened(before: Replayed, after: Replayed) -> tuple[Replayed, Replayed]:
-    lengths = {name: min(len(getattr(one, name)) for one in (before, after)) for name in ("outputs", "losses", "rates")}
+    names = ("outputs", "norms", "losses", "rates")
+    lengths = {name: min(len(getattr(one, name)) for one in (before, after)) for name in names}
     before, after = (
         replace(one, last={}, **{name: getattr(one, name)[:length] for name, length in lengths.items()})
         for one in (before, after)
@@ -115,13 +120,12 @@ def _differing_steps(repetition: Repetition, *, is_on_gpu: bool) -> str:
     pairs = list(zip(repetition.first, repetition.second, strict=True))
     if any(len(before.outputs) != len(after.outputs) for before, after in pairs):
         return _PASSES
+    if any(len(after.losses) < len(before.losses) or len(after.rates) < len(before.rates) for before, after in pairs):
+        return _STEPS
     if is_on_gpu:  # some kernels have no deterministic form, and NCCL chooses its algorithm in each process again
-        are_close = all(
-            math.isclose(one, other, rel_tol=LOSS_TOLERANCE) or (math.isnan(one) and math.isnan(other))
-            for before, after in pairs
-            if not before.has_own_loss
-            for one, other in zip(before.losses, after.losses, strict=True)
-        )
+        if any(not all(map(_are_close, before.norms, after.norms)) for before, after in pairs):
+            return "outputs of the model"
+        are_close = all(before.has_own_loss or _are_close(before.losses, after.losses) for before, after in pairs)
         return "" if are_close else "losses"
     if any(before.outputs != after.outputs for before, after in pairs):
         return "outputs of the model"
@@ -130,14 +134,23 @@ def _differing_steps(repetition: Repetition, *, is_on_gpu: bool) -> str:
     return "weights after them" if any(_differing(before.last, after.last) for before, after in pairs) else ""
 
 
+def _are_close(before: list[float], after: list[float]) -> bool:
+    return len(before) == len(after) and all(
+        math.isclose(one, other, rel_tol=LOSS_TOLERANCE) or (math.isnan(one) and math.isnan(other))
+        for one, other in zip(before, after, strict=True)
+    )
+
+
 def _other(differing: str, repetition: Repetition) -> str:
     """What a second start does instead of repeating the steps."""
-    if differing == _PASSES and repetition.why_not is not None:
+    if differing in (_PASSES, _STEPS) and repetition.why_not is not None:
         return f"does not repeat the steps after it: {repetition.why_not}"
     return f"with the same inputs it has other {differing} than the start that went on"
 
 
 def _repeated(repetition: Repetition, runs: Runs, steps: int) -> str:
-    what = "outputs of the model" if repetition.first[0].has_own_loss else "losses"
-    how = f"to {LOSS_TOLERANCE:.1%}, as a GPU allows" if runs.job.mode == CUDA else "bitwise"
+    is_on_gpu = runs.job.mode == CUDA
+    outputs = "norms of the outputs of the model" if is_on_gpu else "outputs of the model"
+    what = outputs if repetition.first[0].has_own_loss else "losses"
+    how = f"to {LOSS_TOLERANCE:.1%}, as a GPU allows" if is_on_gpu else "bitwise"
     return f"with the inputs of the next {f'{steps} steps' if steps > 1 else 'step'} it repeats their {what} {how}"

@@ -14,6 +14,7 @@ _LIBRARIES = (  # that train, write or send; the probe hooks them
     "wandb", "swanlab", "neptune", "trackio", "comet_ml", "mlflow", "aim", "clearml", "tensorboardX",
 )  # fmt: skip
 _IS_SUPPORTED = sys.version_info >= (3, 10)  # ``requires-python`` of ds-lint
+_OVER = "over"  # ``ds_lint.smoke.probe.plan.Plan.over``
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))  # of the package ds_lint
 
@@ -49,6 +50,9 @@ def _load_probe() -> None:
 
 
 def _begin() -> None:
+    if os.path.exists(os.path.join(_own_folder(), _OVER)):
+        _leave("", "later")
+        os._exit(0)  # a shell script goes on to its next program: merges, evaluates, trains another model
     _leave("")
     sys.meta_path.insert(0, _FirstImport)  # type: ignore[arg-type,unused-ignore] # a class can be a finder
     if not _IS_SUPPORTED:
@@ -61,14 +65,17 @@ def _begin() -> None:
     hook.install(os.path.dirname(os.environ[_VARIABLE]))
 
 
-def _leave(error: str) -> None:
-    """Leave a file for the driver, which ``ds_lint.smoke.script.hooked`` reads: this process has run the hook."""
+def _own_folder() -> str:
     folder, plan = os.path.split(os.environ[_VARIABLE])  # plan-train.json
-    part = plan.partition("-")[2].partition(".")[0]
+    return os.path.join(folder, plan.partition("-")[2].partition(".")[0])
+
+
+def _leave(error: str, kind: str = "python") -> None:
+    """Leave a file for the driver, which ``ds_lint.smoke.script.hooked`` reads: this process has run the hook."""
     release = ".".join(map(str, sys.version_info[:3]))
     words = getattr(sys, "orig_argv", [sys.executable])
     try:
-        with open(os.path.join(folder, part, f"python-{os.getpid()}"), "w", encoding="utf-8") as file:
+        with open(os.path.join(_own_folder(), f"{kind}-{os.getpid()}"), "w", encoding="utf-8") as file:
             file.write("\0".join([release, error, *words]))
     except (OSError, ValueError):
         return  # a machine that does not see the folder; the driver finds no process there

@@ -25,8 +25,8 @@ class Net(nn.Module):
         self.head = nn.Linear(WIDTH, WORDS, bias=False)
         self.head.weight = self.words.weight
 
-    def forward(self, tokens):
-        words = torch.relu(self.frozen(self.words(tokens)))
+    def forward(self, tokens, words=None):
+        words = torch.relu(self.frozen(self.words(tokens) if words is None else words))
         if os.environ.get("RECOMPUTES"):  # in a backward pass within the backward pass
             words = torch.utils.checkpoint.checkpoint(self.layer, words, use_reentrant=True)
         else:
@@ -42,14 +42,21 @@ def main():
     if os.environ.get("MODE") == "eval":
         model.eval()  # as from_pretrained leaves it
     engine, *_ = deepspeed.initialize(model=model, config=json.loads(os.environ["DS_CONFIG"]))
+    is_managed = json.loads(os.environ["DS_CONFIG"]).get("managed_gradient_accumulation", True)
+    backward = os.environ.get("BACKWARD")
     rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     for number in range(0, 1000, ROWS):
-        loss = engine(torch.stack([sample(ranks * (number + row) + rank) for row in range(ROWS)]))
-        if os.environ.get("BACKWARD") == "of the script":
+        tokens = torch.stack([sample(ranks * (number + row) + rank) for row in range(ROWS)])
+        loss = engine(tokens, model.words(tokens) if os.environ.get("INPUTS") == "embedded" else None)
+        if backward == "of the script":
             engine.scale(loss).backward()
+        elif backward == "coalesced":
+            with engine.coalesce_grad_reduction():
+                engine.backward(loss)
         else:
             engine.backward(loss)
-        engine.step()
+        if is_managed or number // ROWS % engine.gradient_accumulation_steps():
+            engine.step()
         with torch.no_grad():
             engine(sample(0)[None])
 
