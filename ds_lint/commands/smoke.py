@@ -197,7 +197,7 @@ class ConfigsOfScript:
                 report.smoke = []
                 if without is not None:
                     is_by_all = _is_by_all(context)
-                    verdict = without.verdict._replace(stack=report.stack or without.verdict.stack)
+                    verdict = without.verdict._replace(path=report.path, stack=report.stack or without.verdict.stack)
                     verdict = with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
                     verdicts.add_verdict(report, context, verdict)
         return list(self._reports.values())

@@ -116,6 +116,23 @@ def test_of_several_rejections_one_error_confirms_those_that_it_names():
     assert outcomes(report(config), seen(**STOPPED, raised=REFUSAL)) == [("DS201", CONFIRMED), ("DS401", NOT_TESTED)]
 
 
+LAMB = {**MICRO, "bf16": {"enabled": True}, "optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}}
+
+
+@pytest.mark.parametrize(
+    ("where", "outcome"),
+    [
+        ("deepspeed/ops/lamb/fused_lamb.py:163 step", CONFIRMED),
+        ("ds_lint/smoke/standins/kernels.py:300 lamb", CONFIRMED),
+        ("train.py:31 main", NOT_TESTED),
+    ],
+)
+def test_a_rejection_in_training_is_confirmed_if_the_engine_raises(where, outcome):
+    raised = Raised("RuntimeError", '"lamb_cuda_kernel" not implemented for torch.bfloat16', "step", where=where)
+    run = seen(raised=raised, is_whole=False, is_over=False)
+    assert outcomes(report(LAMB), run) == [("DS530", outcome)]
+
+
 def test_what_nothing_reads_is_confirmed_and_what_is_read_is_a_contradiction():
     found = report(MISSPELLED)
     unread = seen(given=MISSPELLED, unread=frozenset(["gradient_cliping"]))

@@ -220,7 +220,7 @@ def test_a_command_without_an_engine_is_told_with_the_stack_of_its_script(run, t
     (report,) = json.loads(run("smoke", "--isolated", "--cpu", "--output-format", "json", "--", *command).stdout)[
         "smoke"
     ]
-    assert report["stack"] == "trainer"
+    assert (report["path"], report["stack"]) == ("ds.json", "trainer")
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "words: of a text"], ids=["no section", "no DeepSpeed"])

@@ -137,11 +137,18 @@ def place_of(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        path = code.co_filename.rpartition("site-packages/")[2]
+        path = _in_package(code.co_filename, trace.tb_frame.f_globals.get("__name__"))
         if not found or not path.startswith(_OF_VALUES):
             found = f"{path}:{trace.tb_lineno} {code.co_name}"
         trace = trace.tb_next
     return found
+
+
+def _in_package(path: str, module: str | None) -> str:
+    """The path of a file below the folder that has its package, which need not be installed in ``site-packages``."""
+    package = (module or "").partition(".")[0]
+    _, found, below = path.rpartition(f"{os.sep}{package}{os.sep}")
+    return f"{package}{os.sep}{below}" if package and found else path.rpartition("site-packages/")[2]
 
 
 def _rank() -> tuple[int | None, bool]:

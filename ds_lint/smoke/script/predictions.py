@@ -43,7 +43,7 @@ _OF_VALUES = "ValidationError"  # of pydantic, which scripts use too
 # Where they act on one, and where on one and on training arguments. Other errors of theirs, such as an argument that is
 # unknown to the script, are not about the config.
 _ACTORS = (*_READERS, "deepspeed/", "accelerate/accelerator", "accelerate/utils/dataclasses")
-_ACTORS_ON_BOTH = (*_ACTORS, "transformers/training_args", "transformers/trainer")
+_ACTORS_ON_BOTH = (*_ACTORS, "transformers/training_args", "transformers/trainer", "ds_lint/smoke/standins/")
 _LAUNCHERS = "deepspeed/launcher/"
 _OF_MODELS = "hidden_size"  # in what the libraries raise about a model that has none
 # What the stand-ins for GPUs take part in: with them the libraries may accept what they reject on a GPU.
@@ -86,7 +86,7 @@ def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
     return SeenRun(
         stack=engine.stack if engine is not None else None,
         is_on_gpus=engine is not None and engine.mode == CUDA,
-        has_engine=evidence is not None and evidence.engine is not None,
+        has_engine=engine is not None and not engine.is_refused,
         is_whole=is_done and engine is not None and engine.has_checkpoint,
         is_over=is_done and engine is not None and (engine.has_checkpoint or not engine.is_trained),
         world_size=engine.counted_ranks if engine is not None else None,
@@ -104,7 +104,7 @@ def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is
     """
     findings = [(one, _effect(one, seen.stack)) for one in report.findings if one.kind != "run"]
     obstacle = _obstacle(report, seen, world_size)
-    rejected = [one for one, effect in findings if effect == "rejected" and one.stage in _BEFORE_TRAINING]
+    rejected = [one for one, effect in findings if effect == "rejected" and _is_early(one) != seen.has_engine]
     for finding, effect in findings:
         if effect == "rejected":
             outcome, why = _rejected(finding, rejected, seen)
@@ -173,11 +173,16 @@ def _obstacle(report: FileReport, seen: SeenRun, world_size: int | None) -> str 
     return None
 
 
+def _is_early(finding: Finding) -> bool:
+    """Whether it says that no engine is made."""
+    return finding.stage in _BEFORE_TRAINING
+
+
 def _rejected(finding: Finding, rejected: list[Finding], seen: SeenRun) -> tuple[str, str]:
     """What becomes of the prediction that the libraries raise."""
-    is_early = finding.stage in _BEFORE_TRAINING
+    is_early = _is_early(finding)
     if seen.raised is not None and is_early != seen.has_engine:
-        return _raised(finding, rejected if is_early else [finding], seen.raised)
+        return _raised(finding, rejected, seen.raised)
     if is_early and seen.has_engine:
         if finding.code.startswith(_ABOUT_MACHINES):
             return NOT_TESTED, "the run is on this machine"
