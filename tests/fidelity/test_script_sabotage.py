@@ -255,7 +255,7 @@ def test_each_fault_fails_the_check_that_names_it(said, script, ranks, config, f
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "ranks", "config"),
-    [(LOOP, 2, STAGE_2), (LOOP, 3, SCHEDULED_3), (LOOP, 5, STAGE_2), (PIPELINE, 2, STAGE_2)],
+    [(LOOP, 2, STAGE_2), (LOOP, 3, SCHEDULED_3), (LOOP, 5, STAGE_2), (PIPELINE, 2, STAGE_2), (PIPELINE, 4, STAGE_2)],
 )
 def test_unbroken_loops_of_accelerate_and_a_pipeline_pass(smoke, script, ranks, config):
     stage = {**config, "zero_optimization": {"stage": 1}} if script == PIPELINE else config
@@ -316,3 +316,11 @@ def test_only_the_first_launch_of_a_shell_script_runs(smoke, tmp_path):
     (tmp_path / "evaluate.py").write_text("import torch\ntorch.load('out/model.pt')\n")
     assert smoke(PLAIN, "nothing", STAGE_2, later=later) == (0, set())
     assert (tmp_path / "over").exists()
+
+
+@pytest.mark.long
+def test_a_state_of_a_stage_that_is_not_divided_among_its_ranks_is_noticed(said):
+    config = {**STAGE_2, "zero_optimization": {"stage": 1}}
+    status, failed = said(PIPELINE, "unsharded state", config, "--no-resume", ranks=4)
+    assert (status, [name for name, _ in failed]) == (1, ["optimizer-states"])
+    assert "the share of its part of the model at stage 1 on 2 ranks is 272" in failed[0][1]

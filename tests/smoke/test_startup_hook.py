@@ -170,6 +170,15 @@ def test_what_a_rank_starts_is_no_rank(user):
     assert sorted((one["rank"] is None, one["rank"]) for one in user.presences) == [(False, 1), (True, None)]
 
 
+def test_a_script_that_imports_the_probe_itself_ends_too(user):
+    Path(user.plan.over).touch()
+    importing = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import ds_lint.smoke.probe; print('goes on')"
+    done = user.run("-I", "-c", importing)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    Path(user.plan.over).unlink()
+    assert user.run("-I", "-c", importing).stdout == "goes on\n"
+
+
 def test_what_starts_after_the_steps_of_the_run_ends_at_once(user):
     Path(user.plan.over).touch()
     user.write("merge.py", "open('merged', 'w').write('of the run')")

@@ -131,6 +131,7 @@ class ObservedEngine:
             stack=self._maker.stack,
             world_size=self._job.world_size,
             data_parallel=int(getattr(engine, "dp_world_size", None) or self._job.world_size),
+            sequence_parallel=int(getattr(engine, "sequence_parallel_size", None) or 1),
             multiplied_by=_multiplied_by(engine, self._job.world_size),
             mode=mode,
             model_class=_class_of(model),
@@ -138,6 +139,7 @@ class ObservedEngine:
             config_path=self._path,
             arguments=self._arguments(),
             optimizer=_class_of(optimizer) if optimizer is not None else "",
+            parts=list(_parts(model, self._parameters)),
             is_pipeline=hasattr(engine, "grid") and hasattr(engine, "train_batch"),
             has_adapters=has_adapters,
             versions=_versions(),
@@ -476,6 +478,14 @@ def _parameters(model: Any, optimizer: Any, given: Any) -> Iterator[TrainedParam
     for name, parameter in model.named_parameters():
         if id(parameter) not in seen:
             yield _described(name, parameter, 0, is_trainable=False)
+
+
+def _parts(model: Any, parameters: list[TrainedParameter]) -> Iterator[TrainedParameter]:
+    """The same once the engine is made, which may have split tensors among ranks (``tensor_parallel``)."""
+    named = dict(model.named_parameters())
+    for one in parameters:
+        if (parameter := named.get(one.name)) is not None:
+            yield replace(one, elements=getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _is_micro_step(engine: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.smoke.job import Evidence
+    from ds_lint.smoke.job import Evidence, TrainedParameter
 
 _SEQUENCE = "sequence_parallel_size"  # the key of a config
 _SUFFIX = ".engine"
@@ -87,12 +87,14 @@ class ShownEngine:
     is_refused: bool = False  # DeepSpeed raises instead of making it
     is_trained: bool = False  # it has made a step
     is_pipeline: bool = False
+    sequence_parallel: int = 1  # ranks that share the sequences of a batch
     batches: list[list[str]] = field(default_factory=list)  # digests of the inputs of each micro step, by step
     rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
     micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
     lacks_backward: bool = False  # before the first step, none came to DeepSpeed
     last_micro_steps: list[int] = field(default_factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
+    parts: list[TrainedParameter] = field(default_factory=list)  # what this rank has of each parameter
     has_adapters: bool = False
     has_checkpoint: bool = False
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported

@@ -14,6 +14,7 @@ from ds_lint.smoke.verify import (
     loss_scales,
     memory,
     offload,
+    parts,
     precision,
     recomputation,
     replayed,
@@ -79,9 +80,10 @@ OF_SCRIPTS: tuple[Verify, ...] = (
     saving.recovery,
     keys.keys,
 )
-# Of those, what can be said if ranks share the layers of a model: a rank holds parameters that others do not have.
+# Of those, what can be said if ranks have parts of a model: a rank holds parameters that others do not have.
 OF_PIPELINES: tuple[Verify, ...] = (
     shares.stage,
+    parts.sharding,
     precision.dtypes,
     precision.loss,
     precision.overflow,

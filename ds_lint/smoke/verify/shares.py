@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.job import Evidence, TrainedParameter
 
+STATES = "optimizer-states"  # the check of a kind that none of these is about
+CHECK_OF = {"parameters": "parameters", "master weights": "master-weights"}
 MOST_PERSISTENT = 0.1  # of all elements; above it the check warns
 NEARLY_ALL = 0.5
 _LARGE = 10**7  # elements; the thresholds are made for models that one GPU cannot hold
@@ -66,7 +68,7 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
     states = expectation.states or states_of(runs.train[0]) if runs.steps_made else ()
     expected = expected_shares(expectation, runs.train[0].parameters, states, ranks)
     if not runs.steps_made:
-        yield skipped("optimizer-states", requested.key, "DeepSpeed made no step, so there are no states to count")
+        yield skipped(STATES, requested.key, "DeepSpeed made no step, so there are no states to count")
     kept_whole = whole_in_run(expectation, runs.train[0].parameters) if stage == 3 and "parameters" in expected else 0
     if kept_whole and not runs.steps_made:
         del expected["parameters"]  # a step that is made gathers those that stay whole
@@ -84,7 +86,7 @@ def sharding(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         observed, most = runs.held(kind), whole if kind == "parameters" else trained
         of_all = f"the model's {whole:,}" if most == whole else f"the {most:,} that are trained"
         yield checked(
-            _ID.get(kind, "optimizer-states"),
+            CHECK_OF.get(kind, STATES),
             Requested([elements] * ranks, requested.key),
             observed,
             all(held == elements for held in observed),
@@ -118,9 +120,6 @@ def untrained(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         broken=f"a rank holds {max(observed):,} elements of a model that is not trained, but its share at stage 3 on "
         f"{runs.world_size} ranks is {share:,} of {whole:,}",
     )
-
-
-_ID = {"parameters": "parameters", "master weights": "master-weights"}
 
 
 def expected_shares(
@@ -211,7 +210,7 @@ def _gradients(expectation: Expectation, runs: Runs, whole: int, in_memory: int)
         observed,
         not wrong,
         unit="elements",
-        kept=f"{when}each rank holds {_range(observed)} elements of gradients"
+        kept=f"{when}each rank holds {least_to_most(observed)} elements of gradients"
         + (", which is all of them, as expected at stage 1" if stage == 1 else f", of {whole:,}"),
         broken=f"{when}a rank holds {wrong[0][0]:,} elements of gradients, but the expected number at stage {stage} "
         f"is {wrong[0][1]:,}"
@@ -263,7 +262,8 @@ def layout_of(expectation: Expectation) -> Layout:
     return Layout(ALIGNED // size if is_aligned else 1, is_on(expectation.final, ZERO, "round_robin_gradients"))
 
 
-def _range(numbers: list[int]) -> str:
+def least_to_most(numbers: list[int]) -> str:
+    """Elements by rank, in words."""
     low, high = min(numbers, default=0), max(numbers, default=0)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
