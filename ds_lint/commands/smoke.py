@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.commands import progress
 from ds_lint.commands.failures import WRONG_USAGE, complain
@@ -144,7 +144,7 @@ class ConfigsOfScript:
         path = engine.config_path
         document = next((one for one in self._documents(path) if path is not None or self._makes(one, engine)), None)
         if document is None:
-            document = documents.from_dict(engine.config or {})
+            document = documents.from_dict(_of_script(engine))
             document.path = _NO_CONFIG if not self._reports else f"{_NO_CONFIG} {engine.number}"
         report, context = self._lint(document, engine)
         basis = context.basis.but(policies=())
@@ -192,7 +192,8 @@ class ConfigsOfScript:
     def linted(self, without: WithoutEngine | None) -> list[tuple[FileReport, LintContext]]:
         """The reports on the configs of all engines; without any engine, on the config that the command names."""
         if not self._reports:
-            for document in self._named[:1]:
+            files = [one for one in self._named if one.kind == "deepspeed"]  # a YAML of Accelerate may name it
+            for document in (files or self._named)[:1]:
                 report, context = self._lint(document)
                 report.smoke = []
                 if without is not None:
@@ -201,6 +202,18 @@ class ConfigsOfScript:
                     verdict = with_predictions(verdict, report, without.seen, self._command, None, is_by_all=is_by_all)
                     verdicts.add_verdict(report, context, verdict)
         return list(self._reports.values())
+
+
+def _of_script(engine: ShownEngine) -> dict[str, Any]:
+    """The config of an engine without what a library, and not the script, has put into it.
+
+    TRL writes names with dots, such as ``zero_optimization.reduce_bucket_size``, beside the sections of a reference
+    model (``prepare_deepspeed`` in trl/models/utils.py). Nothing reads them.
+    """
+    config = engine.config or {}
+    if engine.is_trained or engine.stack == "deepspeed":
+        return config
+    return {name: value for name, value in config.items() if "." not in name}
 
 
 def _is_by_all(context: LintContext) -> bool:

@@ -200,6 +200,7 @@ class Evidence:
     persistent_elements: int = 0
     frozen: list[str] = field(default_factory=list)  # parameters that are not trained, as far as they are in memory
     moved: list[str] = field(default_factory=list)  # those of them that the steps have changed
+    moved_in_step: list[str] = field(default_factory=list)  # and those that the first call of ``engine.step`` has
     tied: list[list[str]] = field(default_factory=list)  # names of parameters that are one, before DeepSpeed
     tied_after: list[list[str]] = field(default_factory=list)  # and at the checkpoint
     secondary_elements: int = 0  # of the secondary partitions of hpZ, after a backward pass

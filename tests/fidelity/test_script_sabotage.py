@@ -44,6 +44,8 @@ OF_TRAINER = {
 
 
 PLAIN, LOOP, TRAINER, PIPELINE = "plain.py", "accelerated_loop.py", "trainer.py", "stages.py"
+COURSES = "courses.py"
+SINGLE = {**BASE, "gradient_accumulation_steps": 1, "gradient_clipping": 0.0}
 NO_AVERAGE = "not the average over ranks and micro steps"
 OTHER_WEIGHTS = "computes with other weights than the fp32 weights of that step"
 # Script, ranks, config, and for each fault the check that names it, with its words; faults that do not hide each other
@@ -324,3 +326,57 @@ def test_a_state_of_a_stage_that_is_not_divided_among_its_ranks_is_noticed(said)
     status, failed = said(PIPELINE, "unsharded state", config, "--no-resume", ranks=4)
     assert (status, [name for name, _ in failed]) == (1, ["optimizer-states"])
     assert "the share of its part of the model at stage 1 on 2 ranks is 272" in failed[0][1]
+
+
+# What a script does to the model by itself, the check that cannot be made then, and why.
+OWN_COURSES = [
+    ("freezes", "resume", "the script itself changes the model by its step (requires_grad of body.weight)"),
+    ("anneals", "resume", "the script itself changes the model by its step (temperature)"),
+    ("clamps", "resume", "the script changes weights between `engine.step` and its next forward pass"),
+    ("a teacher follows", "frozen", "the script itself changes 2 of them outside `engine.step` (teacher.bias"),
+    ("two backward passes of one output", None, ""),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("course", "check", "why"), OWN_COURSES, ids=[one[0] for one in OWN_COURSES])
+def test_what_a_script_does_to_its_model_is_no_failure_of_deepspeed(said, tmp_path, course, check, why):
+    _, failed = said(COURSES, "", {**SINGLE, "zero_optimization": {"stage": 0}}, variables={"COURSE": course})
+    assert [name for name, _ in failed] == (["batch"] if check is None else [])  # a warning of two backward passes
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    skipped = {one["id"]: one["message"] for one in run["checks"] if one["status"] == "skip"}
+    assert why in skipped.get(check, "")
+    assert check is not None or "resume" not in skipped
+
+
+@pytest.mark.long
+def test_steps_of_other_numbers_of_micro_steps_are_not_repeated(said, tmp_path):
+    """Of 11 rows, the epochs of 2 ranks end with a step of one micro step; the second start begins one."""
+    variables = {"ROWS": "11"}
+    status, failed = said(TRAINER, "nothing", OF_TRAINER, arguments={"bf16": True}, variables=variables)
+    assert (status, failed) == (0, [])
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    (resume,) = [one for one in run["checks"] if one["id"] == "resume"]
+    assert (resume["status"], "other numbers of micro steps" in resume["message"]) == ("skip", True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("adapters", "status"),
+    [("modules_to_save", "pass"), ("named", "pass"), ("dora", "pass"), ("prompt", "skip")],
+)
+def test_adapters_are_found_under_the_names_that_peft_gives_them(said, tmp_path, adapters, status):
+    variables = {"ADAPTERS": adapters}
+    stage_2 = {**OF_TRAINER, "zero_optimization": {"stage": 2}}
+    assert said(TRAINER, "nothing", stage_2, arguments={"bf16": True}, variables=variables) == (0, [])
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    export = next(one for one in run["checks"] if one["id"] == "export")  # the tied weights are another one
+    assert export["status"] == status, export["message"]
+
+
+@pytest.mark.long
+def test_a_trainer_that_saves_in_its_own_way_is_no_failure(said, tmp_path):
+    assert said(TRAINER, "nothing", OF_TRAINER, arguments={"bf16": True}, variables={"SAVES": "head"}) == (0, [])
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    export = next(one for one in run["checks"] if one["id"] == "export")
+    assert (export["status"], export["message"]) == ("skip", "the Trainer of the script saves its model in its own way")

@@ -97,5 +97,14 @@ def test_frozen_weights_that_stay_and_that_move_on_a_rank():
     assert of_frozen(seen("b"), seen("b", moved=["b"])) == [("fail", "1 of 1 frozen tensors change in 3 steps (b)")]
 
 
+def test_what_the_script_itself_changes_is_told(monkeypatch):
+    monkeypatch.setattr(Runs, "is_script", True)
+    told = ("skip", "the script itself changes 1 of them outside `engine.step` (b)")
+    assert of_frozen(seen("b"), seen("b", moved=["b"])) == [told]
+    in_step = seen("b", moved=["b"])
+    in_step.moved_in_step = ["b"]
+    assert of_frozen(seen("b"), in_step) == [("fail", "1 of 1 frozen tensors change in 3 steps (b)")]
+
+
 def test_frozen_weights_on_nvme_are_not_seen():
     assert of_frozen(seen(), seen()) == [("skip", "parameters on NVMe are in memory only while they are used")]

@@ -41,6 +41,19 @@ class PreTrainedModel:
         os.makedirs(save_directory, exist_ok=True)
         open(os.path.join(save_directory, "model"), "w").write("new")
 """,
+    # They write in another language, which Python does not see; here it is another program.
+    "tokenizers/__init__.py": """
+import subprocess
+class Tokenizer:
+    def save(self, path, pretty=True): subprocess.run(["sh", "-c", 'echo tokens > "$0"', path], check=True)
+""",
+    "pyarrow/__init__.py": """
+import subprocess
+class OSFile:
+    def __new__(cls, path, mode="r"):
+        if "w" in mode: subprocess.run(["sh", "-c", 'echo rows > "$0"', path], check=True)
+        return super().__new__(cls)
+""",
     "accelerate/__init__.py": "",
     "accelerate/utils/__init__.py": "",
     "accelerate/utils/dataclasses.py": """
@@ -249,3 +262,19 @@ def test_swap_files_are_of_the_run_and_on_the_disk_of_the_config(project):
     assert not restore(project.plan.folder).left
     assert project.files() == before
     assert not (project.path / "nvme" / "run").exists()
+
+
+def test_files_that_other_languages_write_are_restored(project):
+    """A tokenizer in Rust, and what pandas lets pyarrow open in C++."""
+    for name in ("tokenizer.json", "rows.parquet"):
+        (project.path / name).write_text("mine")
+    before = project.files()
+    project.script(
+        "import tokenizers, pyarrow\n"
+        "tokenizers.Tokenizer().save('tokenizer.json'); pyarrow.OSFile('rows.parquet', mode='wb')\n"
+        "pyarrow.OSFile('new.parquet', 'wb'); pyarrow.OSFile('out/model', 'rb')"
+    )
+    changed = {name for name, text in project.files().items() if before.get(name) != text}
+    assert changed == {"tokenizer.json", "rows.parquet", "new.parquet"}
+    restore(project.plan.folder)
+    assert project.files() == before

@@ -67,6 +67,7 @@ CHANGES = {
     "appends": "open('notes.txt', 'a').write('new')",
     "updates": "f = open('notes.txt', 'r+'); f.seek(1); f.write('new')",
     "by descriptor": "import os; os.write(os.open('notes.txt', os.O_WRONLY), b'new')",
+    "changes the mode": "import os; os.chmod('notes.txt', 0o600); os.chmod('checkpoints', 0o700)",
     "truncates": "import os; os.truncate('notes.txt', 1)",
     "removes": "import os; os.remove('notes.txt')",
     "removes, and writes again": "import os; os.remove('notes.txt'); open('notes.txt', 'w').write('new')",

@@ -139,6 +139,25 @@ def test_what_could_not_be_recorded_leaves_the_tensors():
     assert told(first, [replayed(restored={}), replayed(1)])[0] == "fail"
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"passes": [2, 3]}, "the second start takes other numbers of micro steps, as at the end of an epoch"),
+        ({"settings": [{"a": "1"}, {"a": "2"}]}, "the script itself changes the model by its step (a)"),
+        ({"settings": [{"b": "1"}]}, "the script itself changes the model by its step (a)"),
+    ],
+)
+def test_what_the_script_does_by_its_own_step_leaves_the_tensors(change, why):
+    course = {"passes": [1, 3], "settings": [{"a": "1"}, {"a": "1"}]}
+    first = [replayed(rank, **course) for rank in (0, 1)]
+    again = {**course, "outputs": ["c", "x"], **change}
+    status, message = told(first, [replayed(0, **course), replayed(1, **again)])
+    assert status == "skip"
+    assert message == f"{why}, so the steps after the checkpoint are not repeated; all 4 tensors are restored"
+    assert told(first, [replayed(0, **course), replayed(1, **again, restored={})])[0] == "fail"
+    assert told(first, [replayed(0, **course), replayed(1, **{**course, "outputs": ["c", "x"]})])[0] == "fail"
+
+
 def test_a_loss_that_does_not_fit_the_repeated_inputs_leaves_the_tensors():
     first = [replayed(has_own_loss=True), replayed(1, has_own_loss=True)]
     ended = {"outputs": ["c"], "has_other_shapes": True}

@@ -46,6 +46,21 @@ def test_modules_that_are_saved_by_themselves_have_the_ends_of_the_names(stored,
     assert told(one, Exported(files=["model.safetensors"], stored=stored, loaded=stored))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("changes", "stored", "status"),
+    [
+        ({"saves_itself": True}, {"head": "h"}, "skip"),
+        ({"saves_itself": True}, {"weight": "a", "bias": "b"}, "pass"),
+        ({"saves_itself": False}, {"head": "h"}, "fail"),
+        ({"adapter_names": None}, {"prompt_embeddings": "p"}, "skip"),
+        ({"adapter_names": None}, {}, "fail"),
+    ],
+)
+def test_what_is_saved_in_another_way_is_told(changes, stored, status):
+    """By the Trainer of the script, or by peft, which saves what a prompt encoder returns."""
+    assert told(trained(**changes), Exported(files=["model.safetensors"], stored=stored, loaded=stored))[0] == status
+
+
 def test_stale_empty_and_missing_weights_fail():
     files = ["pytorch_model.bin"]
     for saved, words in (

@@ -61,8 +61,8 @@ def mark(folder: str, path: str, text: str) -> None:
 
 
 def signature(status: os.stat_result) -> str:
-    """Changes if the content of a file changes, or if another file takes its place."""
-    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
+    """Changes if the content or the mode of a file changes, or if another file takes its place."""
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}-{status.st_mode}"
 
 
 def place_of(folder: str, path: str) -> str:

@@ -88,6 +88,12 @@ class Journal:
         finally:
             self._busy.discard(thread)
 
+    def about_to_change_mode(self, path: Any, descriptor: int = -1) -> None:
+        """Keep what is at a path; the mode of a file that is too large to copy changes as the script wants."""
+        status = _status(_place(path, descriptor, follows=True))
+        if status is not None and status.st_size <= self._most:
+            self.about_to(WRITTEN, path, descriptor)
+
     def was_there(self, path: Any) -> bool:
         """Whether something was at a path before the run; an empty folder does not count. All processes agree."""
         name = _place(path, -1, follows=True)
@@ -270,6 +276,10 @@ def install(folder: str) -> None:
         if not isinstance(path, int):
             journal.about_to(WRITTEN, path)
 
+    def changed_mode(path: Any, _mode: Any, descriptor: int = -1) -> None:
+        if not isinstance(path, int):
+            journal.about_to_change_mode(path, descriptor)
+
     def linked(_old: Any, new: Any, *descriptors: int) -> None:
         journal.about_to(WRITTEN, new, descriptors[-1])
 
@@ -288,6 +298,7 @@ def install(folder: str) -> None:
         "os.rmdir": removed,
         "os.mkdir": made,
         "os.truncate": truncated,
+        "os.chmod": changed_mode,
         "os.link": linked,
         "os.symlink": linked,
         "sqlite3.connect": connected,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import platform
@@ -32,7 +33,7 @@ from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
 from ds_lint.smoke.probe.sampled_step import StepSamples, differing, elements_of, stale
-from ds_lint.smoke.rank import probes, recorder
+from ds_lint.smoke.rank import lora, probes, recorder
 from ds_lint.smoke.rank.observation import Watch, tensors_in
 from ds_lint.smoke.rank.tied import tied
 from ds_lint.smoke.standins import ops
@@ -145,6 +146,7 @@ class ObservedEngine:
             versions=_versions(),
             measured=self._measured,
             own_rates=self._own_rates,
+            saves_itself=self._maker.saves_itself(),
         )
         self._rates = _rates_of(engine)
         evidence.model = type(model).__name__
@@ -219,6 +221,8 @@ class ObservedEngine:
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
         self._profile_last_step()
+        if self._replay.is_on and not self._replay.shown.settings and self._plan.part == TRAIN:
+            self._look_at_weights(engine)
         if self.shown.is_pipeline:  # what a stage gets from another one follows from the batch
             return self._watch.forward(engine, args, kwargs, call)
 
@@ -227,7 +231,14 @@ class ObservedEngine:
             return self._watch.forward(engine, args, kwargs, self._measuring(OF_FORWARD, call))
 
         with self._during(OF_DS_LINT):
-            return self._replay.forward(args, kwargs, watched)
+            return self._replay.forward(engine.module, args, kwargs, watched)
+
+    def _look_at_weights(self, engine: Any) -> None:
+        """Whether the script has changed weights since the step with the checkpoint, which is within that step."""
+        before = self.shown.evidence.fingerprint
+        now = probes.parameter_marks(engine)
+        if any(before.get(name, mark) != mark for name, mark in now.items()):
+            self._replay.shown.unrecorded = "the script changes weights between `engine.step` and its next forward pass"
 
     def _enter_step(self) -> None:
         if self._presence.phase != "step":
@@ -417,6 +428,9 @@ class ObservedEngine:
 
     def _save_model(self) -> str | None:
         """Why there is no saved model, if there is none; what the framework raises does not end the script."""
+        if self.shown.has_adapters:
+            with contextlib.suppress(Exception):  # of an older release of peft
+                self.shown.adapter_names = lora.names_in_file(self.engine.module)
         try:
             return frameworks.save_model(self.engine, self._trainer, self._accelerator, self._export)
         except Exception as error:  # noqa: BLE001 - the error is the result

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
 
 WEIGHTS = "pytorch_model.bin"
+_LIBRARIES = ("transformers", "trl", "peft", "sentence_transformers")  # whose Trainers save a whole model
 _MAKES_RATES = ("create_optimizer", "create_scheduler", "create_optimizer_and_scheduler")  # of the Trainer
 
 
@@ -47,6 +48,12 @@ class Frameworks:
         if is_own or self._has_own_optimizer:
             return "the script makes the optimizer or the scheduler of the Trainer"
         return None
+
+    def saves_itself(self) -> bool:
+        """Whether the script has a Trainer of its own that saves a model in its own way."""
+        saving = (getattr(type(self.trainer), name, None) for name in ("save_model", "_save"))
+        own = [one for one in saving if one is not None and one.__module__.partition(".")[0] not in _LIBRARIES]
+        return self.trainer is not None and bool(own)
 
     def _watch_trainer(self, module: ModuleType) -> None:
         train = module.Trainer.train

@@ -9,6 +9,7 @@ loss the script computes.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import random
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ds_lint.smoke.probe.plan import Plan
 
+_OF_DEEPSPEED = ("_", "ds_")  # names in modules that are not of the script
 _ROUNDED = 1e-3  # relative, of a loss in 16 bit
 # Have random states of their own, by name, for dropout under tensor parallelism.
 _TRACKERS = {"deepspeed.runtime.activation_checkpointing.checkpointing", "megatron.core.tensor_parallel.random"}
@@ -46,11 +48,13 @@ class Replay:
         self.is_on = plan.part == RESUME
         self.shown = Replayed()
 
-    def forward(self, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
+    def forward(self, model: torch.nn.Module, args: Any, kwargs: Any, call: Callable[[Any, Any], Any]) -> Any:
         """A forward pass with its own inputs, or with those that were recorded."""
         if not self.is_on:
             return call(args, kwargs)
         number, self._passes = self._passes, self._passes + 1
+        if len(self.shown.settings) == self._steps:
+            self.shown.settings.append(_settings(model))
         is_repeated = self._plan.part == RESUME
         if is_repeated:
             if not os.path.exists(self._path(number)):  # the script goes on beyond what was recorded
@@ -125,6 +129,7 @@ class Replay:
             return
         path = os.path.join(self._folder, f"rates-{self._steps}.pt")
         self._steps += 1
+        self.shown.passes.append(self._passes)
         if getattr(engine, "lr_scheduler", None) is not None:
             return
         if self._plan.part == TRAIN:
@@ -134,9 +139,13 @@ class Replay:
                 group["lr"] = rate
 
     def _hook(self, number: int, place: int, *, is_loss: bool, is_repeated: bool) -> Callable[[Any], Any]:
-        path = f"{self._path(number)}.{place}"
+        numbers = itertools.count()  # of backward passes through this output (``retain_graph``)
+
+        def next_path() -> str:
+            return f"{self._path(number)}.{place}.{next(numbers)}"
 
         def record(gradient: torch.Tensor) -> None:
+            path = next_path()
             if not is_loss and not self.shown.has_own_loss:
                 return  # it follows from the gradient of the loss
             if self._bytes + gradient.nbytes > _MOST:
@@ -146,6 +155,7 @@ class Replay:
             self._save(path, gradient)
 
         def repeat(gradient: torch.Tensor) -> torch.Tensor:
+            path = next_path()
             if not os.path.exists(path):
                 return gradient
             recorded: torch.Tensor = torch.load(path, weights_only=True, map_location=gradient.device)
@@ -205,6 +215,18 @@ def _norm(tensor: torch.Tensor) -> float:
 
 def _shapes(values: Any) -> list[torch.Size]:
     return [one.shape for one in tensors_in(values)]
+
+
+def _settings(model: torch.nn.Module) -> dict[str, str]:
+    """What a script may change in a model while it trains: what is frozen, and plain values of modules."""
+    frozen = {f"requires_grad of {name}": str(one.requires_grad) for name, one in model.named_parameters()}
+    values = {
+        f"{prefix}.{name}".lstrip("."): repr(value)
+        for prefix, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, (bool, int, float, str)) and not name.startswith(_OF_DEEPSPEED)
+    }
+    return frozen | values
 
 
 def _random_states() -> dict[str, Any]:

@@ -98,6 +98,8 @@ class ShownEngine:
     has_adapters: bool = False
     has_checkpoint: bool = False
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that are imported
+    adapter_names: dict[str, str] | None = field(default_factory=dict)  # as in ``lora.names_in_file``
+    saves_itself: bool = False  # the script has a Trainer that saves a model in its own way
     not_saved: str | None = None  # why no model was saved
     own_rates: str | None = None  # why the learning rates are those of the script and not of the config
     no_room: str | None = None  # why nothing at all was saved
@@ -118,6 +120,8 @@ class Replayed:
     norms: list[list[float]] = field(default_factory=list)  # of each tensor that a forward pass returns
     losses: list[float] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
+    passes: list[int] = field(default_factory=list)  # forward passes up to each step
+    settings: list[dict[str, str]] = field(default_factory=list)  # of the model, before each step
     last: dict[str, str] = field(default_factory=dict)  # of each tensor of the rank after the last step
     has_own_loss: bool = False  # the script computes the loss outside the model
     has_other_shapes: bool = False  # the script itself has inputs of other shapes than the repeated ones

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.smoke.journal import hook
@@ -11,7 +10,6 @@ from ds_lint.smoke.probe import imports
 from ds_lint.smoke.probe.leading import Leading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from ds_lint.smoke.probe.plan import Plan
@@ -23,8 +21,8 @@ def install(plan: Plan) -> None:
     imports.after("torch.serialization", _torch)
     for name in ("safetensors.torch", "safetensors.numpy"):
         imports.after(name, functools.partial(_safetensors, leading))
-    imports.after("transformers.tokenization_utils_tokenizers", _tokenizers)
-    imports.after("transformers.tokenization_utils_fast", _tokenizers)  # before transformers 5
+    imports.after("tokenizers", _tokenizers)
+    imports.after("pyarrow", _arrow)
     imports.after("pyarrow.parquet.core", _parquet)
 
 
@@ -55,21 +53,27 @@ def _safetensors(leading: Leading, module: ModuleType) -> None:
 
 
 def _tokenizers(module: ModuleType) -> None:
-    """The files of a fast tokenizer: ``Tokenizer.save`` is in Rust and cannot be replaced."""
-    for owner in vars(module).values():
-        save = vars(owner).get("_save_pretrained") if isinstance(owner, type) else None
-        if save is not None:
-            owner._save_pretrained = _with_files_of_tokenizer(save)  # noqa: SLF001 # type: ignore[attr-defined]
+    """``Tokenizer.save``, in Rust, also that of a fast tokenizer of transformers."""
+    save = module.Tokenizer.save
 
-
-def _with_files_of_tokenizer(save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(save)
-    def watched(tokenizer: Any, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
-        prefix = kwargs.get("filename_prefix") or (args[2] if len(args) > 2 else None)
-        hook.about_to_write(os.path.join(save_directory, f"{f'{prefix}-' if prefix else ''}tokenizer.json"))
-        return save(tokenizer, save_directory, *args, **kwargs)
+    def watched(tokenizer: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        hook.about_to_write(path)
+        return save(tokenizer, path, *args, **kwargs)
 
-    return watched
+    module.Tokenizer.save = watched
+
+
+def _arrow(module: ModuleType) -> None:
+    """Files that pyarrow opens in C++, as pandas does for Parquet and Feather."""
+
+    class OSFile(module.OSFile):  # type: ignore[misc,name-defined,unused-ignore]
+        def __new__(cls, path: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            if mode not in ("r", "rb"):
+                hook.about_to_write(path)
+            return super().__new__(cls, path, mode, *args, **kwargs)
+
+    module.OSFile = OSFile  # type: ignore[attr-defined]
 
 
 def _parquet(module: ModuleType) -> None:

@@ -26,6 +26,23 @@ def name_in_file(name: str) -> str:
     return name.replace(".default.", ".")
 
 
+def names_in_file(model: Any) -> dict[str, str] | None:
+    """By parameter, its name in the file of the active adapter, as peft itself chooses it.
+
+    None if the file holds what a prompt encoder returns, and not its parameters.
+    """
+    import peft
+
+    adapter = getattr(model, "active_adapter", None)
+    if not isinstance(adapter, str):
+        adapter = next(iter(model.peft_config))
+    if getattr(model.peft_config[adapter], "is_prompt_learning", False):
+        return None
+    marked = {name: name for name in model.state_dict()}
+    found = peft.get_peft_model_state_dict(model, state_dict=marked, adapter_name=adapter, save_embedding_layers=False)
+    return {name: in_file for in_file, name in found.items() if isinstance(name, str)}
+
+
 def is_adapter(name: str) -> bool:
     """Whether a parameter belongs to an adapter."""
     return ".lora_" in name

@@ -102,7 +102,9 @@ class Watch:
             self.recording.before_step(engine)
         groups = list(probes.inner_optimizer(engine).param_groups)
         before = [_rate_now(group) for group in groups]
+        frozen = probes.frozen(engine) if is_whole and not self.evidence.steps else {}
         answer = call()
+        self._note_moved(engine, frozen)
         if is_whole:  # a rate that is not a number has stopped the step; a skipped step calls no optimizer
             rates = [self._rates.get(id(group), rate) for group, rate in zip(groups, before, strict=True)]
             self._note_step(engine, [float(rate) for rate in rates])
@@ -112,6 +114,11 @@ class Watch:
         """Before the first step; a script that calls ``engine.module`` shows no forward pass."""
         if self._frozen is None:
             self._frozen = probes.frozen(engine)
+
+    def _note_moved(self, engine: Any, frozen: dict[str, str]) -> None:
+        """Which of these change in a step of the engine itself; the script may change others, such as a teacher."""
+        now = probes.frozen(engine) if frozen else {}
+        self.evidence.moved_in_step += sorted(name for name in frozen if name in now and now[name] != frozen[name])
 
     def built(self, model: Any) -> None:
         """Record what a model is before an engine has it: which names are one tensor, and the size of its buffers."""
@@ -219,7 +226,7 @@ class Watch:
         evidence.tied_after = tied(engine.module)
         before, now = self._frozen or {}, probes.frozen(engine)
         evidence.frozen = sorted(before)
-        evidence.moved = sorted(name for name in before if now.get(name) != before[name])
+        evidence.moved = sorted(name for name in before if name in now and now[name] != before[name])
         if self.is_own_script:
             evidence.storages = census.Census(engine, self._inputs, ours=self).held
             evidence.copies = probes.copies(engine)

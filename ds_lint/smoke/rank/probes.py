@@ -344,9 +344,7 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 def fingerprint(engine: Any) -> dict[str, str]:
     """A mark of every tensor that this rank holds, without communication, and of where the training is."""
-    digests = {}
-    for name, parameter in engine.module.named_parameters():
-        digests[f"parameter {name}"] = mark(own_part(parameter)[1])
+    digests = parameter_marks(engine)
     for index, master in enumerate(masters(engine)):
         digests[f"master weights {index}"] = mark(_without_padding(engine.optimizer, index, master))
     buffers = _swap_buffers(engine.optimizer)
@@ -364,6 +362,11 @@ def fingerprint(engine: Any) -> dict[str, str]:
     digests["steps"] = str(engine.global_steps)
     digests["learning rate"] = str([group["lr"] for group in inner_optimizer(engine).param_groups])
     return digests
+
+
+def parameter_marks(engine: Any) -> dict[str, str]:
+    """A mark of what this rank holds of each parameter."""
+    return {f"parameter {name}": mark(own_part(one)[1]) for name, one in engine.module.named_parameters()}
 
 
 def _without_padding(optimizer: Any, group: int, master: torch.Tensor) -> torch.Tensor:

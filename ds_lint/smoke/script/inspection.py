@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 def inspect(saved: SavedFiles) -> Exported:
     """Load the saved model as a user would, and the fp32 weights as zero_to_fp32 does."""
-    exported = Exported(files=saved_weights.files_of(saved.export))
+    export = _of_adapter(saved.export) if saved.has_adapters else saved.export
+    exported = Exported(files=saved_weights.files_of(export))
     is_whole = saved.model_class.startswith("transformers.") or saved.has_adapters
-    weights = dict(saved_weights.stored(saved.export) if is_whole else saved_weights.stored_below(saved.export))
+    weights = dict(saved_weights.stored(export) if is_whole else saved_weights.stored_below(export))
     exported.empty = sorted(name for name, tensor in weights.items() if tensor.numel() == 0)
     exported.stored = {name: digest(tensor) for name, tensor in weights.items()}
     try:
@@ -37,6 +38,12 @@ def inspect(saved: SavedFiles) -> Exported:
     return exported
 
 
+def _of_adapter(folder: str) -> str:
+    """The folder of an adapter: peft saves one that has a name in a folder of that name."""
+    folders = [folder, *(one.path for one in os.scandir(folder) if one.is_dir())] if os.path.isdir(folder) else []
+    return next((one for one in folders if os.path.exists(os.path.join(one, "adapter_config.json"))), folder)
+
+
 def _told(error: Exception, folder: str) -> str:
     """An error, with the files of a folder that is removed by their names in it."""
     return f"{type(error).__name__}: {error}".replace(f"{folder}{os.sep}", "")
@@ -44,7 +51,7 @@ def _told(error: Exception, folder: str) -> str:
 
 def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> None:
     if saved.has_adapters:
-        names = {name: lora.name_in_file(name) for name in saved.trained}
+        names = {name: saved.adapter_names.get(name, lora.name_in_file(name)) for name in saved.trained}
         exported.missing = sorted(name for name, in_file in names.items() if in_file not in weights)
         exported.loaded = {name: exported.stored[names[name]] for name in names if names[name] in weights}
         return

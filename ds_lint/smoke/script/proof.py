@@ -263,6 +263,7 @@ class _ScriptRun:
             checkpoint=os.path.join(kept, "checkpoint"),
             model_class=one.model_class,
             has_adapters=one.has_adapters,
+            adapter_names=one.adapter_names or {},
             trained=[parameter.name for parameter in one.evidence.parameters if parameter.is_trainable],
             tied=one.evidence.tied,
             samples=kept,

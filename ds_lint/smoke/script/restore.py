@@ -94,6 +94,8 @@ def _bring_back(entry: Entry, result: Restored) -> None:
     if entry.kind == DIRECTORY and status is None:
         os.mkdir(entry.path)
         os.chmod(entry.path, stat.S_IMODE(entry.mode))
+    elif entry.kind == DIRECTORY and status is not None and status.st_mode != entry.mode and _is_of_run(entry, status):
+        os.chmod(entry.path, stat.S_IMODE(entry.mode))
     elif entry.kind == LINK and status is None:
         os.symlink(entry.target, entry.path)
     elif entry.kind == FILE and (status is None or entries.signature(status) != entry.signature):

@@ -16,6 +16,7 @@ class SavedFiles(NamedTuple):
     checkpoint: str
     model_class: str  # with its module
     has_adapters: bool
+    adapter_names: dict[str, str]  # of parameters in the file of the adapter
     trained: list[str]  # the names of the parameters that are not frozen
     tied: list[list[str]]  # names of parameters that are one tensor
     samples: str  # the folder with the step that the ranks sampled

@@ -25,6 +25,10 @@ def frozen(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         yield skipped("frozen", key, "parameters on NVMe are in memory only while they are used")
         return
     moved = sorted({name for one in runs.train for name in one.moved})
+    if moved and runs.is_script and not any(one.moved_in_step for one in runs.train):
+        why = f"the script itself changes {len(moved)} of them outside `engine.step` ({', '.join(moved[:3])})"
+        yield skipped("frozen", key, why)
+        return
     tensors, steps = f"of {len(all_frozen)} frozen tensors", runs.job.steps
     yield checked(
         "frozen",

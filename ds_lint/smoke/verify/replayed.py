@@ -64,6 +64,10 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
+    if (other := _other_course(repetition)) and not lost:
+        why = f"{other}, so the steps after the checkpoint are not repeated"
+        yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
+        return
     if _has_other_targets(repetition) and not lost:
         why = "the script computes its loss with tensors that do not fit the repeated inputs, so the steps after the"
         yield skipped("resume", key, f"{why} checkpoint are not repeated; all {whole} tensors are restored")
@@ -91,6 +95,17 @@ def _has_other_targets(repetition: Repetition) -> bool:
         len(after.outputs) < len(before.outputs) and after.has_other_shapes and before.has_own_loss
         for before, after in zip(repetition.first, repetition.second, strict=True)
     )
+
+
+def _other_course(repetition: Repetition) -> str:
+    """Why the second start makes other steps, in words: what the script does by its own count of steps; else empty."""
+    for before, after in zip(repetition.first, repetition.second, strict=True):
+        if any(one != other for one, other in zip(before.passes, after.passes, strict=False)):
+            return "the second start takes other numbers of micro steps, as at the end of an epoch"
+        for one, other in zip(before.settings, after.settings, strict=False):
+            if (changed := next((name for name, value in one.items() if other.get(name) != value), None)) is not None:
+                return f"the script itself changes the model by its step ({changed})"
+    return ""
 
 
 def _in_common(repetition: Repetition, steps_after: int) -> Repetition:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """The saved model; without the Trainer, which saves one in any case, a refusal need not concern the script."""
+    """The saved model; what the script saves in a way of its own is not judged."""
     refusal = runs.script[0].not_saved
     key = expectation.stage.key if expectation.stage is not None else None
     if (why := runs.script[0].no_room) is not None:
@@ -27,8 +27,16 @@ def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = "engine.save_16bit_model saves the part of each tensor that rank 0 has"
         yield skipped("export", key, f"{why}; the script may save its model in another way")
         return
+    exported = runs.exported
+    if refusal is None and runs.script[0].adapter_names is None and exported and exported.stored and not exported.empty:
+        yield skipped("export", key, "peft saves what the prompt encoder returns, and not its parameters")
+        return
     if refusal is None:
-        yield from saving.export(expectation, runs)
+        found = list(saving.export(expectation, runs))
+        if runs.script[0].saves_itself and any(check.status == "fail" for check in found):
+            yield skipped("export", key, "the Trainer of the script saves its model in its own way")
+        else:
+            yield from found
         return
     if runs.job.stack == "trainer":
         yield Check("export", "fail", key, "a saved model", None, None, f"trainer.save_model raises: {refusal}")
