@@ -334,6 +334,7 @@ OWN_COURSES = [
     ("anneals", "resume", "the script itself changes the model by its step (temperature)"),
     ("clamps", "resume", "the script changes weights between `engine.step` and its next forward pass"),
     ("a teacher follows", "frozen", "the script itself changes 2 of them outside `engine.step` (teacher.bias"),
+    ("clips by itself", "averaging", "the script changes the gradients between its backward pass and its step"),
     ("two backward passes of one output", None, ""),
 ]
 
@@ -380,3 +381,27 @@ def test_a_trainer_that_saves_in_its_own_way_is_no_failure(said, tmp_path):
     (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
     export = next(one for one in run["checks"] if one["id"] == "export")
     assert (export["status"], export["message"]) == ("skip", "the Trainer of the script saves its model in its own way")
+
+
+@pytest.mark.long
+def test_gradients_that_the_script_sets_are_no_failure_of_zero(said, tmp_path):
+    assert said(
+        COURSES, "", {**SINGLE, "zero_optimization": {"stage": 2}}, variables={"COURSE": "halves gradients"}
+    ) == (
+        0,
+        [],
+    )
+    (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
+    (averaging,) = [one for one in run["checks"] if one["id"] == "averaging"]
+    assert averaging["message"] == "the script changes the gradients between its backward pass and its step"
+
+
+@pytest.mark.long
+def test_zero_does_not_add_up_two_backward_passes(said):
+    """DeepSpeed itself loses the first: the optimizer gets another gradient than their sum."""
+    variables = {"COURSE": "two backward passes of one output"}
+    status, failed = said(
+        COURSES, "", {**SINGLE, "zero_optimization": {"stage": 2}}, "--no-resume", variables=variables
+    )
+    assert (status, {name for name, _ in failed}) == (1, {"averaging", "batch"})
+    assert "at stage 2 the optimizer does not get the sum of their gradients" in dict(failed)["batch"]

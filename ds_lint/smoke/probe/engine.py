@@ -32,7 +32,7 @@ from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
-from ds_lint.smoke.probe.sampled_step import StepSamples, differing, elements_of, stale
+from ds_lint.smoke.probe.sampled_step import StepSamples, differing, elements_of, gradients_of, stale
 from ds_lint.smoke.rank import lora, probes, recorder
 from ds_lint.smoke.rank.observation import Watch, tensors_in
 from ds_lint.smoke.rank.tied import tied
@@ -166,6 +166,7 @@ class ObservedEngine:
         self._is_loaded = False
         self._mark = os.path.join(kept, "trains-in-eval-mode")  # for the second start
         self._trains_in_eval_mode = self._plan.part == RESUME and os.path.exists(self._mark)
+        self._gradients: dict[str, torch.Tensor] = {}  # after the last backward pass
         self._trained = self._untrained = 0  # forward passes of a step with gradients, by the mode of the model
         self._profile: CommunicationProfile | None = None
         self._digests: list[str] = []
@@ -270,7 +271,9 @@ class ObservedEngine:
             return self._watch.backward(engine, loss, args, kwargs, call)
         with self._during(OF_DS_LINT):
             self._replay.backward(loss, engine.gradient_accumulation_steps(), self._job.world_size)
-            return self._watch.backward(engine, loss, args, kwargs, self._measuring(OF_BACKWARD, call))
+            answer = self._watch.backward(engine, loss, args, kwargs, self._measuring(OF_BACKWARD, call))
+            self._keep_gradients(engine)
+            return answer
 
     def begins_backward(self, engine: Any, loss: Any) -> None:
         """The script makes the backward pass itself, of a loss that ``engine.scale`` may have scaled."""
@@ -285,7 +288,16 @@ class ObservedEngine:
         """The gradients of that backward pass are computed."""
         with self._during(OF_DS_LINT):
             self._watch.ends_backward(engine)
+            self._keep_gradients(engine)
         _meter.enter(self._measured, OF_SCRIPT, self.steps + 1)
+
+    def _keep_gradients(self, engine: Any) -> None:
+        """Keep a few elements of what a backward pass leaves, while a step is sampled."""
+        self._gradients = gradients_of(engine) if self._is_sampled and self.steps <= self._plan.steps else {}
+
+    def changes_gradients(self) -> None:
+        """The script has changed gradients that ZeRO holds."""
+        self.shown.changes_gradients = True
 
     def _count_backward(self, engine: Any) -> None:
         if self._untrained and not self._trained and self._plan.part == TRAIN:
@@ -312,6 +324,8 @@ class ObservedEngine:
             self._look_at_rates(engine)
             if self._plan.part == RESUME and not self._is_loaded:  # the script calls ``engine.module`` itself
                 self._load()
+            if differing(self._gradients, gradients_of(engine) if self._gradients else {}):
+                self.shown.changes_gradients = True
             if is_whole:
                 self._replay.before_step(engine, probes.inner_optimizer(engine))
             try:

@@ -33,6 +33,7 @@ _PHASES = (
     ("accelerate.accelerator", "Accelerator", "save_model", "save"),
     ("accelerate.accelerator", "Accelerator", "load_state", "load"),
 )
+_SETTERS = ("safe_set_full_grad", "safe_set_local_grad", "safe_update_full_grad_vp")  # of deepspeed.utils
 _MOST = 10  # times the steps of the run that one engine makes while it waits for those of the others
 
 
@@ -42,6 +43,7 @@ def install(plan: Plan, presence: Presence) -> None:
     imports.after("deepspeed", engines.watch)
     imports.after("deepspeed.runtime.engine", engines.watch_class)
     imports.after("deepspeed.runtime.pipe.engine", engines.watch_pipelines)
+    imports.after("deepspeed.utils", engines.watch_setters)
     for module, owner, name, phase in _PHASES:
         imports.after(module, functools.partial(_note_phase, presence, owner, name, phase))
     presence.at_end(engines.write)
@@ -111,6 +113,22 @@ class _Engines:
             return one.train_batch(engine, args, kwargs, train_batch)
 
         PipelineEngine.train_batch = watched
+
+    def watch_setters(self, module: ModuleType) -> None:
+        """What a script calls to change gradients that ZeRO holds."""
+        for name in _SETTERS:
+            if (setter := getattr(module, name, None)) is not None:
+                setattr(module, name, self._watched_setter(setter))
+
+    def _watched_setter(self, setter: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(setter)
+        def watched(parameter: Any, *args: Any, **kwargs: Any) -> Any:
+            for one in self._observed:
+                if any(parameter is own for own in one.engine.module.parameters()):
+                    one.changes_gradients()
+            return setter(parameter, *args, **kwargs)
+
+        return watched
 
     def _made_step(self) -> None:
         """End the run if every engine that makes steps has made those of the run; all ranks count the same."""

@@ -268,6 +268,16 @@ def elements_of(engine: Any) -> dict[str, torch.Tensor]:
     return found
 
 
+def gradients_of(engine: Any) -> dict[str, torch.Tensor]:
+    """A few elements of the gradients that parameters have themselves, as without ZeRO, by name."""
+    found = {}
+    for name, one in engine.module.named_parameters():
+        if one.grad is not None and one.grad.numel():
+            flat = one.grad.detach().reshape(-1)
+            found[name] = flat[samples_of(flat.numel()).to(flat.device)].view(torch.uint8)
+    return found
+
+
 def differing(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> list[str]:
     """The names whose elements were there before and are others now."""
     return [

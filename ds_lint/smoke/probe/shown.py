@@ -92,6 +92,7 @@ class ShownEngine:
     rows: list[int] = field(default_factory=list)  # of the first tensor of each forward pass up to the first step
     micro_steps: list[int] = field(default_factory=list)  # backward passes of each step
     lacks_backward: bool = False  # before the first step, none came to DeepSpeed
+    changes_gradients: bool = False  # the script does so itself, between backward pass and step
     last_micro_steps: list[int] = field(default_factory=list)  # those of them that DeepSpeed takes for the last one
     replayed: Replayed | None = None
     parts: list[TrainedParameter] = field(default_factory=list)  # what this rank has of each parameter

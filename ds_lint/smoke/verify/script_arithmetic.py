@@ -40,6 +40,8 @@ def arithmetic(expectation: Expectation, runs: Runs) -> Iterator[Check]:
 def _averaging(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
     stage = expectation.key(ZERO, "stage")
     why = _changing(expectation) or found.unable.get(AVERAGING)
+    if any(one.changes_gradients for one in runs.script):
+        why = "the script changes the gradients between its backward pass and its step"
     why = why or (None if is_scaled(runs) else "the loss is not multiplied by the loss scale")
     why = why or ("the script makes its backward passes without DeepSpeed" if runs.lacks_backward else None)
     if why is not None:

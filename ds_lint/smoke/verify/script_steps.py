@@ -9,6 +9,7 @@ from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
 from ds_lint.smoke.verify import steps
+from ds_lint.smoke.verify.arithmetic import AVERAGING
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ def _other_passes(expectation: Expectation, runs: Runs, passes: list[int]) -> Ch
         return None
     added = max((last for one in runs.script for last in one.last_micro_steps), default=1)
     if most == steps + added - 1 and added > 1:
+        if runs.recomputed is not None and AVERAGING in runs.recomputed.mismatches:
+            return Check(
+                "batch", "warn", key, steps, most, None,
+                f"the script calls `engine.backward` {added:,} times before `engine.step`, but at stage "
+                f"{runs.engine.stage} the optimizer does not get the sum of their gradients",
+                "Add up the losses, and call `engine.backward` once.",
+            )  # fmt: skip
         return Check(
             "batch", "warn", key, steps, most, None,
             f"the script calls `engine.backward` {added:,} times before `engine.step`: their gradients are added up in "

@@ -8,6 +8,7 @@ import os
 
 import deepspeed
 import torch
+from deepspeed.utils import safe_get_full_grad, safe_set_full_grad
 from torch import nn
 
 COURSE = os.environ["COURSE"]
@@ -53,6 +54,11 @@ def main():
             engine.backward(outputs.abs().mean())
         else:
             engine.backward(loss)
+        if COURSE == "clips by itself":
+            torch.nn.utils.clip_grad_norm_(engine.module.parameters(), 0.01)
+        if COURSE == "halves gradients":
+            for one in model.parameters():
+                safe_set_full_grad(one, safe_get_full_grad(one) / 2)
         engine.step()
         if COURSE == "clamps":
             with torch.no_grad():
