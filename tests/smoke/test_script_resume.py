@@ -154,6 +154,7 @@ def test_what_the_script_does_by_its_own_step_leaves_the_tensors(change, why):
     status, message = told(first, [replayed(0, **course), replayed(1, **again)])
     assert status == "skip"
     assert message == f"{why}, so the steps after the checkpoint are not repeated; all 4 tensors are restored"
+    assert told(first, [replayed(0, **course), replayed(1, **{**again, "outputs": ["c", "d"]})])[0] == "pass"
     assert told(first, [replayed(0, **course), replayed(1, **again, restored={})])[0] == "fail"
     assert told(first, [replayed(0, **course), replayed(1, **{**course, "outputs": ["c", "x"]})])[0] == "fail"
 

@@ -51,9 +51,11 @@ class Frameworks:
 
     def saves_itself(self) -> bool:
         """Whether the script has a Trainer of its own that saves a model in its own way."""
-        saving = (getattr(type(self.trainer), name, None) for name in ("save_model", "_save"))
-        own = [one for one in saving if one is not None and one.__module__.partition(".")[0] not in _LIBRARIES]
-        return self.trainer is not None and bool(own)
+        if self.trainer is None:
+            return False
+        classes = type(self.trainer).__mro__
+        saving = (next((one for one in classes if name in vars(one)), None) for name in ("save_model", "_save"))
+        return any(one is not None and one.__module__.partition(".")[0] not in _LIBRARIES for one in saving)
 
     def _watch_trainer(self, module: ModuleType) -> None:
         train = module.Trainer.train

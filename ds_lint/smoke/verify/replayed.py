@@ -64,7 +64,7 @@ def resume(expectation: Expectation, runs: Runs) -> Iterator[Check]:
         why = "the script calls `engine.module` itself, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
-    if (other := _other_course(repetition)) and not lost:
+    if differing and not lost and (other := _other_course(repetition)):
         why = f"{other}, so the steps after the checkpoint are not repeated"
         yield skipped("resume", key, f"{why}; all {whole} tensors are restored")
         return
