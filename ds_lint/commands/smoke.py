@@ -211,7 +211,7 @@ def _of_script(engine: ShownEngine) -> dict[str, Any]:
     model (``prepare_deepspeed`` in trl/models/utils.py). Nothing reads them.
     """
     config = engine.config or {}
-    if engine.is_trained or engine.stack == "deepspeed":
+    if engine.is_trained or engine.optimizer or engine.is_refused:
         return config
     return {name: value for name, value in config.items() if "." not in name}
 

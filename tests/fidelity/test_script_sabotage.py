@@ -186,6 +186,12 @@ def test_promises_broken_in_a_plain_script_fail_their_checks(smoke):
     )
 
 
+def status_of(name, folder):
+    """That of the first check with this id."""
+    (run,) = json.loads((folder / "report.json").read_text())["smoke"]
+    return next(one["status"] for one in run["checks"] if one["id"] == name)
+
+
 @pytest.mark.long
 def test_promises_broken_in_a_script_with_the_trainer_fail_their_checks(smoke):
     broken = "same data, clips to less, stale weights, rate"
@@ -230,13 +236,15 @@ def test_a_checkpoint_that_is_not_brought_back_fails_to_resume(smoke, broken, co
 
 @pytest.mark.long
 @pytest.mark.parametrize("config", [STAGE_2, STAGE_3, OFFLOADED, FP16, SCHEDULED])
-def test_an_unbroken_plain_script_passes(smoke, config):
+def test_an_unbroken_plain_script_passes(smoke, tmp_path, config):
     assert smoke("plain.py", "nothing", config) == (0, set())
+    assert status_of("resume", tmp_path) == "pass"
 
 
 @pytest.mark.long
-def test_an_unbroken_script_with_the_trainer_passes(smoke):
+def test_an_unbroken_script_with_the_trainer_passes(smoke, tmp_path):
     assert smoke("trainer.py", "nothing", OF_TRAINER, arguments={"bf16": True}) == (0, set())
+    assert status_of("resume", tmp_path) == status_of("export", tmp_path) == "pass"
 
 
 @pytest.mark.long
@@ -259,9 +267,10 @@ def test_each_fault_fails_the_check_that_names_it(said, script, ranks, config, f
     ("script", "ranks", "config"),
     [(LOOP, 2, STAGE_2), (LOOP, 3, SCHEDULED_3), (LOOP, 5, STAGE_2), (PIPELINE, 2, STAGE_2), (PIPELINE, 4, STAGE_2)],
 )
-def test_unbroken_loops_of_accelerate_and_a_pipeline_pass(smoke, script, ranks, config):
+def test_unbroken_loops_of_accelerate_and_a_pipeline_pass(smoke, tmp_path, script, ranks, config):
     stage = {**config, "zero_optimization": {"stage": 1}} if script == PIPELINE else config
     assert smoke(script, "nothing", stage, ranks=ranks) == (0, set())
+    assert status_of("resume", tmp_path) == "pass"
 
 
 @pytest.mark.long

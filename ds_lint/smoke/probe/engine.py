@@ -222,10 +222,10 @@ class ObservedEngine:
         if self._plan.part == RESUME and not self._is_loaded:
             self._load()
         self._profile_last_step()
-        if self._replay.is_on and not self._replay.shown.settings and self._plan.part == TRAIN:
-            self._look_at_weights(engine)
         if self.shown.is_pipeline:  # what a stage gets from another one follows from the batch
             return self._watch.forward(engine, args, kwargs, call)
+        if self._replay.is_on and not self._replay.shown.settings and self._plan.part == TRAIN:
+            self._look_at_weights(engine)
 
         def watched(args: Any, kwargs: Any) -> Any:
             self._note_inputs(args, kwargs)

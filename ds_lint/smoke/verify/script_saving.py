@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:
-    """The saved model; what the script saves in a way of its own is not judged."""
+    """The saved model; what the script saves in a way of its own is not compared."""
     refusal = runs.script[0].not_saved
     key = expectation.stage.key if expectation.stage is not None else None
     if (why := runs.script[0].no_room) is not None:
