@@ -96,7 +96,8 @@ class Watch:
         """A call of the engine's ``step``; it is whole if the optimizer makes one."""
         self._note_frozen(engine)
         self._watch_optimizer(engine, probes.inner_optimizer(engine))
-        if is_whole and self.evidence.held_in_window is None and "gradients" not in self.evidence.held:
+        is_seen = self.evidence.held_in_window is not None or "gradients" in self.evidence.held
+        if is_whole and self.losses and not is_seen:  # they are reduced after the backward passes
             self._look_at_gradients(engine)
         if is_whole and self.recording is not None:
             self.recording.before_step(engine)
