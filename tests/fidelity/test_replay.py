@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -16,7 +16,7 @@ from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan  # noqa: E402
 from ds_lint.smoke.probe.replay import Replay  # noqa: E402
 
 pytestmark = pytest.mark.fidelity
-ENGINE = SimpleNamespace(device="cpu")
+MODEL = torch.nn.Linear(1, 1)
 
 
 class Tracker:
@@ -46,7 +46,7 @@ def repeat(folder, inputs, draw):
     for part, given in zip((TRAIN, RESUME), inputs, strict=True):
         replay = Replay(Plan(str(folder), part), str(folder))
         replay.is_on = True
-        outputs.append(replay.forward(ENGINE, (given,), {}, lambda args, _: args[0] + draw()))
+        outputs.append(replay.forward(MODEL, (given,), {}, lambda args, _: args[0] + draw()))
         replays.append(replay)
     return outputs, replays[1].shown
 
@@ -88,7 +88,7 @@ def test_a_model_among_the_inputs_is_that_of_each_start(tmp_path):
         model = torch.nn.Identity()
         model.register_forward_hook(lambda *_: None)  # DeepSpeed's hooks, too, cannot be pickled
         given = model, {"rows": [torch.full((2,), scale)]}
-        replay.forward(ENGINE, given, {"reduce": torch.sum}, lambda args, kwargs: seen.append((args, kwargs)))
+        replay.forward(MODEL, given, {"reduce": torch.sum}, lambda args, kwargs: seen.append((args, kwargs)))
         assert seen[-1][0][0] is model
         assert replay.shown.unrecorded == ""
     assert torch.equal(seen[1][0][1]["rows"][0], torch.full((2,), 2.0))
@@ -99,7 +99,7 @@ def test_inputs_that_cannot_be_recorded_leave_the_script_alone(tmp_path):
     replay = Replay(Plan(str(tmp_path), TRAIN), str(tmp_path))
     replay.is_on = True
     rows = (torch.ones(2) for _ in range(2))
-    (given,) = replay.forward(ENGINE, (rows,), {}, lambda args, _: args)
+    (given,) = replay.forward(MODEL, (rows,), {}, lambda args, _: args)
     assert given is rows
     assert replay.shown.unrecorded == "the inputs of the model cannot be recorded (TypeError)"
     assert list(tmp_path.iterdir()) == []
