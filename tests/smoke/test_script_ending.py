@@ -11,9 +11,10 @@ from ds_lint.smoke.job import Raised
 from ds_lint.smoke.probe.plan import Plan
 from ds_lint.smoke.script.ending import exit_of, failure, interrupted
 from ds_lint.smoke.script.hooked import HookedPython
+from ds_lint.smoke.script.processes import ScriptProcess
 from ds_lint.smoke.script.proof import _ends_of_second
 from ds_lint.smoke.script.restore import Restored
-from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
+from ds_lint.smoke.script.start import CommandEnd
 
 PLAN = Plan("/run")
 ENGINES = {1: []}
@@ -105,8 +106,8 @@ def test_a_command_that_does_not_train_is_named(status, words):
 
 
 def test_a_command_that_fails_before_any_python():
-    assert told(status=2).message == (
-        "the command ends with status 2 before any Python of it has run the startup hook of ds-lint"
+    assert told(status=2).message.startswith(
+        "the command ends with status 2, and no Python of it has run the startup hook of ds-lint: if the command sets "
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.script import hooked
-from ds_lint.smoke.script.start import processes_in, ranks_of
+from ds_lint.smoke.script.processes import processes_in, ranks_of
 
 ROOT = Path(__file__).parents[2]
 STARTUP = ROOT / "ds_lint" / "smoke" / "probe" / "startup"

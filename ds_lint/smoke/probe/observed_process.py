@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from ds_lint.smoke.probe import cpu, engines, imports, isolation, missing, shrinking
+from ds_lint.smoke.probe.launchers import is_launcher
 from ds_lint.smoke.probe.presence import BEFORE, IMPORT, Presence
 
 if TYPE_CHECKING:
@@ -16,16 +17,13 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
 
 _FIRST_IMPORTED = ("transformers", "accelerate", "deepspeed")
-# Programs and modules that start ranks: they import the libraries, and train nothing themselves.
-_LAUNCHERS = {"deepspeed", "ds", "accelerate", "accelerate-launch", "accelerate.commands.launch"}
-_OF_DEEPSPEED = "deepspeed.launcher."
 
 
 def begin(plan: Plan) -> None:
     """Watch this process from now on; whatever the user imports next is hooked as soon as it is there."""
     presence = Presence(plan)
     _watch_ends(presence, plan)
-    for name in () if _is_launcher() else _FIRST_IMPORTED:
+    for name in () if is_launcher(sys.orig_argv) else _FIRST_IMPORTED:
         imports.after(name, lambda _module: presence.enter(BEFORE) if presence.phase == IMPORT else None)
     if plan.uses_cpu:
         cpu.install(presence.adapted)
@@ -33,11 +31,6 @@ def begin(plan: Plan) -> None:
     if plan.shrinks:
         shrinking.install(presence)
     engines.install(plan, presence)
-
-
-def _is_launcher() -> bool:
-    words = [os.path.basename(word) for word in sys.orig_argv[1:4]]  # behind options of Python
-    return any(word in _LAUNCHERS or word.startswith(_OF_DEEPSPEED) for word in words)
 
 
 def _watch_ends(presence: Presence, plan: Plan) -> None:

@@ -12,7 +12,8 @@ from ds_lint.smoke.driver.failure import CAUSES, first_line
 if TYPE_CHECKING:
     from ds_lint.smoke.job import Raised
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.script.start import CommandEnd, ScriptProcess
+    from ds_lint.smoke.script.processes import ScriptProcess
+    from ds_lint.smoke.script.start import CommandEnd
 
 _DONE, _IMPORT = "done", "import"
 _BY_ITSELF = "exit"  # how a process says that its script has ended
@@ -22,6 +23,11 @@ _TRACEBACK = "Traceback (most recent call last)"
 _LIBRARIES = "deepspeed, transformers or accelerate"
 _OF_SPAWN = "ProcessRaisedException"  # torch.multiprocessing.spawn, which catches what its ranks raise
 _OWN, _STAND_INS = "ds_lint/smoke/", "ds_lint/smoke/standins/"  # in the path of a frame
+_ALTERNATIVE = "make `import ds_lint.smoke.probe` the first line of the script"
+_WITHOUT_HOOK = (
+    "if the command sets PYTHONPATH, keep what is in it (`PYTHONPATH=DIR:$PYTHONPATH`); if it drops it (python -I, "
+    f"srun --export=NONE, a container), pass PYTHONPATH and DS_LINT_PROBE on, or {_ALTERNATIVE}"
+)
 _PHASES = {
     "import": "while it imports its libraries",
     "before initialize": "before deepspeed.initialize",
@@ -46,7 +52,7 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
     ranks = end.ranks
     if ranks and all(one.phase == _DONE for one in ranks):
         return _at_once(ranks)
-    unable = next((one.unable for one in end.processes if one.unable), None)
+    unable = _unable(end)
     if unable is not None:
         return ScriptFailure(unable, is_of_script=False)
     raised = [one for one in ranks if one.raised is not None and one.raised.kind != _OF_LAUNCHERS]
@@ -82,6 +88,14 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         return ScriptFailure(f"the command {_how(end.status)} {phase}{hint}", is_of_script=False)
     cause = "the script exits by itself" if how == _BY_ITSELF else f"the script calls {how}"
     return ScriptFailure(f"the command {_how(end.status)} {phase}: {cause}", is_of_script=bool(end.engines))
+
+
+def _unable(end: CommandEnd) -> str | None:
+    """What keeps ds-lint from observing the start, or a process of it from going on; None if nothing does."""
+    if end.unobserved is not None:
+        told = f"{end.unobserved} imports torch without the startup hook of ds-lint, so the run ends before it trains"
+        return f"{told}: {_WITHOUT_HOOK}"
+    return next((one.unable for one in end.processes if one.unable), None)
 
 
 def interrupted(by: str, ranks: list[ScriptProcess]) -> str:
@@ -158,21 +172,17 @@ def _unreached(end: CommandEnd, seconds: float) -> str:
     for one in end.hooked:
         if one.error:
             return f"the probe of ds-lint cannot start in Python {one.release} ({one.told}): {one.error}"
-    alternative = "make `import ds_lint.smoke.probe` the first line of the script"
     if not end.hooked and end.status == 0:
-        return (
-            f"no Python of the command has run the startup hook of ds-lint: if it drops PYTHONPATH (python -I, "
-            f"srun --export=NONE, a container), pass PYTHONPATH and DS_LINT_PROBE on, or {alternative}"
-        )
+        return f"no Python of the command has run the startup hook of ds-lint: {_WITHOUT_HOOK}"
     how = f"did not finish within {seconds:g} s (--timeout)" if end.status is None else _how(end.status)
     if not end.hooked:
-        return f"the command {how} before any Python of it has run the startup hook of ds-lint"
+        return f"the command {how}, and no Python of it has run the startup hook of ds-lint: {_WITHOUT_HOOK}"
     commands = ", ".join(dict.fromkeys(one.told for one in end.hooked))
     if end.status != 0:
         return f"the command {how} before it imports {_LIBRARIES}: {commands}"
     return (
         f"no Python that has run the startup hook of ds-lint imports {_LIBRARIES}: {commands}; if another one trains, "
-        f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {alternative}"
+        f"pass PYTHONPATH and DS_LINT_PROBE on to it, or {_ALTERNATIVE}"
     )
 
 

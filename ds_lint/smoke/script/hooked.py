@@ -23,8 +23,13 @@ class HookedPython(NamedTuple):
     @property
     def told(self) -> str:
         """Its command line, for a message."""
-        words = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in self.words)
-        return f"`{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}...'}`"
+        return told(self.words)
+
+
+def told(words: list[str]) -> str:
+    """A command line, for a message."""
+    line = " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in words)
+    return f"`{line if len(line) <= _SHOWN else f'{line[:_SHOWN]}...'}`"
 
 
 def read(folder: str) -> list[HookedPython]:

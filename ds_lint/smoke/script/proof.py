@@ -24,6 +24,7 @@ from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
 from ds_lint.smoke.script.predictions import is_refusal, seen_run
+from ds_lint.smoke.script.processes import processes_in, ranks_of
 from ds_lint.smoke.script.restore import restore
 from ds_lint.smoke.script.saved_files import Inspected, SavedFiles
 from ds_lint.smoke.verify import OF_PIPELINES, OF_SCRIPTS, OF_UNTRAINED, verify_script
@@ -163,7 +164,7 @@ class _ScriptRun:
         """What a signal has ended."""
         starts = (self.plan._replace(part=part) for part in (RESUME, TRAIN))
         folder = next((one.own_folder for one in starts if os.path.isdir(one.own_folder)), self.plan.own_folder)
-        return ending.interrupted(by, start.ranks_of(start.processes_in(folder)))
+        return ending.interrupted(by, ranks_of(processes_in(folder)))
 
     def _checked(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import json
 import os
 import re
 import signal
@@ -12,21 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
 from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, processes_of, sweep
-from ds_lint.smoke.job import Raised
 from ds_lint.smoke.probe import loggers, shown
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.presence import DONE
 from ds_lint.smoke.script import hooked
+from ds_lint.smoke.script.processes import processes_in, ranks_of
 from ds_lint.smoke.script.restore import Restored, restore
+from ds_lint.smoke.script.unobserved import Lookout
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
     from ds_lint.smoke.probe.shown import ShownEngine
     from ds_lint.smoke.script.hooked import HookedPython
+    from ds_lint.smoke.script.processes import ScriptProcess
 
 _STARTUP = os.path.join(os.path.dirname(plans.__file__), "startup")
 _TICK = 0.05  # seconds between looks at a command
@@ -35,57 +36,25 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable, before a command
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 _LONGEST = 75  # characters of a folder for sockets of multiprocessing, whose paths have 107 at most on Linux
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}  # a small model needs no weights
-_AS_LEFT = ("pid", "rank", "started_by", "phase", "unable", "ended", "port", "seconds", "adaptations")  # by the probe
 _ON_CPUS = {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-
-
-class ShrunkModel(NamedTuple):
-    """A model that was made small on the way."""
-
-    model: str  # the class
-    name: str  # as the script names it; may be empty
-    before: int | None  # parameters; None if they are not known without making them
-    after: int | None
-    changes: dict[str, list[object]]  # by field of its config, before and after
-
-
-class ScriptProcess(NamedTuple):
-    """What a process of the command left about itself."""
-
-    pid: int
-    rank: int | None
-    started_by: int | None  # the process of its launcher, which looks like a rank; else None
-    phase: str
-    raised: Raised | None
-    unable: str | None
-    ended: str | None  # how it ended by itself; None if it was killed, or ended with the run
-    port: int | None  # MASTER_PORT, which names segments of DeepSpeed
-    seconds: dict[str, float]  # by phase
-    adaptations: list[str]  # what stands for things that this machine does not have, a sentence each
-    shrunk: list[ShrunkModel]
 
 
 class CommandEnd(NamedTuple):
     """How a start of the command ended."""
 
-    status: int | None  # None: its time was up
+    status: int | None  # None: its time was up, or a process of it was not observed
     seconds: float
     processes: list[ScriptProcess]  # that imported a training library, by rank
     engines: dict[int, list[ShownEngine]]  # by their number, each with its ranks in order
     hooked: list[HookedPython]  # every Python that has run the startup hook
     later: list[HookedPython]  # those that the command has started after the steps of the run, and that end at once
     restored: Restored  # what the script has changed
+    unobserved: str | None = None  # the command line of a process that trains without the probe, which ended the start
 
     @property
     def ranks(self) -> list[ScriptProcess]:
         """The processes of ranks."""
         return ranks_of(self.processes)
-
-
-def ranks_of(processes: list[ScriptProcess]) -> list[ScriptProcess]:
-    """The processes of ranks: launchers import the libraries too, and have none, or only seem to have one."""
-    launchers = {one.started_by for one in processes}
-    return [one for one in processes if one.rank is not None and one.pid not in launchers] or processes
 
 
 def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
@@ -102,12 +71,15 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
         )
     except OSError as error:
         raise CouldNotRun(f"{command[0]!r} cannot be started: {error.strerror}") from None
+    lookout = Lookout(plan, process.pid)
     try:
-        status = _wait(process, began + seconds)
+        status = _wait(process, lookout, began + seconds)
         if status == 0:
-            status = _wait_for_background(plan, began + seconds)
+            status = _wait_for_background(plan, lookout, began + seconds)
     finally:
         with undisturbed():
+            if lookout.found is not None:
+                end_processes_of(plan.folder)  # at once: what it changes stays
             _end(process)
             end_processes_of(plan.folder)
             processes = processes_in(plan.own_folder)
@@ -126,6 +98,7 @@ def run(command: list[str], plan: Plan, seconds: float) -> CommandEnd:
         hooked.read(plan.own_folder),
         hooked.read_later(plan.own_folder),
         restored,
+        lookout.found,
     )
 
 
@@ -179,23 +152,23 @@ def of_inspection(plan: Plan) -> dict[str, str]:
     return {**kept, MARK: plan.kept_folder, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
-    """The exit status of a command; None if its time is up."""
+def _wait(process: subprocess.Popen[bytes], lookout: Lookout, deadline: float) -> int | None:
+    """The exit status of a command; None if its time is up, or if a process of it is not observed."""
     while process.poll() is None:
-        if time.monotonic() > deadline:
+        if lookout.sees_one() or time.monotonic() > deadline:
             return None
         time.sleep(_TICK)
     return process.returncode
 
 
-def _wait_for_background(plan: Plan, deadline: float) -> int | None:
-    """Wait for ranks of a shell script that starts its launcher with ``&`` and ends; None if their time is up."""
+def _wait_for_background(plan: Plan, lookout: Lookout, deadline: float) -> int | None:
+    """Wait for ranks of a shell script that starts its launcher with ``&`` and ends; None as for the command itself."""
     while alive := set(processes_of(plan.folder)):
         ranks = ranks_of(processes_in(plan.own_folder))
         has_begun = any(one.phase == DONE or one.raised or one.ended for one in ranks)
         if has_begun and not any(one.pid in alive for one in ranks):
             break  # what is left is not a rank, such as a worker or a server
-        if time.monotonic() > deadline:
+        if lookout.sees_one() or time.monotonic() > deadline:
             return None
         time.sleep(_LONG_TICK)
     return 0
@@ -210,23 +183,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE)
-
-
-def processes_in(folder: str) -> list[ScriptProcess]:
-    """What the processes of a start have left about themselves."""
-    found = []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        if name.startswith("process-") and name.endswith(".json"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                found.append(_process(json.load(file)))
-    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0))
-
-
-def _process(facts: dict[str, Any]) -> ScriptProcess:
-    """The record of a process; the probe writes its fields under the same names."""
-    raised = facts["raised"]
-    return ScriptProcess(
-        **{name: facts[name] for name in _AS_LEFT},
-        raised=Raised(phase=facts["phase"], **raised) if raised is not None else None,
-        shrunk=[ShrunkModel(**one) for one in facts["shrunk"]],
-    )

@@ -1,0 +1,110 @@
+"""A process that trains without the probe ends the run, because nothing would bring back what it overwrites."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ds_lint.smoke.driver.leftovers import processes_of
+from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.script import ending, start
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system lists no processes")
+
+# `import torch` maps its library into the memory of the process, and takes a while before a script goes on.
+TORCH = """
+import mmap, os, time
+with open("libtorch_python.so") as file:
+    library = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+"""
+TRAIN = f"{TORCH}time.sleep(60)\nopen('notes.txt', 'w').write('of the run')\n"
+FOR_A_WHILE = f"{TORCH}time.sleep(2)\n"  # longer than the time between two looks
+STARTS = "import subprocess, sys; subprocess.run([sys.executable, {!r}, {!r}])\n"
+PYTHON = Path(sys.executable).name
+
+
+class Command:
+    """A command of the user, with made-up training libraries beside it."""
+
+    def __init__(self, path):
+        self.path = path / "user"
+        self.path.mkdir()
+        self.plan = plans.Plan(str(path / "run"))
+        self.write("libtorch_python.so", "torch")
+        self.write("transformers.py", "")
+        self.write("notes.txt", "mine")
+
+    def write(self, name, text):
+        (self.path / name).write_text(text)
+
+    def unobserved(self, *words):
+        """The process that ended the start of a command; None if it went to its end."""
+        began = time.monotonic()
+        end = start.run(list(words), self.plan, 60.0)
+        assert processes_of(self.plan.folder) == []
+        assert (self.path / "notes.txt").read_text() == "mine"
+        assert time.monotonic() - began < 50.0
+        self.message = getattr(ending.failure(end, self.plan, 60.0), "message", None)
+        return end.unobserved
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PYTHON", sys.executable)
+    command = Command(tmp_path.resolve())
+    monkeypatch.chdir(command.path)
+    return command
+
+
+DROPPING = {
+    "isolated": ("$PYTHON -I train.py", "-I train.py"),
+    "another PYTHONPATH": ("PYTHONPATH=src $PYTHON train.py", "train.py"),
+    "another environment": ("env -i $PYTHON train.py", "train.py"),
+    "in the background": ("$PYTHON -S train.py & sleep 0.1", "-S train.py"),
+    "below a launcher": ("$PYTHON torchrun", "-E train.py"),
+}
+
+
+@pytest.mark.parametrize(("line", "words"), DROPPING.values(), ids=DROPPING)
+def test_a_process_that_drops_the_hook_and_trains_ends_the_run(command, line, words):
+    python = f"`{PYTHON} {words}`"
+    command.write("train.py", TRAIN)
+    command.write("torchrun", f"import transformers\n{STARTS.format('-E', 'train.py')}")
+    assert command.unobserved("sh", "-c", line) == python
+    assert command.message.startswith(f"{python} imports torch without the startup hook of ds-lint, so the run ends")
+    assert command.message.endswith("make `import ds_lint.smoke.probe` the first line of the script")
+
+
+def test_what_an_observed_script_starts_may_drop_the_hook(command):
+    """The workers in which torch compiles get a PYTHONPATH of their own: torch/_inductor/compile_worker."""
+    command.write("worker.py", FOR_A_WHILE)
+    command.write(
+        "train.py", "import transformers, subprocess, sys; subprocess.run([sys.executable, '-I', 'worker.py'])"
+    )
+    assert command.unobserved(sys.executable, "train.py") is None
+
+
+def test_a_fork_of_an_observed_process_is_observed(command):
+    command.write(
+        "train.py", f"import os\nif not os.fork():\n    os.setsid(); exec({FOR_A_WHILE!r})\nelse: os.wait()\n"
+    )
+    assert command.unobserved(sys.executable, "train.py") is None
+
+
+@pytest.mark.parametrize("words", [["train.py"], ["torchrun"]])
+def test_a_script_that_imports_the_probe_itself_is_observed(command, words):
+    root = str(Path(__file__).parents[2])
+    probe = f"import sys; sys.path.insert(0, {root!r}); import ds_lint.smoke.probe\n"
+    command.write("train.py", f"{probe}{FOR_A_WHILE}")
+    command.write("torchrun", f"{TORCH}{STARTS.format('-I', 'train.py')}")
+    assert command.unobserved(sys.executable, "-I", *words) is None
+
+
+def test_a_python_without_torch_may_drop_the_hook(command):
+    command.write("prepare.py", "import time; time.sleep(2)")
+    assert command.unobserved("sh", "-c", "$PYTHON -I prepare.py") is None
+    assert os.environ["PYTHON"] not in command.message
