@@ -406,6 +406,7 @@ class _Trial:
             accelerator.supported_dtypes = lambda: [torch.float, torch.half, torch.bfloat16]
         os.environ.update(WORLD_SIZE=str(job.world_size))
         torch.set_num_threads(1)  # a forked OpenMP pool hangs
+        os.environ["OMP_NUM_THREADS"] = "1"  # or Accelerate sets another number: `PartialState` in accelerate/state.py
         torch.manual_seed(0)
         if job.world_size > 1:
             from torch.testing._internal.distributed.fake_pg import FakeStore
