@@ -160,11 +160,12 @@ def test_a_script_that_calls_backward_of_the_loss_is_checked_to_its_end(said, co
     assert (status, failed) == (0, [])
 
 
-@pytest.mark.parametrize("variables", [{}, OF_SCRIPT])
+@pytest.mark.parametrize("variables", [pytest.param({}, marks=pytest.mark.long), OF_SCRIPT])
 def test_a_script_that_recomputes_a_layer_in_its_backward_pass_passes(said, variables):
     assert said(PLAIN, "", STAGE_2, variables={**variables, "RECOMPUTES": "1"}) == (0, [])
 
 
+@pytest.mark.long
 def test_a_model_in_evaluation_mode_trains_too(said, tmp_path):
     assert said(PLAIN, "", STAGE_2, variables={"MODE": "eval"}) == (0, [])
     (run,) = json.loads((tmp_path / "report.json").read_text())["smoke"]
