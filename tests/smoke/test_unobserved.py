@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -102,6 +104,16 @@ def test_a_script_that_imports_the_probe_itself_is_observed(command, words):
     command.write("train.py", f"{probe}{FOR_A_WHILE}")
     command.write("torchrun", f"{TORCH}{STARTS.format('-I', 'train.py')}")
     assert command.unobserved(sys.executable, "-I", *words) is None
+
+
+def test_a_process_with_a_number_of_its_own_namespace_is_observed(command):
+    """As in a container: for itself, it is process 1."""
+    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespaces for this user")
+    command.write("train.py", FOR_A_WHILE)
+    assert command.unobserved(*alone, sys.executable, "train.py") is None
+    assert f"`{PYTHON} train.py`" in command.message  # it has run the hook
 
 
 def test_a_python_without_torch_may_drop_the_hook(command):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _EVERY = 0.5  # seconds between looks at all processes of the machine; importing torch takes longer
 _TORCH = b"/libtorch_python."  # in the memory map of a process that imports torch
 _LEFT = re.compile(r"(?:python|process)-(\d+)(?:\.json)?")  # the files of an observed process
+_IN_NAMESPACES = re.compile(r"^NSpid:([\t\d]*)$", re.MULTILINE)
 _PARENT = re.compile(r"^PPid:\s*(\d+)", re.MULTILINE)
 
 
@@ -55,14 +56,24 @@ def _observed_in(folder: str) -> set[int]:
 
 
 def _is_of_observed(pid: int, folder: str) -> bool:
-    """Whether a process belongs to an observed one: a fork of it, or what a script starts, such as a compiler."""
+    """Whether a process is observed or belongs to one that is: a fork, or what a script starts, such as a compiler."""
     observed = _observed_in(folder)  # again: it may have been observed meanwhile
     with_probe = {one.pid for one in processes_in(folder)}
     own = _command_line(pid)
-    lines = {parent: _command_line(parent) for parent in _ancestors(pid) if parent in observed}
-    return pid in observed or any(
-        line == own or (parent in with_probe and not is_launcher(line)) for parent, line in lines.items()
+    if not observed.isdisjoint(_numbers(pid)):
+        return True
+    lines = [(_numbers(parent), _command_line(parent)) for parent in _ancestors(pid)]
+    return any(
+        (line == own and not observed.isdisjoint(numbers))
+        or (not is_launcher(line) and not with_probe.isdisjoint(numbers))
+        for numbers, line in lines
     )
+
+
+def _numbers(pid: int) -> set[int]:
+    """The numbers of a process: a container may have one of its own."""
+    found = _IN_NAMESPACES.search(_read(pid, "status").decode("utf-8", "replace"))
+    return {pid, *map(int, found[1].split())} if found is not None else {pid}
 
 
 def _processes_in(session: int) -> Iterator[int]:
