@@ -18,8 +18,12 @@ from ds_lint.smoke.script.predictions import (
     SeenRun,
     is_refusal,
     predictions,
+    seen_run,
     with_predictions,
 )
+from ds_lint.smoke.script.processes import ScriptProcess
+from ds_lint.smoke.script.restore import Restored
+from ds_lint.smoke.script.start import CommandEnd
 
 COMMAND = ["torchrun", "--nproc-per-node", "2", "train.py", "--hub_token", "hf_abcdefghijklmnopqrst"]
 MICRO = {"train_micro_batch_size_per_gpu": 1}
@@ -47,6 +51,7 @@ def seen(**changes):
         "is_over": True,
         "world_size": 2,
         "raised": None,
+        "parted": "",
         "given": {},
         "unread": frozenset(),
         "versions": RELEASES,
@@ -191,3 +196,36 @@ def test_a_confirmed_finding_names_the_run():
     made = with_predictions(verdict(), found, run, COMMAND, 2, is_by_all=True)
     assert made.status == "pass"
     assert found.findings[0].confirmed == "nothing read `gradient_cliping`"
+
+
+def stopped_at(*phases, status=None, unobserved=None):
+    """A start of ranks in these phases, at the end of its time."""
+    ranks = [
+        ScriptProcess(number, number, None, phase, None, None, None, None, {}, [], [])
+        for number, phase in enumerate(phases)
+    ]
+    return CommandEnd(status, 60.0, ranks, {}, [], [], Restored([], [], [], []), unobserved)
+
+
+def test_one_rank_that_saves_alone_confirms_that_the_run_hangs():
+    hung = seen_run(stopped_at("save", "step"), None).parted
+    assert hung == "rank 0 while it saves, rank 1 in a training step"
+    found = report(MISSPELLED)
+    found.findings[0].code = "DS822"
+    found.findings[0].effect = "risk"
+    (one,) = predictions(found, seen(parted=hung), 2, is_by_all=True)
+    assert (one.outcome, one.why) == (CONFIRMED, f"the run hangs: {hung}")
+    assert list(predictions(found, seen(), 2, is_by_all=True)) == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        stopped_at("save", "save"),
+        stopped_at("step", "step"),
+        stopped_at("save", "step", status=1),
+        stopped_at("save", "step", unobserved="`python train.py`"),
+    ],
+)
+def test_ranks_that_do_the_same_or_end_confirm_no_hang(end):
+    assert seen_run(end, None).parted == ""

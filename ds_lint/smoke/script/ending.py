@@ -70,10 +70,8 @@ def failure(end: CommandEnd, plan: Plan, seconds: float) -> ScriptFailure | None
         return ScriptFailure(_unreached(end, seconds), is_of_script=False)
     phase = _latest(ranks)
     if end.status is None:
-        places = ", ".join(f"rank {one.rank} {_PHASES.get(one.phase, one.phase)}" for one in ranks)
-        return ScriptFailure(
-            f"the command did not finish within {seconds:g} s (--timeout): {places}", is_of_script=False
-        )
+        told = f"the command did not finish within {seconds:g} s (--timeout): {places_of(ranks)}"
+        return ScriptFailure(told, is_of_script=False)
     if end.status == 0:
         if end.engines:
             return None  # it makes fewer steps than the run
@@ -96,6 +94,11 @@ def _unable(end: CommandEnd) -> str | None:
         told = f"{end.unobserved} imports torch without the startup hook of ds-lint, so the run ends before it trains"
         return f"{told}: {_WITHOUT_HOOK}"
     return next((one.unable for one in end.processes if one.unable), None)
+
+
+def places_of(ranks: list[ScriptProcess]) -> str:
+    """Where each rank is, such as "rank 0 while it saves, rank 1 in a training step"."""
+    return ", ".join(f"rank {one.rank} {_PHASES.get(one.phase, one.phase)}" for one in ranks)
 
 
 def interrupted(by: str, ranks: list[ScriptProcess]) -> str:

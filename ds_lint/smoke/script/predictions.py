@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.diagnostics.verdict import CUDA, Check, worst
 from ds_lint.output.harmless import without_secrets
 from ds_lint.smoke.driver.failure import first_line
+from ds_lint.smoke.probe.presence import SAVE
+from ds_lint.smoke.script.ending import places_of
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ _OF_DEVICES = (
 )  # fmt: skip
 _ABOUT_MACHINES = ("DS83", "DS844", "DS85")  # codes of rules on launchers, GPUs, hosts and memory
 _ABOUT_SAVING = "DS70"
+_ABOUT_ONE_RANK = "DS822"
 
 
 class SeenRun(NamedTuple):
@@ -65,6 +68,7 @@ class SeenRun(NamedTuple):
     is_over: bool  # the script does no more with the engine: it is whole, or the script does not train it
     world_size: int | None
     raised: Raised | None  # what ended the script, unless the machine is the cause
+    parted: str  # where each rank is when the time is up, if only some of them save; else empty
     given: Mapping[str, Any]  # the config as DeepSpeed gets it
     unread: frozenset[str]
     versions: Mapping[str, str]
@@ -91,10 +95,18 @@ def seen_run(first: CommandEnd, engine: ShownEngine | None) -> SeenRun:
         is_over=is_done and engine is not None and (engine.has_checkpoint or not engine.is_trained),
         world_size=engine.counted_ranks if engine is not None else None,
         raised=raised,
+        parted=_parted(first),
         given=engine.config or {} if engine is not None else {},
         unread=frozenset(evidence.unread) if evidence is not None else frozenset(),
         versions=engine.versions if engine is not None else {},
     )
+
+
+def _parted(first: CommandEnd) -> str:
+    """Where the ranks are that wait for each other, if some of them save and others do not."""
+    saving = {one.phase == SAVE for one in first.ranks}
+    is_over_time = first.status is None and first.unobserved is None
+    return places_of(first.ranks) if is_over_time and len(saving) > 1 else ""
 
 
 def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is_by_all: bool) -> Iterator[Prediction]:
@@ -110,6 +122,8 @@ def predictions(report: FileReport, seen: SeenRun, world_size: int | None, *, is
             outcome, why = _rejected(finding, rejected, seen)
         elif effect == "ignored" or (effect == "no-effect" and _is_unread(finding.key, seen)):
             outcome, why = _ignored(finding, seen)
+        elif finding.code == _ABOUT_ONE_RANK and seen.parted:
+            outcome, why = CONFIRMED, f"the run hangs: {seen.parted}"
         else:
             continue
         if outcome == CONTRADICTED and obstacle is not None:
