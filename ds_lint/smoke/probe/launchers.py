@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-_LAUNCHERS = {
+# Console scripts and modules of accelerate, deepspeed and torch; tests/fidelity/test_launchers.py finds them there.
+LAUNCHERS = {
     "accelerate",
     "accelerate-launch",
     "accelerate.commands.launch",
@@ -20,4 +21,4 @@ _OF_DEEPSPEED = "deepspeed.launcher."
 def is_launcher(words: list[str]) -> bool:
     """Whether a Python with this command line runs one of them."""
     names = [os.path.basename(word) for word in words[1:4]]  # behind options of Python
-    return any(name in _LAUNCHERS or name.startswith(_OF_DEEPSPEED) for name in names)
+    return any(name in LAUNCHERS or name.startswith(_OF_DEEPSPEED) for name in names)

@@ -115,6 +115,8 @@ def exit_of(one: ScriptProcess, end: CommandEnd) -> str:
         return "ok"
     if one.ended is not None:
         return "exception"
+    if end.unobserved is not None:
+        return "ended"
     if end.status is None:
         return "timeout"
     has_failed = any((other.raised or other.ended) and not _is_of_peer(other) for other in end.ranks)

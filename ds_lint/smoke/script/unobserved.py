@@ -60,18 +60,15 @@ def _is_of_observed(pid: int, folder: str) -> bool:
     observed = _observed_in(folder)  # again: it may have been observed meanwhile
     with_probe = {one.pid for one in processes_in(folder)}
     own = _command_line(pid)
-    if not observed.isdisjoint(_numbers(pid)):
-        return True
-    lines = [(_numbers(parent), _command_line(parent)) for parent in _ancestors(pid)]
-    return any(
-        (line == own and not observed.isdisjoint(numbers))
-        or (not is_launcher(line) and not with_probe.isdisjoint(numbers))
-        for numbers, line in lines
-    )
+    for one in (pid, *_ancestors(pid)):
+        numbers, line = _numbers(one), _command_line(one)
+        if (line == own and observed & numbers) or (with_probe & numbers and not is_launcher(line)):
+            return True
+    return False
 
 
 def _numbers(pid: int) -> set[int]:
-    """The numbers of a process: a container may have one of its own."""
+    """The numbers of a process, by which it may know itself: in a container it has another one."""
     found = _IN_NAMESPACES.search(_read(pid, "status").decode("utf-8", "replace"))
     return {pid, *map(int, found[1].split())} if found is not None else {pid}
 
