@@ -47,6 +47,14 @@ def test_a_section_that_the_framework_removed_has_no_auto_left():
     assert expectation.rate is None
 
 
+def test_the_precision_that_a_script_asks_accelerate_for_counts_without_a_section():
+    asked = shown(stack="accelerate", arguments={"mixed_precision": "bf16"})
+    without = {name: value for name, value in CONFIG.items() if name not in ("bf16", "fp16")}
+    assert expected(asked, without, stack="accelerate").dtype.value == "bfloat16"
+    assert expected(asked, {**without, "fp16": {"enabled": True}}, stack="accelerate").dtype.value == "float16"
+    assert expected(shown(stack="accelerate"), without, stack="accelerate").dtype.value == "float32"
+
+
 def test_the_arguments_of_the_trainer_count_only_with_the_trainer():
     arguments = {"learning_rate": 0.25, "max_grad_norm": 0.5}
     assert expected(shown(stack="trainer", arguments=arguments)).argument("max_grad_norm") == 0.5

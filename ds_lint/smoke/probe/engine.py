@@ -203,7 +203,9 @@ class ObservedEngine:
         return _meter.measuring(self._measured, phase, self.steps + 1, call)
 
     def _arguments(self) -> dict[str, Any]:
-        """The training arguments of the script, with the folders that the user has named."""
+        """Training arguments, with the folders that the user has named; of a script with Accelerate its precision."""
+        if self._maker.stack == "accelerate":
+            return {"mixed_precision": self._maker.precision}
         given = frameworks.given_arguments(self._trainer)
         own = Leading(self._plan).own
         return {name: own(value) if isinstance(value, str) else value for name, value in given.items()}

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.shown import ShownEngine
 
 _ORIGIN = "the script"
+_SECTIONS = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # of the config, by the precision of an Accelerator
 
 
 def expectation_of(config: Config, one: ShownEngine) -> Expectation:
     """What a config asks for in an engine of a script."""
     changed, written_as = with_meant_names(config)
     _fill(changed, one.config or {})
+    if one.stack == "accelerate":
+        _add_precision(changed, one.arguments.get("mixed_precision"))
     facts = Facts(world_size=one.world_size, training=_arguments(one))
     facts.model = config.facts.model
     seen = configs.from_document(config.document, config.basis.but(stack=one.stack, facts=facts))
@@ -38,6 +41,16 @@ def _fill(config: dict[str, Any], given: dict[str, Any]) -> None:
                 del config[name]
             else:
                 config[name] = given[name]
+
+
+def _add_precision(config: dict[str, Any], asked: str | None) -> None:
+    """Switch on the precision that the script asks Accelerate for, where the config does not have its section.
+
+    Source: ``DeepSpeedPlugin.set_mixed_precision`` in accelerate/utils/dataclasses.py.
+    """
+    section = _SECTIONS.get(asked or "")
+    if section is not None:
+        config.setdefault(section, {"enabled": True})
 
 
 def _arguments(one: ShownEngine) -> TrainingArguments | None:
