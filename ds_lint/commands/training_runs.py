@@ -205,7 +205,7 @@ def _prove(
     for wish in session:
         try:
             verdicts = prove(
-                ranks,
+                ranks.of(wish.mode),
                 report.document,
                 stack=stack,
                 facts=context.basis.facts,
@@ -225,7 +225,7 @@ def _prove(
 
 def _ranks(smoke: Smoke) -> Runner:
     if not smoke.joins:
-        return Pool(smoke.folder)
+        return Pool(smoke.folder, CUDA if smoke.device == GPUS else CPU)
     from ds_lint.smoke.launch.ranks import LaunchedRanks  # imports torch
     from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
 

@@ -443,7 +443,7 @@ class Conversion(TypedDict):
     to_deepspeed: list[ConversionEntry]
 
 
-# The rest: torch.json, gpus.json, documentation.json
+# The rest: torch.json, gpus.json, allowances.json, documentation.json
 
 
 class Torch(TypedDict):
@@ -482,6 +482,39 @@ class Gpus(TypedDict):
 
     sources: dict[str, str]
     gpus: dict[str, GpuFacts]
+
+
+class DocumentedAllowance(TypedDict):
+    """Why an allowance is what it is: what documents say."""
+
+    kind: Literal["documented"]
+    text: str
+
+
+class MeasuredAllowance(TypedDict):
+    """Why an allowance is what it is: what was measured, on which cards, with which releases."""
+
+    kind: Literal["measured"]
+    gpu: str
+    driver: str
+    torch: str
+    date: str  # the last one
+    setups: int
+    rule: str  # how the bounds follow from the figures
+
+
+class Allowance(TypedDict):
+    """What a GPU holds of one kind beside the tensors of a run."""
+
+    unit: Literal["bytes", "share of the tensors"]
+    least: float
+    likely: float
+    most: float
+    source: DocumentedAllowance | MeasuredAllowance
+
+
+AllowanceKind = Literal["context", "matrix_workspaces", "communication", "fragmentation"]
+Allowances = dict[AllowanceKind, Allowance]  # ``allowances.json``
 
 
 class KeyDocumentation(TypedDict, total=False):
@@ -632,6 +665,8 @@ class Loader(Protocol):
     def __call__(self, name: Literal["launchers"]) -> dict[str, LauncherOptions]: ...
     @overload
     def __call__(self, name: Literal["gpus"]) -> Gpus: ...
+    @overload
+    def __call__(self, name: Literal["allowances"]) -> Allowances: ...
     @overload
     def __call__(self, name: Literal["recipes"]) -> Recipes: ...
     @overload

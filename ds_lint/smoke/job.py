@@ -96,6 +96,7 @@ class Job:
     dtype: str = "float32"  # of its weights
     accumulates_apart: bool = False  # its gradients, in another dtype
     ranks_of_node: int | None = None  # None: all of them are on one
+    shared_gpu: str | None = None  # what carries the collectives of ranks that share one GPU: "gloo" or "nccl"
     gpus: tuple[str, ...] = ()  # as CUDA_VISIBLE_DEVICES names them; empty: those that a launcher has chosen
     memory: int | None = None  # bytes that a rank may take for the user's own model; None: for a small one alone
     makes_states: bool = False  # of the optimizer, though no step is made

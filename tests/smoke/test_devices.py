@@ -173,7 +173,7 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_is_imported(monkeypatch
     class StartedError(AssertionError):
         """Raised if the process is started that imports the libraries."""
 
-    def start(_folder):
+    def start(_folder, _mode):
         raise StartedError
 
     monkeypatch.setattr(training_runs, "Pool", start)

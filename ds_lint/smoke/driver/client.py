@@ -14,7 +14,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from ds_lint.diagnostics.verdict import CUDA
+from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.smoke.driver import locks, logs
 from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, port_of, sweep
 from ds_lint.smoke.driver.messages import MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
@@ -45,12 +45,16 @@ class CouldNotRun(Exception):  # noqa: N818 - it says nothing about the config
 class Pool:
     """The warm process, from its start to its end. Close it, or use it as a context manager.
 
-    One that dies in a run is started again for the next.
+    One that dies in a run is started again for the next. DeepSpeed chooses its accelerator when it is imported, so
+    ranks on GPUs have a warm process of their own.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, mode: str = CPU) -> None:
         if not hasattr(os, "fork"):
             raise CouldNotRun("--smoke needs Linux or macOS, because it forks its ranks")
+        self._mode = mode
+        self._below = folder
+        self._of_gpus: Pool | None = None
         self.folder = own_folder(folder)
         self._kept: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,6 +72,14 @@ class Pool:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(is_over=kind is None or issubclass(kind, Exception))
+
+    def of(self, mode: str) -> Pool:
+        """The warm process for ranks of this mode, which ends with this one; that of GPUs starts when it is needed."""
+        if mode != CUDA or self._mode == CUDA:
+            return self
+        if self._of_gpus is None:
+            self._of_gpus = Pool(self._below, CUDA)
+        return self._of_gpus
 
     @property
     def log(self) -> str:
@@ -150,6 +162,8 @@ class Pool:
 
     def close(self, *, is_over: bool = True) -> None:
         """End the process, and remove what it left; if interrupted, also the logs, which are not reported then."""
+        if self._of_gpus is not None:
+            self._of_gpus.close(is_over=is_over)
         with undisturbed():
             if self._process is not None:
                 if is_over:
@@ -174,7 +188,7 @@ class Pool:
                     stderr=log,
                     pass_fds=[theirs.fileno()],
                     cwd=self.folder,  # no module of the project stands in for a library
-                    env=_environment() | {MARK: self.folder},
+                    env=_environment(self._mode) | {MARK: self.folder},
                     start_new_session=True,
                 )
             except OSError as error:
@@ -296,15 +310,16 @@ def _remove(folder: str) -> None:
         time.sleep(0.1)
 
 
-def _environment() -> dict[str, str]:
-    """The environment of this process, without the variables of launchers and GPUs."""
+def _environment(mode: str) -> dict[str, str]:
+    """The environment of this process, without the variables of launchers; on CPU ranks without GPUs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE, os.environ.get("PYTHONPATH")))),
-        "CUDA_VISIBLE_DEVICES": "",
         **({VISIBLE_GPUS: os.environ["CUDA_VISIBLE_DEVICES"]} if "CUDA_VISIBLE_DEVICES" in os.environ else {}),
-        "DS_ACCELERATOR": "cpu",
+        # Asked of the driver's library, not of CUDA, which a fork does not survive.
+        **({"PYTORCH_NVML_BASED_CUDA_CHECK": "1"} if mode == CUDA else {"CUDA_VISIBLE_DEVICES": ""}),
+        "DS_ACCELERATOR": "cuda" if mode == CUDA else "cpu",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",  # one that has threads cannot be forked
         "MKL_NUM_THREADS": "1",

@@ -67,6 +67,7 @@ class RunOptions(NamedTuple):
     simulates: bool = True  # the user's real world size, if it is larger
     gpus: tuple[str, ...] = ()  # as CUDA_VISIBLE_DEVICES names them
     about_gpus: str | None = None  # a sentence on those that the run does not use
+    shared_gpu: str | None = None  # what carries the collectives of ranks that share one GPU
     has_adapters: bool = False  # of LoRA: the model itself is frozen
 
 
@@ -106,6 +107,8 @@ class _Run:
             world_size=wish.ranks,
             mode=wish.mode,
             gpus=wish.gpus,
+            shared_gpu=wish.shared_gpu,
+            ranks_of_node=1 if wish.shared_gpu is not None else None,
             edits=self.changes.edits,
             training=self.changes.training,
             steps=STEPS,

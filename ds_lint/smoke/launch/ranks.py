@@ -83,6 +83,10 @@ class LaunchedRanks:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(is_over=kind is None or issubclass(kind, Exception))
 
+    def of(self, _mode: str) -> LaunchedRanks:
+        """These ranks, which are of every mode."""
+        return self
+
     @property
     def world_size(self) -> int:
         """All ranks of the launcher."""

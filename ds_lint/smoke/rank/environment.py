@@ -46,7 +46,7 @@ def set_up(job: Job, rank: int) -> None:
     if job.mode != CUDA:
         _pass_for_a_gpu()
     else:
-        _take_gpu(job.seat.local_rank if job.seat is not None else rank)
+        _take_gpu(int(os.environ["LOCAL_RANK"]))
     torch._dynamo.config.disable = True  # noqa: SLF001 - Muon's kernels would be compiled when they are first used
     _join(job, rank)
 
@@ -77,6 +77,8 @@ def _variables(job: Job, rank: int) -> dict[str, str]:
             del variables["GLOO_SOCKET_IFNAME"]
     if job.mode == CUDA:
         variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else cuBLAS may add in another order
+    if job.shared_gpu is not None:  # NCCL refuses two ranks of one host on one GPU (init.cc)
+        variables |= {"NCCL_HOSTID": f"rank-{rank}", "NCCL_SOCKET_IFNAME": variables["GLOO_SOCKET_IFNAME"]}
     if job.mode != CUDA:
         variables |= {"DS_ACCELERATOR": "cpu", "ACCELERATE_TORCH_DEVICE": "cpu"}
     return variables
@@ -93,7 +95,7 @@ def _join(job: Job, rank: int) -> None:
         store = meeting_store.store_of(job.seat, f"{os.path.basename(job.folder)}/{job.part}", job.seconds)
     else:
         store = torch.distributed.FileStore(os.path.join(job.folder, f"meeting-{job.part}"), job.world_size)
-    backend = "gloo" if job.mode == CPU else "nccl"
+    backend = "gloo" if job.mode == CPU else job.shared_gpu or "nccl"
     torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=job.world_size, timeout=_PATIENCE)
 
 

@@ -276,7 +276,9 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # gigabytes, of a process that imported torch
         os.chdir(rank.job.folder)
         if rank.job.mode == CUDA and rank.job.part in SHARED:
-            _become_fresh(rank, connection)
+            variables = _of_gpu_rank(rank.job)
+            if not _takes_gpus(variables):
+                _become_fresh(rank, connection, variables)
         from ds_lint.smoke.rank.run import work
 
         connection.send(work(rank.job, rank.number, connection.send))
@@ -290,20 +292,44 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
         os._exit(status)  # skips exit handlers, which may abort after all is done
 
 
-def _become_fresh(rank: _Rank, connection: Connection) -> None:
-    """Become a process that has imported nothing: CUDA does not work in one that was forked from others."""
+def _of_gpu_rank(job: Job) -> dict[str, str]:
+    """The variables of a rank on a GPU: the GPUs that it sees, and where compiled kernels stay."""
+    variables = {**kernel_caches(), "TORCH_EXTENSIONS_DIR": locks.folder(), "DS_ACCELERATOR": "cuda"}
+    if job.gpus:
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
+    elif VISIBLE_GPUS in os.environ:
+        variables["CUDA_VISIBLE_DEVICES"] = os.environ[VISIBLE_GPUS]
+    return variables
+
+
+def _takes_gpus(variables: dict[str, str]) -> bool:
+    """Make this forked process one that computes on GPUs; False where it cannot be.
+
+    It cannot if the libraries were imported for a CPU, or if anything has initialized CUDA in the warm process.
+    """
+    if os.environ.get("DS_ACCELERATOR") != "cuda":
+        return False
+    import torch
+
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    os.environ.update(variables)
+    try:
+        torch.cuda.init()
+    except Exception:  # noqa: BLE001 - a process that has imported nothing tells whether the GPU or the fork is to blame
+        traceback.print_exc()
+        return False
+    return True
+
+
+def _become_fresh(rank: _Rank, connection: Connection, variables: dict[str, str]) -> None:
+    """Become a process that has imported nothing."""
     path = os.path.join(rank.job.folder, f"{rank.job.part}-rank{rank.number}.job")
     with open(path, "wb") as file:
         pickle.dump(rank.job, file)
     kept = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", VISIBLE_GPUS)}
-    if rank.job.gpus:
-        kept["CUDA_VISIBLE_DEVICES"] = ",".join(rank.job.gpus)
-    elif VISIBLE_GPUS in os.environ:
-        kept["CUDA_VISIBLE_DEVICES"] = os.environ[VISIBLE_GPUS]
-    kept |= {**kernel_caches(), "TORCH_EXTENSIONS_DIR": locks.folder()}
     os.set_inheritable(connection.fileno(), True)
     command = [sys.executable, "-m", "ds_lint.smoke.rank.fresh", str(connection.fileno()), path, str(rank.number)]
-    os.execve(sys.executable, command, {**kept, "DS_ACCELERATOR": "cuda"})  # noqa: S606 - ourselves
+    os.execve(sys.executable, command, {**kept, **variables})  # noqa: S606 - ourselves
 
 
 def _answer(jobs: list[Job], connection: Connection, root: str) -> list[Ended] | Unable:

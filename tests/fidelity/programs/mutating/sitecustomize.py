@@ -3,7 +3,7 @@
 import os
 import sys
 
-if any(argument.endswith("ds_lint.smoke.rank.pool") for argument in sys.orig_argv):
+if any(argument.endswith(("ds_lint.smoke.rank.pool", "ds_lint.smoke.rank.fresh")) for argument in sys.orig_argv):
     from mutations import mutated
 
     import ds_lint.smoke.rank.run
