@@ -1,0 +1,117 @@
+"""Build DeepSpeed's ops, all at once, while other things are measured: ``python -m tools.gpu.builds FOLDER DEVICE``.
+
+What became of each is in ``FOLDER/built``, a file for each op, as soon as it is known.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tools.gpu.record import read, write
+
+if TYPE_CHECKING:
+    from tools.gpu.setting import Result
+
+OPS = {  # what is built for each device, the most used first
+    "cuda": (
+        "fused_adam", "cpu_adam", "async_io", "fused_lamb", "utils", "pin_memory", "cpu_lion", "fused_lion",
+        "cpu_adagrad",
+    ),
+    "cpu": ("cpu_adam", "async_io"),
+}  # fmt: skip
+SECONDS = 240.0  # for all of them
+LIBAIO = "DS_LINT_GPU_LIBAIO"  # the variable with the folder of its header and library, where the machine lacks them
+_TICK = 0.5
+_MOST_TOLD = 4000  # characters of what a compiler says
+_BUILT = "built"
+_LOAD = "from deepspeed.ops.op_builder.all_ops import ALL_OPS; ALL_OPS[{op!r}].load(verbose=False)"
+
+
+def main(ops: str, device: str) -> int:
+    """Build each op in a process of its own, and write down what became of it."""
+    os.makedirs(os.path.join(ops, _BUILT), exist_ok=True)
+    with ThreadPoolExecutor(len(OPS[device])) as builders:
+        list(builders.map(partial(_build, ops, device), OPS[device]))
+    return 0
+
+
+def results(ops: str) -> list[Result]:
+    """What became of each op, as far as it is known."""
+    found = (read(_place(ops, op)) for op in dict.fromkeys(op for of_device in OPS.values() for op in of_device))
+    return [one for one in found if one is not None]
+
+
+def wait(ops: str, op: str) -> Result | None:
+    """What became of the build of an op, once it has ended; None if nothing builds it, or not in time."""
+    if not os.path.isdir(os.path.join(ops, _BUILT)):
+        return None
+    end = time.monotonic() + SECONDS
+    while (found := read(_place(ops, op))) is None and time.monotonic() < end:
+        time.sleep(_TICK)
+    return found
+
+
+def environment(ops: str) -> dict[str, str]:
+    """What a build needs beside the compiler: one architecture, and headers and libraries that the machine may lack.
+
+    A toolkit with the compiler alone has no ``cusparse.h``, which torch includes; torch's own packages bring it.
+    """
+    of_torch = os.path.join(sysconfig.get_path("purelib"), "nvidia", "cu13", "include")
+    toolkit = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    libaio = os.environ.get(LIBAIO)
+    lacking = {
+        "CPATH": [
+            *([of_torch] if os.path.isdir(of_torch) and not os.path.exists(f"{toolkit}/include/cusparse.h") else []),
+            *([f"{libaio}/include"] if libaio else []),
+        ],
+        "LIBRARY_PATH": [f"{libaio}/lib"] if libaio else [],
+        "LD_LIBRARY_PATH": [f"{libaio}/lib"] if libaio else [],
+    }
+    joined = {
+        name: os.pathsep.join(filter(None, [*found, os.environ.get(name, "")])) for name, found in lacking.items()
+    }
+    return {
+        **os.environ,
+        **{name: value for name, value in joined.items() if value},
+        "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0"),
+        "TORCH_EXTENSIONS_DIR": ops,
+        "MAX_JOBS": "4",
+    }
+
+
+def _build(ops: str, device: str, op: str) -> None:
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOAD.format(op=op)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**environment(ops), "DS_ACCELERATOR": device},
+            timeout=SECONDS,
+            check=False,
+        )
+        failed, said = done.returncode != 0, done.stdout
+    except subprocess.TimeoutExpired as late:
+        failed, said = True, f"{late.stdout!r}\nended after {SECONDS:g} s"
+    seconds = round(time.monotonic() - began, 1)
+    write(
+        _place(ops, op),
+        {"op": op, "is_built": not failed, "seconds": seconds, "said": said[-_MOST_TOLD:] if failed else None},
+    )
+
+
+def _place(ops: str, op: str) -> str:
+    return os.path.join(ops, _BUILT, f"{op}.json")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

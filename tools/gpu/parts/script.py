@@ -1,0 +1,108 @@
+"""``ds-lint smoke -- torchrun SCRIPT`` on a GPU: peaks of memory, seconds of a step, resuming, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from tools.gpu.parts.smoke import BASE, CPU, PRECISIONS
+from tools.gpu.setting import ERROR, Item, Setting
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tools.gpu.setting import Result
+
+QUESTION = "Does a script of one's own pass on a GPU, repeat its steps after it resumes, and leave nothing behind?"
+LANES = 2
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+_SCRIPTS = os.path.join(_ROOT, "tests", "fidelity", "programs", "gpu")
+_SECONDS = 75.0  # for both starts of a script
+_MOST_TOLD = 4000
+_PLAIN = {**BASE, **PRECISIONS["bf16"], "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}}}
+_AUTO = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto")
+_STAGE_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
+# Script, config, and whether a step of it is profiled.
+RUNS: tuple[tuple[str, str, Result, bool], ...] = (
+    ("plain, stage 2", "plain.py", {**_PLAIN, "zero_optimization": {"stage": 2}}, True),
+    ("trainer, stage 3", "trainer.py", {**_AUTO, "bf16": {"enabled": "auto"}, "zero_optimization": _STAGE_3}, False),
+    ("loop, stage 2", "loop.py", {**_AUTO, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}}, False),
+    ("plain, stage 3", "plain.py", {**_PLAIN, "zero_optimization": _STAGE_3}, False),
+    (
+        "trainer, stage 2, optimizer on the CPU",
+        "trainer.py",
+        {**_AUTO, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "offload_optimizer": CPU},
+         "zero_force_ds_cpu_optimizer": False},
+        False,
+    ),
+)  # fmt: skip
+
+
+def lane(_setting: Setting) -> AbstractContextManager[None]:
+    """Each script is a process of its own."""
+    return contextlib.nullcontext()
+
+
+def items(setting: Setting) -> list[Item]:
+    """A run of each script."""
+    return [_run(setting, *one) for one in RUNS]
+
+
+def _run(setting: Setting, name: str, script: str, config: Result, is_profiled: bool) -> Item:
+    def measure(_shared: None) -> Result:
+        folder = tempfile.mkdtemp(dir=setting.folder)
+        shutil.copy(os.path.join(_SCRIPTS, script), folder)
+        with open(os.path.join(folder, "ds_config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        before = set(os.listdir(folder)), set(os.listdir("/dev/shm"))  # noqa: S108 - where DeepSpeed leaves things
+        done = subprocess.run(
+            [sys.executable, "-m", "ds_lint", "smoke", "--isolated", "--output-format", "json", "--timeout", "60",
+             *(["--cpu"] if setting.rehearses else []), *(["--profile"] if is_profiled else []), "--",
+             sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", script],
+            cwd=folder, env=_environment(folder), capture_output=True, text=True, errors="replace",
+            timeout=_SECONDS, check=False,
+        )  # fmt: skip
+        after = set(os.listdir(folder)), set(os.listdir("/dev/shm"))  # noqa: S108
+        left = sorted((after[0] - before[0]) | (after[1] - before[1] if setting.rehearses else set()))
+        try:
+            report = json.loads(done.stdout)
+        except ValueError:
+            return {"status": ERROR, "exit": done.returncode, "error": (done.stdout + done.stderr)[-_MOST_TOLD:]}
+        return {**_told(report), "exit": done.returncode, "left": left, "config": config, "said": _end_if_bad(done)}
+
+    return Item(name, measure, seconds=25.0)
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """A user without a compiler, whose ops are not built; the script makes its weights itself."""
+    path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TORCH_EXTENSIONS_DIR": f"{folder}-extensions"}
+
+
+def _told(report: Result) -> Result:
+    """The run of the one engine, in short."""
+    runs = report.get("smoke") or []
+    if len(runs) != 1:
+        return {"status": ERROR, "error": f"{len(runs)} engines were seen", "findings": report.get("findings")}
+    run = runs[0]
+    return {
+        "status": run["status"],
+        "mode": run["mode"],
+        "engine": run.get("engine"),
+        "checks": [
+            {name: check.get(name) for name in ("id", "status", "message", "observed")} for check in run["checks"]
+        ],
+        "not_passed": sorted({one["id"] for one in run["checks"] if one["status"] not in ("pass", "skip")}),
+        "measured": run.get("measured"),
+        "error": run.get("error"),
+    }
+
+
+def _end_if_bad(done: subprocess.CompletedProcess[str]) -> str | None:
+    return done.stderr[-_MOST_TOLD:] if done.returncode else None
