@@ -214,6 +214,21 @@ def test_right_arithmetic_passes(prove, stage, dtype, changes, ranks):
     assert passes(verdict), [said(verdict, name).message for name in CHECKS]
 
 
+@pytest.mark.parametrize(
+    ("model", "stage", "ranks"),
+    [
+        ("t5", 2, 1),
+        ("falcon", 0, 2),
+        *(pytest.param(name, 0, 1, marks=pytest.mark.long) for name in ("llama", "gemma2")),
+    ],
+)
+def test_the_factor_that_clips_is_rounded_for_all_elements_alike(prove, tmp_path, model, stage, ranks):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model}))
+    made = config(stage, "fp32", gradient_clipping=1.0, optimizer={"type": "AdamW", "params": {"lr": 1e-3}})
+    verdict = prove(made, model=str(tmp_path), wish=RunOptions(ranks=ranks))
+    assert said(verdict, "averaging").status == "pass", said(verdict, "averaging").message
+
+
 @pytest.mark.parametrize("stage", [*(pytest.param(stage, marks=pytest.mark.long) for stage in (0, 1)), 2, 3])
 @pytest.mark.parametrize("dtype", ["fp32", pytest.param("bf16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(

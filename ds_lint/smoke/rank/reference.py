@@ -50,6 +50,9 @@ _NO_LABEL = -100  # what the losses of transformers leave out
 _LARGE, _FEW = 2**20, 2  # elements of a model of which a few steps, and as many elements, are enough
 _SIGMAS = 6  # standard deviations that no error exceeds
 _NEARLY = 0.02  # relative, of a ratio that is named
+# Roundings to float32 on the way of the factor that clips: the norm over the scale, plus 1e-6, over the norm to clip to,
+# times the scale, and 1 over it (stage_1_and_2.py); all elements have the same error of it.
+_OF_FACTOR = 5
 
 
 class _Owned(NamedTuple):
@@ -190,8 +193,11 @@ class _Repetition:
             bound = bound + of_passes
             of_norm += float(of_passes.norm()) / _SIGMAS  # what is random adds up as its standard deviation
         clip = self._clip(norm if told is None else told)
+        of_factor = _OF_FACTOR * U if clip != 1 else 0.0
         observed, expected = owned.gradient / clip, whole[owned.place]
-        bound = bound[owned.place] + (8 * U + of_norm / max(norm, 1e-300) * (told is None)) * expected.abs()
+        of_factor += of_norm / max(norm, 1e-300) * (told is None)
+        one_way = of_factor * expected.abs()
+        bound = bound[owned.place] + 3 * U * expected.abs() + one_way
         self._note("averaging", observed, expected, bound)
         found = _difference(number, observed, expected, bound)
         if found is not None:
@@ -201,7 +207,7 @@ class _Repetition:
             found.words = self._words(told / norm if norm else math.inf, ranks, windows, steps[0].scale)
         if found is not None and not found.words:
             self._explain(found, terms, observed, owned, bound, steps[0].scale)
-        self.found.averaging = found or self._unequal_parts(number, terms, observed, owned, bound)
+        self.found.averaging = found or self._unequal_parts(number, terms, observed, owned, bound, one_way)
 
     def _terms(self, steps: list[RecordedStep]) -> Tensor | None:
         """What each micro step of each rank contributes to the gradient: ranks x micro steps x elements."""
@@ -307,16 +313,19 @@ class _Repetition:
                     )
 
     def _unequal_parts(
-        self, number: int, terms: Tensor, observed: Tensor, owned: _Owned, bound: Tensor
+        self, number: int, terms: Tensor, observed: Tensor, owned: _Owned, bound: Tensor, one_way: Tensor
     ) -> Deviation | None:
-        """A rank or a micro step that counts more or less than its part, though each element is within its bound."""
+        """A rank or a micro step that counts more or less than its part, though each element is within its bound.
+
+        ``one_way`` is what a factor that all elements share may be off.
+        """
         expected = terms.sum((0, 1))[owned.place]
         parts = {f"rank {rank}": part for rank, part in enumerate(terms.sum(1))}
         parts |= {f"micro step {window + 1}": part for window, part in enumerate(terms.sum(0))}
         worst, found = 1.0, None
         for name, part in parts.items():
             direction = part[owned.place]
-            off, may_be = drift(observed - expected, direction, bound)
+            off, may_be = drift(observed - expected, direction, bound, one_way)
             if not abs(off) <= worst * may_be:
                 worst, right = abs(off) / may_be, float(direction.square().sum())
                 words = f"{name} counts {max(0.0, 1 + off / right):.3g} times"
