@@ -88,10 +88,10 @@ def profiler_left_on(config: Config) -> Iterator[Problem]:
         yield Problem(
             path,
             member.value.span,
-            "the timers of `wall_clock_breakdown` wait for the GPU in every forward, backward and step: the whole run "
-            "is slower"
+            "`wall_clock_breakdown` reads its timers in every step, which waits for the GPU and logs a line"
             if path == ("wall_clock_breakdown",)
-            else "`flops_profiler` turns on `wall_clock_breakdown`, whose timers wait for the GPU in every step",
+            else "`flops_profiler` turns on `wall_clock_breakdown`, which reads its timers in every step and waits for "
+            "the GPU",
             ADVICE,
             help="Set it to false when you have the numbers.",
             label="on",

@@ -66,6 +66,7 @@ class ReferencePlan:
     smallest: float  # number above zero of that dtype
     undecayed: frozenset[str] = frozenset()  # parameters without weight decay
     repeats_passes: bool = True  # bit for bit: the run does the operations of plain torch in the same order
+    rounds_factors: bool = False  # matrices in fp32 are multiplied in TF32
     replaces_linear: bool = False  # ZeRO-3 multiplies the matrices of linear layers in an order of its own
     may_start_with_zeros: bool = False  # a first step with zero gradients, before those of the run
 

@@ -37,6 +37,9 @@ VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # the GPUs that the user allows; 
 # What launchers set for the ranks of their own run; the ranks here get their own.
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_", "GROUP_", "ROLE_")
 
+# Images for GPUs set it, and it lets every fp32 product round its factors, whatever `--tf32` says.
+_TF32 = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
+
 
 class CouldNotRun(Exception):  # noqa: N818 - it says nothing about the config
     """The run was not possible; the message says why, in one sentence."""
@@ -312,7 +315,7 @@ def _remove(folder: str) -> None:
 
 def _environment(mode: str) -> dict[str, str]:
     """The environment of this process, without the variables of launchers; on CPU ranks without GPUs."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith((*_OF_LAUNCHERS, _TF32))}
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE, os.environ.get("PYTHONPATH")))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ds_lint.diagnostics.verdict import CPU
+from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on
@@ -77,6 +77,7 @@ def planned(expectation: Expectation, evidence: Evidence, job: Job) -> Reference
         smallest=max((smallest for _, smallest in known), default=_DTYPES["float32"][1]),
         undecayed=frozenset(one.name for one in evidence.parameters if decays_one_group and one.group > 0),
         repeats_passes=engine.stage < 3 and job.mode == CPU,
+        rounds_factors=job.mode == CUDA and expectation.argument("tf32") is True,
         replaces_linear=engine.stage == 3 and expectation.final.value(ZERO, "memory_efficient_linear") is not False,
         may_start_with_zeros=engine.zero_optimizer in _START_WITH_ZEROS,
     )

@@ -60,7 +60,7 @@ class Frameworks:
         return any(one is not None and one.__module__.partition(".")[0] not in _LIBRARIES for one in saving)
 
     def _watch_precision(self, module: ModuleType) -> None:
-        add = getattr(module.DeepSpeedPlugin, "set_mixed_precision", None)
+        add = getattr(getattr(module, "DeepSpeedPlugin", None), "set_mixed_precision", None)
         if add is None:
             return
 

@@ -112,6 +112,9 @@ def _take_gpu(local_rank: int) -> None:
     # A run that resumes is to repeat its losses bitwise, which only deterministic kernels do.
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # with NaN, also what pads DeepSpeed's partitions
+    # Parts of a sum are added up in fp32, as on a CPU: the bounds of the reference run hold for that.
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
 def _pass_for_a_gpu() -> None:

@@ -10,11 +10,10 @@ with the number of steps:
    dtype that they are added up in, the error of an element is at most ``((1 + u)**n - 1)`` times the sum of the
    absolute terms. The bound is on each element, so one in which gradients cancel gets a wide bound, and no other does.
    The linear layers of ZeRO-3 are repeated in the order in which they multiply matrices. What else it changes, and GPUs
-   change, is an error of the pass itself, relative to the largest element of a tensor: ``l * n * u32`` for ``l`` matrix
-   products with sums of ``n`` terms, and, since 16-bit products are added up in fp32 and rounded once,
-   ``6 * sqrt(l) * u`` in 16 bit, by Hoeffding's inequality. The gradients of tokens may cancel in that of a bias, so
-   the root of the sum of their squares counts there if it is larger. What is within these bounds everywhere may still
-   be off in one direction, so the differences are added up along the part of each rank and of each micro step.
+   change, is an error of the pass itself, relative to the largest element of a tensor: see ``roundoff.py``. The
+   gradients of tokens may cancel in that of a bias, so the root of the sum of their squares counts there if it is
+   larger. What is within these bounds everywhere may still be off in one direction, so the differences are added up
+   along the part of each rank and of each micro step.
 2. The step. From the fp32 weights of before and the gradient that the optimizer was given, the documented arithmetic
    with states of this process: see ``update_rules.py``. Starting from the reference's own gradients instead would be of
    no use: Adam divides by the root of the squares, and a gradient that is all roundoff moves a weight by ``lr``.
@@ -33,9 +32,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ds_lint.smoke.job import Deviation, Reference
-from ds_lint.smoke.rank import probes, recording, training_model
+from ds_lint.smoke.rank import probes, recording, roundoff, training_model
 from ds_lint.smoke.rank.linear_of_stage_3 import linear
-from ds_lint.smoke.rank.update_rules import Optimizer, Stepped, U, drift
+from ds_lint.smoke.rank.roundoff import U
+from ds_lint.smoke.rank.update_rules import Optimizer, Stepped, drift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,9 @@ if TYPE_CHECKING:
 _OF_ALL = "num_items_in_batch"  # with which transformers divides the loss by the tokens of the whole batch
 _NO_LABEL = -100  # what the losses of transformers leave out
 _LARGE, _FEW = 2**20, 2  # elements of a model of which a few steps, and as many elements, are enough
-_SIGMAS = 6  # standard deviations that no error exceeds
 _NEARLY = 0.02  # relative, of a ratio that is named
-# Roundings to float32 on the way of the factor that clips: the norm over the scale, plus 1e-6, over the norm to clip to,
-# times the scale, and 1 over it (stage_1_and_2.py); all elements have the same error of it.
+# Roundings to float32 on the way of the factor that clips: the norm over the scale, plus 1e-6, over the norm to clip
+# to, times the scale, and 1 over it (stage_1_and_2.py); all elements have the same error of it.
 _OF_FACTOR = 5
 
 
@@ -191,7 +190,7 @@ class _Repetition:
         if not self.plan.repeats_passes:
             of_passes = self._of_passes(absolute)
             bound = bound + of_passes
-            of_norm += float(of_passes.norm()) / _SIGMAS  # what is random adds up as its standard deviation
+            of_norm += float(of_passes.norm()) / roundoff.SIGMAS  # what is random adds up as its standard deviation
         clip = self._clip(norm if told is None else told)
         of_factor = _OF_FACTOR * U if clip != 1 else 0.0
         observed, expected = owned.gradient / clip, whole[owned.place]
@@ -284,7 +283,7 @@ class _Repetition:
         )
         # The dtype of the pass is that of the weights, whatever gradients are added up in.
         of_pass = max(torch.finfo(one.dtype).eps / 2 for one in self.parameters.values())
-        return most * (products * longest * U if of_pass <= U else _SIGMAS * math.sqrt(products) * of_pass)
+        return most * roundoff.of_passes(of_pass, products, longest, rounds_factors=self.plan.rounds_factors)
 
     def _clip(self, norm: float) -> float:
         """The factor that clips gradients of this norm."""

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from ds_lint.smoke.rank.roundoff import U
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ds_lint.smoke.job import UpdateRule
 
-U = 2.0**-24  # the unit roundoff of float32
 _ENOUGH = 2**18  # elements to add up
 
 

@@ -19,7 +19,8 @@ import torch
 
 from ds_lint.smoke.job import UpdateRule
 from ds_lint.smoke.probe import sampled_step
-from ds_lint.smoke.rank.update_rules import Optimizer, U
+from ds_lint.smoke.rank.roundoff import U
+from ds_lint.smoke.rank.update_rules import Optimizer
 from ds_lint.smoke.script.comparison import Recomputed
 
 if TYPE_CHECKING:
