@@ -8,10 +8,12 @@ place. ``python -m tools.gpu.forks`` is that process; it reads calls from its st
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _LIBRARIES = ("accelerate", "deepspeed", "deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.stage_1_and_2",
               "transformers", "transformers.models.llama.modeling_llama")  # fmt: skip
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _TICK = 0.05  # seconds between looks at a child
 _MOST_TOLD = 6000  # characters of an error
 ONE = "--one"
@@ -117,7 +120,8 @@ def _environment(setting: Setting) -> dict[str, str]:
 
 
 def serve(device: str) -> None:
-    """Answer calls until the standard input ends."""
+    """Answer calls until the standard input ends; if what calls is killed, this is killed too."""
+    _end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the libraries print is no answer
     for name in _LIBRARIES:
@@ -125,6 +129,11 @@ def serve(device: str) -> None:
     for line in sys.stdin:
         answers.write(json.dumps(_in_fork(json.loads(line), device)) + "\n")
         answers.flush()
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _in_fork(call: Result, device: str) -> Result:
@@ -174,6 +183,7 @@ def _be_fork(call: Result, device: str, writing: int) -> None:
     """In the child: call the function, and never return."""
     try:
         os.setsid()
+        _end_with_parent()
         if device == "cuda" and not _takes_gpus():
             command = [sys.executable, "-m", "tools.gpu.forks", ONE, str(writing), json.dumps(call)]
             os.execv(sys.executable, command)  # noqa: S606 - ourselves
@@ -195,7 +205,9 @@ def _takes_gpus() -> bool:
 
 def answer(call: Result, writing: int) -> None:
     """Call the function, write down what it returns, and end the process."""
-    os.environ["MASTER_PORT"] = str(20_000 + os.getpid() % 20_000)
+    with socket.socket() as one:  # a port that nothing listens at
+        one.bind(("127.0.0.1", 0))
+        os.environ["MASTER_PORT"] = str(one.getsockname()[1])
     module, _, name = call["function"].partition(":")
     try:
         found: Result = {"result": getattr(importlib.import_module(module), name)(**call["arguments"])}

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ds_lint.smoke.driver.proof import RunOptions
 from tools.gpu import builds
 from tools.gpu.proving import Prover, not_passed, prover
-from tools.gpu.setting import Item, Setting, Unanswered
+from tools.gpu.setting import ERROR, FAIL, PASS, Item, Setting, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tools.gpu.setting import Result
 
-QUESTION = "Does a config that passes on CPU ranks pass on a GPU, with the kernels that it trains with?"
+QUESTION = (
+    "Does a run on a GPU, with its kernels, pass the checks that the same run on a CPU rank passes, and no others?"
+)
 LANES = 4
 _EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 BASE = {
@@ -147,7 +149,7 @@ def _run(name: str, config: Result, model: str | None = None, stack: str = "deep
     def measure(shared: Lane) -> Result:
         on_gpu = shared.plain.prove(config, stack=stack, model=model)
         on_cpu = shared.on_cpu.prove(config, stack=stack, model=model) if shared.on_cpu is not None else on_gpu
-        return {**on_gpu, "not_passed": not_passed(on_gpu), "not_passed_on_cpu": not_passed(on_cpu)}
+        return _compared(on_gpu, on_cpu)
 
     return Item(name, measure)
 
@@ -163,12 +165,17 @@ def _with_op(setting: Setting, name: str, op: str, more: Result) -> Item:
         with_op = shared.building.prove(config, wish=RunOptions(ranks=1, builds_ops=True))
         without = shared.plain.prove(config)
         return {
-            **with_op,
+            **_compared(with_op, without),
             "op": op,
             "built": built,
-            "not_passed": not_passed(with_op),
-            "not_passed_with_stand_in": not_passed(without),
             "losses_with_stand_in": without["losses"],
         }
 
     return Item(name, measure, seconds=20.0)
+
+
+def _compared(found: Result, reference: Result) -> Result:
+    """A run that is as it should be if the same checks pass in it as in another one, whatever their number."""
+    expected, observed = not_passed(reference), not_passed(found)
+    status = ERROR if found["error"] is not None else PASS if expected == observed else FAIL
+    return {**found, "verdict": found["status"], "status": status, "expected": expected, "observed": observed}
