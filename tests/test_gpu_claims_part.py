@@ -33,7 +33,7 @@ def test_what_only_a_gpu_answers_comes_first():
 
 
 @pytest.mark.parametrize("claim", ALL.values(), ids=list(ALL))
-def test_the_rule_says_so(claim):
+def test_the_rule_reports_the_config(claim):
     """The rule exists, and reports the config, or is silent where the claim is that there is nothing to report."""
     assert claim.rule in {rule.code for rule in every_rule()}
     found = claims.reported(claim)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tools.gpu.record import read, write
+from tools.gpu.setting import Later
 
 if TYPE_CHECKING:
     from tools.gpu.setting import Result
@@ -28,7 +29,6 @@ OPS = {  # what is built for each device, the most used first
 }  # fmt: skip
 SECONDS = 240.0  # for all of them
 LIBAIO = "DS_LINT_GPU_LIBAIO"  # the variable with the folder of its header and library, where the machine lacks them
-_TICK = 0.5
 _MOST_TOLD = 4000  # characters of what a compiler says
 _BUILT = "built"
 _LOAD = "from deepspeed.ops.op_builder.all_ops import ALL_OPS; ALL_OPS[{op!r}].load(verbose=False)"
@@ -48,13 +48,13 @@ def results(ops: str) -> list[Result]:
     return [one for one in found if one is not None]
 
 
-def wait(ops: str, op: str) -> Result | None:
-    """What became of the build of an op, once it has ended; None if nothing builds it, or not in time."""
+def result(ops: str, op: str) -> Result | None:
+    """What became of the build of an op; None if nothing builds it. Raises ``Later`` while it is built."""
     if not os.path.isdir(os.path.join(ops, _BUILT)):
         return None
-    end = time.monotonic() + SECONDS
-    while (found := read(_place(ops, op))) is None and time.monotonic() < end:
-        time.sleep(_TICK)
+    found = read(_place(ops, op))
+    if found is None:
+        raise Later
     return found
 
 

@@ -49,7 +49,7 @@ class Meter:
             torch.cuda.reset_peak_memory_stats()
 
     def read(self) -> Result:
-        """The figures, in bytes; the peaks begin anew."""
+        """The figures, in bytes; the peaks begin again."""
         gc.collect()
         if self._rehearses:
             return {**dict.fromkeys(("allocated", "reserved", "held", "kept"), resident()), **self._own()}
@@ -190,7 +190,7 @@ def _trained(model: Any) -> list[Any]:
 
 
 def _step(engine: Any, run: Result, device: str) -> float | None:
-    """The micro batches of one step, each of other words: the last loss, None if it is no number."""
+    """The micro batches of one step, each of other words: the last loss, None if it is not finite."""
     loss = math.nan
     for _ in range(engine.gradient_accumulation_steps()):
         shape = run["micro_batch"], run["sequence_length"]

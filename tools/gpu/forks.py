@@ -123,7 +123,7 @@ def serve(device: str) -> None:
     """Answer calls until the standard input ends; if what calls is killed, this is killed too."""
     _end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the libraries print is no answer
+    os.dup2(2, 1)  # what the libraries print does not go to the caller
     for name in _LIBRARIES:
         importlib.import_module(name)
     for line in sys.stdin:

@@ -22,7 +22,7 @@ _PINS = os.path.join(ROOT, "requirements", "fidelity.txt")
 
 
 def main() -> int:
-    """Collect everything anew, and say how large it is."""
+    """Collect everything again, and print how large it is."""
     with open(NEEDED, encoding="utf-8") as file:
         needed: dict[str, Any] = strictly(file.read())
     shutil.rmtree(PACKED, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Write docs/gpu.md from what was measured on GPUs: ``python -m tools.gpu.page [--take DIR]``.
 
-``--take`` first copies the results of a run into ``tools/gpu/results/``, a folder for each card and day. Of an item that
-was measured several times on a day, the last result counts.
+``--take`` first copies the results of a run into ``tools/gpu/results/``, a folder for each card and day. Of an item
+that was measured several times on a day, the last result counts.
 """
 
 from __future__ import annotations

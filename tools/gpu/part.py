@@ -8,6 +8,7 @@ import importlib
 import os
 import queue
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tools.gpu import machine
 from tools.gpu.record import Record, measured, read
-from tools.gpu.setting import ERROR, UNANSWERED, Setting, Unanswered
+from tools.gpu.setting import ERROR, UNANSWERED, Later, Setting, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # The most valuable first, with its share of the time; what a part does not take, the next ones have.
 SHARES = {"smoke": 30, "sabotage": 10, "memory": 25, "script": 12, "claims": 12, "one_gpu": 11}
 _CORES_OF_A_LANE = 4
+_TICK = 0.5  # seconds between looks at something that is on its way
 _MOST_TOLD = 6000  # characters of a traceback
 
 
@@ -99,8 +101,13 @@ def _work(part: Part, setting: Setting, waiting: queue.SimpleQueue[Item], record
         with part.lane(setting) as shared, contextlib.suppress(queue.Empty):
             while True:
                 item = waiting.get_nowait()
-                if deadline - time.monotonic() >= item.seconds:
+                if deadline - time.monotonic() < item.seconds:
+                    continue
+                try:
                     record.add(item.name, _result(item, shared))
+                except Later:
+                    time.sleep(_TICK)
+                    waiting.put(item)
     except Exception:  # noqa: BLE001 - the other lanes go on
         record.fail(traceback.format_exc()[-_MOST_TOLD:])
 
@@ -109,6 +116,8 @@ def _result(item: Item, shared: object) -> Result:
     began = time.monotonic()
     try:
         found = item.measure(shared)
+    except Later:
+        raise
     except Unanswered as question:
         found = {"status": UNANSWERED, "question": str(question)}
     except Exception:  # noqa: BLE001 - it is a result, and the next item does not depend on it
@@ -116,5 +125,10 @@ def _result(item: Item, shared: object) -> Result:
     return {**found, "seconds": round(time.monotonic() - began, 2)}
 
 
+def _leave(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _leave)  # so that its files are removed
     sys.exit(main())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Result = dict[str, Any]  # what an item has measured, as JSON; `status` is one of those below
 
 PASS, WARN, FAIL, ERROR = "pass", "warn", "fail", "error"  # of a check; an error is one that could not be made
-BAD = (WARN, FAIL, ERROR)  # what somebody has to look at
+BAD = (WARN, FAIL, ERROR)  # what has to be looked at
 MEASURED = "measured"  # of a figure
 UNANSWERED = "only a GPU answers"  # of a rehearsal
 OPS = "DS_LINT_GPU_OPS"  # the variable with the folder in which `builds.py` builds DeepSpeed's ops
@@ -53,6 +53,10 @@ class Item(NamedTuple):
     name: str
     measure: Callable[[Any], Result]  # gets what its lane shares
     seconds: float = 10.0  # that it may take: with less time left, it is left out
+
+
+class Later(Exception):  # noqa: N818 - nothing is wrong
+    """Something that an item needs is on its way: other items come first."""
 
 
 class Unanswered(Exception):  # noqa: N818 - it is a question

@@ -55,7 +55,7 @@ class Pool:
     def __init__(self, folder: str | None = None, mode: str = CPU) -> None:
         if not hasattr(os, "fork"):
             raise CouldNotRun("--smoke needs Linux or macOS, because it forks its ranks")
-        self._mode = mode
+        self.mode = mode
         self._below = folder
         self._of_gpus: Pool | None = None
         self.folder = own_folder(folder)
@@ -78,7 +78,7 @@ class Pool:
 
     def of(self, mode: str) -> Pool:
         """The warm process for ranks of this mode, which ends with this one; that of GPUs starts when it is needed."""
-        if mode != CUDA or self._mode == CUDA:
+        if mode != CUDA or self.mode == CUDA:
             return self
         if self._of_gpus is None:
             self._of_gpus = Pool(self._below, CUDA)
@@ -191,7 +191,7 @@ class Pool:
                     stderr=log,
                     pass_fds=[theirs.fileno()],
                     cwd=self.folder,  # no module of the project stands in for a library
-                    env=_environment(self._mode) | {MARK: self.folder},
+                    env=_environment(self.mode) | {MARK: self.folder},
                     start_new_session=True,
                 )
             except OSError as error:

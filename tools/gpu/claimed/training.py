@@ -86,7 +86,7 @@ def watched(device: str, task: models.Task, config: Result, *, steps: int, compi
         found["computed"], found["gradients"] = sorted(computed), sorted(gradients)
     found["ops"] = kernels.used()
     if engine is not None:
-        with contextlib.suppress(Exception):  # what a broken engine raises at its end is no answer
+        with contextlib.suppress(Exception):  # what a broken engine raises at its end does not count
             engine.destroy()
     return found
 

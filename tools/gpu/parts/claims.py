@@ -1,7 +1,7 @@
 """What the rules of ds-lint say about a GPU, each against a run on one.
 
 A claim is a sentence of a rule about a config (``tools/gpu/claimed/of_*.py``). What happens is seen in a fork with the
-real libraries. A claim that does not hold is a rule to be mended.
+real libraries. A claim that does not hold is a rule to be fixed.
 """
 
 from __future__ import annotations

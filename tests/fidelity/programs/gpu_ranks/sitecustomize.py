@@ -1,0 +1,23 @@
+"""On PYTHONPATH of a pool: its ranks on GPUs say what they are, and CUDA begins where the environment says so."""
+
+import os
+import sys
+
+if any(argument.endswith(("ds_lint.smoke.rank.pool", "ds_lint.smoke.rank.fresh")) for argument in sys.orig_argv):
+    import torch
+
+    import ds_lint.smoke.rank.run
+    from ds_lint.smoke.job import Evidence
+
+    def begin():
+        if os.environ["CUDA_BEGINS"] == "no":
+            raise RuntimeError("CUDA error: initialization error")
+
+    def tell(job, number, say):
+        found = Evidence(number)
+        found.model = "fork" if any(argument.endswith("rank.pool") for argument in sys.orig_argv) else "fresh"
+        found.layers = [f"{name}={os.environ.get(name)}" for name in ("CUDA_VISIBLE_DEVICES", "DS_ACCELERATOR")]
+        return found
+
+    torch.cuda.init = begin
+    ds_lint.smoke.rank.run.work = tell
