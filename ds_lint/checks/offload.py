@@ -141,6 +141,29 @@ def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS369", "lamb-offloaded", severity="error", effects=("risk",), keys=(ZERO,))
+def lamb_offloaded(config: Config) -> Iterator[Problem]:
+    """FusedLamb, whose kernel takes tensors on a GPU only, with weights and states on the host.
+
+    Source: ``CHECK_CUDA`` in ``csrc/lamb/fused_lamb_cuda.cpp``; ``_configure_basic_optimizer`` in
+    ``deepspeed/runtime/engine.py`` builds FusedLamb wherever the optimizer is.
+    """
+    member = _offload(config)
+    constructor = optimizer_constructor(config)
+    if member is None or not zero_stage(config) or constructor is None or constructor.name != "FusedLamb":
+        return
+    if not is_truthy(config.node("zero_allow_untested_optimizer")):
+        return  # untested-zero-optimizer
+    yield Problem(
+        DEVICE,
+        member.value.span,
+        "DeepSpeed has no Lamb for the CPU: FusedLamb gets weights in host memory, and its first step raises",
+        RISK,
+        help="Delete `offload_optimizer`, or use AdamW, Lion or Adagrad, which DeepSpeed has a CPU version of.",
+        label="has no CPU version",
+    )
+
+
 @rule("DS316", "nvme-optimizer-below-stage-3", severity="error", effects=("wrong-result",), keys=(ZERO,))
 def nvme_optimizer_below_stage_3(config: Config) -> Iterator[Problem]:
     """Optimizer offload to NVMe at a stage that only offloads to host memory."""

@@ -135,13 +135,12 @@ CLAIMS = (
     *(
         Claim(
             name=f"lamb-offloaded-at-stage-{stage}",
-            rule="DS315",
-            says=f"Lamb with offload_optimizer at stage {stage}: ds-lint reports nothing, so it trains.",
+            rule="DS369",
+            says=f"FusedLamb gets weights in host memory at stage {stage}, and its first step raises.",
             config=offloaded(stage, "Lamb", **UNTESTED),
-            expected="it trains",
-            holds=trains(),
-            question="Does the kernel of Lamb take what is in host memory?",
-            reports=False,
+            expected="RuntimeError in the first step: it must be a CUDA tensor",
+            holds=raises("step", "must be a CUDA tensor", step=1),
+            question="Does the kernel of Lamb reject what is in host memory?",
             how=LAMB,
         )
         for stage in (1, 2, 3)

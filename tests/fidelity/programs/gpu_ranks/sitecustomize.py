@@ -1,4 +1,4 @@
-"""On PYTHONPATH of a pool: its ranks on GPUs say what they are, and CUDA begins where the environment says so."""
+"""On PYTHONPATH of a pool: its ranks on GPUs say what they are, and CUDA begins if the environment asks for it."""
 
 import os
 import sys
