@@ -54,6 +54,7 @@ class UpdateRule:
     is_nesterov: bool = False
     is_decoupled: bool = False  # the weight decay, from the gradient
     corrects_bias: bool = True
+    is_fast: bool = False  # computed by a kernel that is compiled with ``--use_fast_math``
 
 
 @dataclass(frozen=True)

@@ -364,3 +364,33 @@ def test_the_bounds_hold_for_float32_and_are_near(kind):
         share = (weights.detach().double() - stepped.weights).abs() / stepped.bound
         assert 0.1 < float(share.max()) <= 1
         assert float((stepped.bound / stepped.weights.abs().clamp(min=1e-4)).median()) < 1e-5
+
+
+def test_the_bounds_hold_for_kernels_that_divide_fast():
+    """AdamW in float32, whose quotients are 2 units in the last place too large, and roots ``2**-23`` too small."""
+    import torch
+
+    from ds_lint.smoke.job import UpdateRule
+    from ds_lint.smoke.rank.update_rules import Optimizer
+
+    torch.manual_seed(0)
+    many, rate, decay = 20_000, 0.1, 0.1
+    first, second, epsilon = 0.5, 0.75, 1e-8  # the same in float32
+    weights, m, v = torch.randn(many) * 0.02, torch.zeros(many), torch.zeros(many)
+    exact, fast = (
+        Optimizer(
+            UpdateRule("AdamW", "adam", decay, (first, second), epsilon, is_decoupled=True, is_fast=is_fast), many
+        )
+        for is_fast in (False, True)
+    )
+    rates, decays = torch.full((many,), rate).double(), torch.full((many,), decay).double()
+    for step in range(1, 7):
+        before, gradient = weights.clone(), torch.randn(many) * 10.0 ** torch.randint(-6, 1, (many,))
+        m, v = first * m + (1 - first) * gradient, second * v + (1 - second) * gradient * gradient
+        root = ((v / (1 - second**step)) * (1 - 2**-22)).sqrt() * (1 - 2**-23)
+        change = (m / (1 - first**step)) * (1 + 2**-22) / (root + epsilon) * (1 + 2**-22)
+        weights = before - rate * (change + decay * before)
+        narrow, wide = (one.step(before.double(), gradient.double(), rates, decays) for one in (exact, fast))
+        share = (weights.double() - wide.weights).abs() / wide.bound
+        assert 0.2 < float(share.max()) <= 1
+        assert float((wide.bound / narrow.bound).max()) < 2.5

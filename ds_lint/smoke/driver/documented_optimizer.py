@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
@@ -50,6 +51,7 @@ _KINDS = {"adam": "adam", "adamw": "adam", "lion": "lion", "adagrad": "adagrad",
 _START_WITH_ZEROS = ("FP16_Optimizer", "FP16_UnfusedOptimizer", "BF16_Optimizer")
 # Optimizers that get other gradients than the average: compressed, or orthogonal to each other.
 _CHANGE_GRADIENTS = ("onebit", "zeroone", "muon")
+_FUSED = "Fused"  # the optimizers whose kernels are compiled with ``--use_fast_math`` (op_builder/fused_adam.py)
 _TRAINERS = ("adamw_torch", "adamw_torch_fused")
 
 
@@ -71,7 +73,7 @@ def planned(expectation: Expectation, evidence: Evidence, job: Job) -> Reference
     known = [_DTYPES[name] for name in names if name in _DTYPES]
     decays_one_group = expectation.config.stack == "trainer" and expectation.optimizer is None
     return ReferencePlan(
-        rule if isinstance(rule, UpdateRule) else None,
+        on_device(rule, expectation, job.mode) if isinstance(rule, UpdateRule) else None,
         clipping=engine.clipping,
         unit_roundoff=max((roundoff for roundoff, _ in known), default=_DTYPES["float32"][0]),
         smallest=max((smallest for _, smallest in known), default=_DTYPES["float32"][1]),
@@ -105,6 +107,13 @@ def _obstacle(expectation: Expectation) -> NoReference | None:
     if expectation.master_dtype.value != "float32":
         return NoReference(expectation.master_dtype.key, "the reference run compares fp32 weights, and there are none")
     return None
+
+
+def on_device(rule: UpdateRule, expectation: Expectation, mode: str) -> UpdateRule:
+    """The rule as what computes it on this device."""
+    constructor = optimizer_constructor(expectation.final)
+    is_fused = expectation.optimizer is not None and constructor is not None and constructor.name.startswith(_FUSED)
+    return replace(rule, is_fast=mode == CUDA and is_fused)
 
 
 def update_rule(expectation: Expectation, script: AccelerateScript | None = None) -> UpdateRule | NoReference:

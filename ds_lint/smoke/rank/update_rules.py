@@ -3,13 +3,15 @@
 No code of a library: the formulas are those of the documentation, element by element. With each result comes a bound on
 what an optimizer that computes in float32 can get instead, by running error analysis: every operation contributes one
 unit roundoff ``u = 2**-24`` of its result, errors of operands go through as by the derivative, and what is subtracted
-keeps the sum of its absolute errors. Three properties of Adam decide how it is done:
+keeps the sum of its absolute errors. Four properties of Adam decide how it is done:
 
 * ``m / sqrt(v)`` does not depend on the size of the gradient, so the smallest gradients move a weight as far as the
   largest, in a direction that is roundoff. Here the step starts from the gradient that the optimizer was given, not
   from another one that is nearly equal, and so no such element is left.
 * A library keeps ``beta2 = 0.999`` in float32 or in float64, and ``1 - beta2`` differs by 1e-5 of itself. Both are
   computed, and the distance between them is part of the bound.
+* The kernels of FusedAdam, FusedLamb and FusedLion are compiled with ``--use_fast_math``, whose divisions may be off by
+  2 units in the last place, and roots by ``2**-23`` of themselves (``div.approx`` and ``sqrt.approx`` of the PTX ISA).
 * A step of ``lr * weight_decay`` may be below the last digit of a weight. ``drift`` adds such differences up: rounding
   errors cancel in a sum over many elements, and a part of the step that is missing does not.
 """
@@ -76,6 +78,7 @@ class _Rule:
     def __init__(self, rule: UpdateRule, *, is_single: bool, elements: int) -> None:
         self.rule = rule
         self.first, self.second = (_single(one) if is_single else one for one in rule.betas)
+        self.of_division, self.of_sqrt = (4 * U, 2 * U) if rule.is_fast else (U, U)
         self.t = 0
         # A momentum and its error, a sum of squares and its error.
         self.m, self.dm, self.v, self.dv = (torch.zeros(elements, dtype=torch.float64) for _ in range(4))
@@ -119,10 +122,12 @@ class _Adam(_Rule):
             c1, c2 = 1 - b1**self.t, 1 - b2**self.t
             of_c1, of_c2 = ((self.t - 1 + one) * U / one for one in (c1, c2))  # of powers, multiplied up
         root = (self.v / c2).sqrt()
-        of_root = root * (0.5 * (self.dv / self.v.clamp(min=1e-300) + of_c2) + 3 * U)
+        roundings = self.of_sqrt + self.of_division + U
+        of_root = root * (0.5 * (self.dv / self.v.clamp(min=1e-300) + of_c2) + roundings)
         denominator = root + self.rule.epsilon
         change = self.m / c1 / denominator
-        of_change = self.dm / c1 / denominator + change.abs() * (of_c1 + of_root / denominator + 4 * U)
+        roundings = 2 * self.of_division + 2 * U
+        of_change = self.dm / c1 / denominator + change.abs() * (of_c1 + of_root / denominator + roundings)
         return self.moved(weights, rate, decay, change, of_change.nan_to_num(0.0, 0.0))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
 from ds_lint.smoke.driver.client import CouldNotRun, ending_signal, own_folder, undisturbed
-from ds_lint.smoke.driver.documented_optimizer import rule_of_config
+from ds_lint.smoke.driver.documented_optimizer import on_device, rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
 from ds_lint.smoke.driver.leftovers import end_processes_of
 from ds_lint.smoke.job import Job, UpdateRule
@@ -258,7 +258,8 @@ class _ScriptRun:
         one = ranks[0]
         kept = self._kept(one.number)
         stage = one.evidence.engine.stage if one.evidence.engine is not None else 0
-        rule = rule_of_config(expectation_of(self.config_of(one), one))
+        expectation = expectation_of(self.config_of(one), one)
+        rule = rule_of_config(expectation)
         saved = SavedFiles(
             export=os.path.join(kept, "export"),
             checkpoint=os.path.join(kept, "checkpoint"),
@@ -268,7 +269,7 @@ class _ScriptRun:
             trained=[parameter.name for parameter in one.evidence.parameters if parameter.is_trainable],
             tied=one.evidence.tied,
             samples=kept,
-            rule=rule if isinstance(rule, UpdateRule) else None,
+            rule=on_device(rule, expectation, one.mode) if isinstance(rule, UpdateRule) else None,
             clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
             is_compared=one.has_checkpoint and one.evidence.uncompared is None,

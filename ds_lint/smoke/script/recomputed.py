@@ -37,6 +37,7 @@ _KINDS = {
     "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam": "fused",
     "torch.optim.sgd.SGD": "sgd",
 }
+_FUSED = "FusedAdam"  # whose kernel divides fast
 _ROUNDOFF = {"float32": (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
 
 
@@ -154,7 +155,7 @@ def _rule_of(step: SampledStep) -> UpdateRule | None:
     corrects = bool(group.get("bias_correction", True))
     return UpdateRule(
         name, "adam", 0.0, (float(first), float(second)), float(group["eps"]), is_decoupled=is_decoupled,
-        corrects_bias=corrects,
+        corrects_bias=corrects, is_fast=name == _FUSED,
     )  # fmt: skip
 
 

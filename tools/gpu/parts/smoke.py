@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,13 @@ PRECISIONS: dict[str, Result] = {
     "bf16": {"bf16": {"enabled": True}},
     "fp16": {"fp16": {"enabled": True, "initial_scale_power": 8}},
     "fp32": {},
+}
+_TF32 = {  # with the values of the config
+    "tf32": True,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 2,
+    "max_grad_norm": 1.0,
+    "learning_rate": 1e-3,
 }
 STACKS = ("deepspeed", "trainer", "accelerate")
 _MODELS = ("gpt2", "qwen3", "mixtral", "bert", "t5", "gemma2")  # small ones of the type that transformers makes
@@ -106,6 +114,10 @@ def items(setting: Setting) -> list[Item]:
         *common[:4],
         *(_run(name, config) for name, config in _offloaded()),
         *common[4:],
+        *(
+            _run(f"stage {stage}, fp32, trainer, tf32", config_of(stage, "fp32"), stack="trainer", arguments=_TF32)
+            for stage in (2, 3)
+        ),
         *(_run(name, config, model) for name, model, config in _of_models()),
         *(_with_op(setting, name, op, more) for name, op, more in WITH_OPS),
     ]
@@ -143,12 +155,19 @@ def _of_stage(stage: int, precision: str, stack: str) -> Item:
     return _run(f"stage {stage}, {precision}, {stack}", config_of(stage, precision), stack=stack)
 
 
-def _run(name: str, config: Result, model: str | None = None, stack: str = "deepspeed") -> Item:
-    """A run on the GPU, and the same on a CPU rank, which says what is the same there."""
+def _run(
+    name: str,
+    config: Result,
+    model: str | None = None,
+    stack: str = "deepspeed",
+    arguments: Result | None = None,
+) -> Item:
+    """A run on the GPU, and the same on a CPU rank, which shows which checks pass there."""
 
     def measure(shared: Lane) -> Result:
-        on_gpu = shared.plain.prove(config, stack=stack, model=model)
-        on_cpu = shared.on_cpu.prove(config, stack=stack, model=model) if shared.on_cpu is not None else on_gpu
+        prove = functools.partial(Prover.prove, config=config, stack=stack, model=model, arguments=arguments)
+        on_gpu = prove(shared.plain)
+        on_cpu = prove(shared.on_cpu) if shared.on_cpu is not None else on_gpu
         return _compared(on_gpu, on_cpu)
 
     return Item(name, measure)
