@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from command_line import ROOT, clean_environment
 
 from ds_lint.settings.reader import strictly
 from tools.gpu import builds, page, record, rehearsal, run
-from tools.gpu.pack import NEEDED
+from tools.gpu.installation import NEEDED
 from tools.gpu.part import SHARES, part_of
 from tools.gpu.setting import BAD, Setting
 
@@ -52,6 +53,12 @@ def test_without_a_gpu_nothing_is_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "install", lambda: None)
     assert run.main(["--out", str(tmp_path / "out")]) == 2
     assert "nvidia-smi names no GPU; --rehearse needs none" in capsys.readouterr().err
+
+
+def test_a_rehearsal_demands_the_python_of_the_machine(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYTHON", str(tmp_path / "python"))
+    assert run.main(["--rehearse"]) == 2
+    assert "is not Python 3.12: set PYTHON to one, or rehearse with --here" in capsys.readouterr().err
 
 
 def test_a_part_leaves_the_time_that_it_does_not_take():
@@ -132,6 +139,7 @@ def test_a_rehearsal_of_the_first_item_of_each_part(tmp_path):
         assert found["machine"]["rehearsal"] is True
 
 
+@pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="takes the extra smoke")
 def test_what_the_machine_lacks_is_packed():
     """Each requirement of deepspeed is packed, or known to be there."""
     with open(NEEDED, encoding="utf-8") as file:

@@ -6,6 +6,7 @@ import os
 
 import pytest
 from command_line import ROOT
+from installed import measured_with_the_newest
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.smoke.driver import client
@@ -13,7 +14,7 @@ from ds_lint.smoke.job import Job
 
 pytest.importorskip("deepspeed")
 
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
 TELLING = os.path.join(ROOT, "tests", "fidelity", "programs", "gpu_ranks")
 

@@ -10,7 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+from ds_lint.settings.reader import strictly
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NEEDED = os.path.join(ROOT, "tools", "gpu", "needed.toml")
 PACKED = os.path.join(ROOT, ".gpu")
 WHEELS = os.path.join(PACKED, "wheels")
 LIBAIO = os.path.join(PACKED, "libaio")
@@ -23,18 +26,28 @@ class NotInstalled(Exception):  # noqa: N818 - that is what it is
 
 
 def install() -> str | None:
-    """The folder with the packed wheels, installed now or by an earlier call; None if there are none.
+    """The folder with the packed wheels, installed now or by an earlier call; None if there are none for this Python.
 
     Raises ``NotInstalled`` if something is missing.
     """
-    wheels = sorted(glob.glob(f"{glob.escape(WHEELS)}/*.whl"))
+    wheels = sorted(glob.glob(f"{glob.escape(WHEELS)}/*.whl")) if _is_python_of_wheels() else []
     folder = _installed(wheels) if wheels else None
     search = [*([folder] if folder else []), *sys.path]
     missing = [name for name in _REQUIRED if not _is_found(name, search)]
     if missing:
-        how = "install them" if wheels else "tools/gpu/pack collects what this machine is known to lack"
+        how = "install them" if wheels else f"tools/gpu/pack collects what is needed, for Python {python_of_wheels()}"
         raise NotInstalled(f"{', '.join(missing)} cannot be imported by {sys.executable}: {how}")
     return folder
+
+
+def python_of_wheels() -> str:
+    """The Python that the wheels are for."""
+    with open(NEEDED, encoding="utf-8") as file:
+        return str(strictly(file.read())["python"])
+
+
+def _is_python_of_wheels() -> bool:
+    return ".".join(map(str, sys.version_info[:2])) == python_of_wheels()
 
 
 def _installed(wheels: list[str]) -> str:

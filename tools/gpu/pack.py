@@ -14,9 +14,8 @@ import tempfile
 from typing import Any
 
 from ds_lint.settings.reader import strictly
-from tools.gpu.installation import LIBAIO, PACKED, ROOT, WHEELS
+from tools.gpu.installation import LIBAIO, NEEDED, PACKED, ROOT, WHEELS
 
-NEEDED = os.path.join(ROOT, "tools", "gpu", "needed.toml")
 MOST_BYTES = 30 * 2**20  # of what travels there
 _PINS = os.path.join(ROOT, "requirements", "fidelity.txt")
 

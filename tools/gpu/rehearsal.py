@@ -11,20 +11,24 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tools.gpu.installation import ROOT
+from tools.gpu.installation import ROOT, python_of_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 THERE = os.path.join(ROOT, "tools", "gpu", "there.txt")
 _ENVIRONMENT = os.path.join(ROOT, ".gpu-rehearsal")
-_PYTHON = "python3.12"  # that of the machine
 _UP, _GET_FLAGS, _SET_FLAGS = 1, 0x8913, 0x8914  # IFF_UP, SIOCGIFFLAGS, SIOCSIFFLAGS of linux/sockios.h
 
 
 def again(arguments: Sequence[str]) -> int:
     """Run this command in such an environment; its exit status."""
-    python = _environment()
+    wanted = python_of_wheels()
+    base = os.environ.get("PYTHON") or shutil.which(f"python{wanted}") or sys.executable
+    if _version(base) != wanted:
+        sys.stderr.write(f"tools/gpu/run: {base} is not Python {wanted}: set PYTHON to one, or rehearse with --here\n")
+        return 2
+    python = _environment(base)
     alone = ["unshare", "--net"] if _can_be_alone() else []
     if not alone:
         sys.stderr.write("tools/gpu/run: the network stays reachable, because unshare --net is not allowed here\n")
@@ -32,9 +36,18 @@ def again(arguments: Sequence[str]) -> int:
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": ROOT}, check=False).returncode
 
 
-def _environment() -> str:
+def _version(python: str) -> str | None:
+    """``3.12``; None if it does not start."""
+    asked = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
+    try:
+        done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _environment(base: str) -> str:
     """The Python of the environment, which is made if it is not there or its list has changed."""
-    base = os.environ.get("PYTHON") or shutil.which(_PYTHON) or sys.executable
     python, mark = os.path.join(_ENVIRONMENT, "bin", "python"), os.path.join(_ENVIRONMENT, "there.txt")
     with open(THERE, encoding="utf-8") as file:
         wanted = f"# {base}\n{file.read()}"

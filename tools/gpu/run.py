@@ -36,6 +36,7 @@ _MOST_LOG = 8 * 2**20  # bytes that are kept of it
 _LAST = 8.0  # seconds of the whole time that no part gets: for the end of one, and for the table
 _GRACE = 6.0  # and those in which a part that is told to end may end
 _LEAST = 5.0  # of a part, or it does not begin
+_REHEARSED_BUILDS = 150.0
 _NAMED = 4  # items of a part that the table names
 
 
@@ -164,6 +165,9 @@ def _building(places: Places, environment: dict[str, str], log: int, options: ar
         start_new_session=True,
     )
     try:
+        if options.rehearse:  # a machine for rehearsals has few cores
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_REHEARSED_BUILDS)
         yield
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
