@@ -27,7 +27,7 @@ OPS = {  # what is built for each device, the most used first
     ),
     "cpu": ("cpu_adam", "async_io"),
 }  # fmt: skip
-SECONDS = 240.0  # for all of them
+SECONDS = 480.0  # for all of them
 LIBAIO = "DS_LINT_GPU_LIBAIO"  # the variable with the folder of its header and library, where the machine lacks them
 _MOST_TOLD = 4000  # characters of what a compiler says
 _BUILT = "built"
