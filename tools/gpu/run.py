@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _building(places, environment, log.fileno(), options):
             for name, seconds in _shared(options.only or list(SHARES), end):
                 _measure(name, seconds, flags, places, environment, log.fileno())
-        _keep_builds(places, rehearses=options.rehearse)
+        if not options.first:
+            _keep_builds(places, rehearses=options.rehearse)
     _shorten(os.path.join(out, LOG))
     return _table(out, options.only or list(SHARES))
 
