@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from tools.gpu import record
 from tools.gpu.builds import OPS
+from tools.gpu.memory_setups import PHASES
 from tools.gpu.part import SHARES, part_of
+from tools.gpu.parts.memory import whole
 from tools.gpu.run import BUILDS
 from tools.gpu.setting import BAD, ERROR, FAIL, MEASURED, PASS
 
@@ -180,19 +182,27 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
     yield "| set-up | phase | measured | said | tensors | said |"
     yield "|---|---|--:|---|--:|---|"
     for item in runs:
-        for phase, reading in item["observed"].items():
-            said = item["estimate"]["step" if "step" in phase else phase]
-            now = reading["process"] if reading["process"] is not None else reading["device"]
-            whole = None if now is None else now + reading["reserved"] - reading["kept"]
+        for phase, readings in _by_estimate(item).items():
+            said = item["estimate"][phase]
+            known = [size for one in readings if (size := whole(one)) is not None]
+            tensors = max(one["allocated"] for one in readings)
             yield (
-                f"| {item['name']} | {phase} | {_gib(whole)} | {_band(said['gpu'])} | {_gib(reading['allocated'])} "
-                f"| {_band(said['tensors'])} |"
+                f"| {item['name']} | {phase} | {_gib(max(known, default=None))} | {_band(said['gpu'])} "
+                f"| {_gib(tensors)} | {_band(said['tensors'])} |"
             )
     yield ""
     within = [is_within for item in runs for is_within in item.get("within", {}).values()]
     if within:
         yield f"{sum(within)} of {len(within)} phases are within the band.\n"
     yield from _bad(content, lambda item: item.get("error") or "")
+
+
+def _by_estimate(item: Result) -> dict[str, list[Result]]:
+    """What was observed of a set-up, by the phase of the estimate that covers it."""
+    found: dict[str, list[Result]] = {}
+    for phase, reading in item["observed"].items():
+        found.setdefault(PHASES[phase], []).append(reading)
+    return found
 
 
 def _of_scripts(name: str, content: Result) -> Iterator[str]:

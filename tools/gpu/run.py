@@ -109,14 +109,8 @@ def _measure(
         return
     path = os.path.join(places.out, f"{name}.json")
     after = ["--after", os.path.join(places.after, f"{name}.json")] if places.after else []
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tools.gpu.part", name, "--out", path, "--seconds", f"{seconds:.0f}", *flags, *after],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment,
-        start_new_session=True,
-    )
+    words = ["tools.gpu.part", name, "--out", path, "--seconds", f"{seconds:.0f}", *flags, *after]
+    process = _started(words, environment, log)
     try:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
@@ -125,6 +119,18 @@ def _measure(
     content = read(path)
     if content is not None and content["status"] == RUNNING:
         write(path, {**content, "status": STOPPED})
+
+
+def _started(words: list[str], environment: dict[str, str], log: int) -> subprocess.Popen[bytes]:
+    """A module of Python in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        start_new_session=True,
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -157,14 +163,8 @@ def _building(places: Places, environment: dict[str, str], log: int, options: ar
     if options.first:
         yield
         return
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tools.gpu.builds", places.ops, "cpu" if options.rehearse else "cuda"],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment,
-        start_new_session=True,
-    )
+    words = ["tools.gpu.builds", places.ops, "cpu" if options.rehearse else "cuda"]
+    process = _started(words, environment, log)
     try:
         if options.rehearse:  # a machine for rehearsals has few cores
             with contextlib.suppress(subprocess.TimeoutExpired):
