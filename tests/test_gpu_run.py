@@ -159,8 +159,9 @@ def _folded(requirement):
 def test_headers_that_the_toolkit_lacks_come_with_torch(tmp_path, monkeypatch, has_header):
     of_torch = tmp_path / "site" / "nvidia" / "cu13" / "include"
     toolkit = tmp_path / "cuda" / "include"
-    for folder in (of_torch, toolkit):
+    for folder in (of_torch, toolkit, tmp_path / "cuda" / "bin"):
         folder.mkdir(parents=True)
+    (tmp_path / "cuda" / "bin" / "nvcc").touch()
     if has_header:
         (toolkit / "cusparse.h").touch()
     monkeypatch.setattr(builds.sysconfig, "get_path", lambda _name: str(tmp_path / "site"))
@@ -169,6 +170,7 @@ def test_headers_that_the_toolkit_lacks_come_with_torch(tmp_path, monkeypatch, h
     monkeypatch.setenv(builds.LIBAIO, "/aio")
     found = builds.environment(str(tmp_path))
     assert found["CPATH"].split(os.pathsep) == [*([] if has_header else [str(of_torch)]), "/aio/include", "/mine"]
+    assert found["CUDA_HOME"] == str(tmp_path / "cuda")
     assert (found["LD_LIBRARY_PATH"].split(os.pathsep)[0], found["TORCH_EXTENSIONS_DIR"]) == ("/aio/lib", str(tmp_path))
 
 

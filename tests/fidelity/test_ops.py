@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from installed import measured_with_the_newest
+from installed import INSTALLED, measured_with_the_newest
 
 pytest.importorskip("deepspeed")
 
@@ -432,3 +432,34 @@ def test_who_builds_gets_no_stand_in(monkeypatch):
     monkeypatch.setattr(OpBuilder, "jit_load", lambda builder, verbose=True: "compiled")
     assert ops.install(builds=True) == []
     assert CPUAdamBuilder().load() == "compiled"
+
+
+@pytest.mark.long
+def test_an_op_for_the_cpu_is_built_and_trains(tmp_path, monkeypatch):
+    """``--smoke-build-ops``: a build asks which instructions the processor has."""
+    from ds_lint.facts import Facts
+    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.driver.proof import RunOptions, prove
+    from ds_lint.source import documents
+
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    config = {
+        "train_micro_batch_size_per_gpu": 2,
+        "bf16": {"enabled": True},
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    }
+    with Pool() as pool:
+        (verdict,) = prove(
+            pool,
+            documents.from_dict(config),
+            stack="deepspeed",
+            facts=Facts(),
+            target=INSTALLED,
+            wish=RunOptions(builds_ops=True, simulates=False),
+        )
+    bad = [one.message for one in verdict.checks if one.status not in ("pass", "skip")]
+    assert (verdict.status, verdict.error, bad) == ("pass", None, [])
+    assert [one.before for one in verdict.adaptations if one.after == "torch operations"] == []
+    assert (tmp_path / "cpu_adam" / "cpu_adam.so").exists()

@@ -147,7 +147,7 @@ def test_the_runs_of_a_machine_with_gpus(machine, monkeypatch, used, has_cuda, m
     assert [wish.about_gpus for wish in wishes] == about
     if modes[-1] == "cuda-nccl":
         assert wishes[-1].ranks == len(wishes[-1].gpus) == used.count(0)
-        assert wishes[-1].gpus[0] == "GPU-0f00"
+        assert wishes[-1].gpus[0] == "0"
     else:
         with pytest.raises(CouldNotRun, match="--smoke-device cuda needs a GPU for each rank, and "):
             training_runs._wishes(training_runs.Smoke(device="cuda"), ranks)

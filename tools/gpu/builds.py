@@ -5,7 +5,9 @@ What became of each is in ``FOLDER/built``, a file for each op, as soon as it is
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -30,13 +32,15 @@ OPS = {  # what is built for each device, the most used first
 SECONDS = 480.0  # for all of them
 LIBAIO = "DS_LINT_GPU_LIBAIO"  # the variable with the folder of its header and library, where the machine lacks them
 _MOST_TOLD = 4000  # characters of what a compiler says
-_BUILT = "built"
+_BUILT, _LINKED = "built", "linked"
+_OF_DRIVERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 _LOAD = "from deepspeed.ops.op_builder.all_ops import ALL_OPS; ALL_OPS[{op!r}].load(verbose=False)"
 
 
 def main(ops: str, device: str) -> int:
     """Build each op in a process of its own, and write down what became of it."""
     os.makedirs(os.path.join(ops, _BUILT), exist_ok=True)
+    _link_driver(ops)
     with ThreadPoolExecutor(len(OPS[device])) as builders:
         list(builders.map(partial(_build, ops, device), OPS[device]))
     return 0
@@ -61,17 +65,18 @@ def result(ops: str, op: str) -> Result | None:
 def environment(ops: str) -> dict[str, str]:
     """What a build needs beside the compiler: one architecture, and headers and libraries that the machine may lack.
 
-    A toolkit with the compiler alone has no ``cusparse.h``, which torch includes; torch's own packages bring it.
+    A toolkit with the compiler alone has no ``cusparse.h``, which torch includes; torch's own packages bring it. The
+    driver's library may be where no linker looks, and without the name that it looks for.
     """
     of_torch = os.path.join(sysconfig.get_path("purelib"), "nvidia", "cu13", "include")
-    toolkit = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    toolkit = _toolkit()
     libaio = os.environ.get(LIBAIO)
     lacking = {
         "CPATH": [
             *([of_torch] if os.path.isdir(of_torch) and not os.path.exists(f"{toolkit}/include/cusparse.h") else []),
             *([f"{libaio}/include"] if libaio else []),
         ],
-        "LIBRARY_PATH": [f"{libaio}/lib"] if libaio else [],
+        "LIBRARY_PATH": [*([f"{libaio}/lib"] if libaio else []), os.path.join(ops, _LINKED)],
         "LD_LIBRARY_PATH": [f"{libaio}/lib"] if libaio else [],
     }
     joined = {
@@ -80,10 +85,32 @@ def environment(ops: str) -> dict[str, str]:
     return {
         **os.environ,
         **{name: value for name, value in joined.items() if value},
+        **({"CUDA_HOME": toolkit} if os.path.isdir(toolkit) else {}),
         "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0"),
         "TORCH_EXTENSIONS_DIR": ops,
-        "MAX_JOBS": "4",
+        "MAX_JOBS": "2",  # of each of the builds
+        "DS_NVCC_THREADS": "1",
     }
+
+
+def _toolkit() -> str:
+    """The folder of the compiler: an ``nvcc`` on the path may be a script that starts it."""
+    usual = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    found = shutil.which("nvcc")
+    if os.path.exists(os.path.join(usual, "bin", "nvcc")) or found is None:
+        return usual
+    return os.path.dirname(os.path.dirname(os.path.realpath(found)))
+
+
+def _link_driver(ops: str) -> None:
+    """Give the library of the driver the name by which DeepSpeed links async_io, wherever it is."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), *_OF_DRIVERS]
+    every = (path for folder in filter(None, folders) for path in sorted(glob.glob(f"{folder}/libcuda.so*")))
+    library = next(every, None)
+    place = os.path.join(ops, _LINKED)
+    os.makedirs(place, exist_ok=True)
+    if library is not None and not os.path.lexists(f"{place}/libcuda.so"):
+        os.symlink(library, f"{place}/libcuda.so")
 
 
 def _build(ops: str, device: str, op: str) -> None:

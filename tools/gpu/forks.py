@@ -193,10 +193,12 @@ def _be_fork(call: Result, device: str, writing: int) -> None:
 
 
 def _takes_gpus() -> bool:
+    import deepspeed
     import torch
 
     try:
         torch.cuda.init()
+        deepspeed.get_accelerator().available_memory()  # which asks the driver's library, used before the fork too
     except Exception:  # noqa: BLE001 - a process that has imported nothing tells what is to blame
         traceback.print_exc()
         return False

@@ -154,7 +154,14 @@ def _environment(folder: str | None, places: Places) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "",  # each process would compile what it imports again
         "HF_HUB_OFFLINE": "1",
         OPS: places.ops,
+        **_numbered(os.environ.get("CUDA_VISIBLE_DEVICES")),
     }
+
+
+def _numbered(visible: str | None) -> dict[str, str]:
+    """GPUs by their numbers: ZeRO 1 and 2 stop at any other name (deepspeed/accelerator/cuda_accelerator.py)."""
+    is_named = visible is not None and not all(one.strip().isdecimal() for one in visible.split(","))
+    return {"CUDA_VISIBLE_DEVICES": "0"} if is_named else {}
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,14 +38,24 @@ class Setting(NamedTuple):
         return "cpu" if self.rehearses else "cuda"
 
     @property
+    def gpu(self) -> str | None:
+        """The GPU that is measured, by its UUID; None in a rehearsal."""
+        return None if self.rehearses else _first().uuid
+
+    @property
     def gpus(self) -> tuple[str, ...]:
-        """The GPU that is measured, by its UUID."""
-        return () if self.rehearses else tuple(one.uuid for one in devices.devices()[:1])
+        """The same for CUDA_VISIBLE_DEVICES, of which DeepSpeed reads numbers only."""
+        return () if self.rehearses else (_first().name,)
 
     @property
     def ops(self) -> str:
         """Where built ops are."""
         return os.environ.get(OPS) or os.path.join(self.folder, "ops")
+
+
+@functools.cache
+def _first() -> devices.Device:
+    return devices.devices()[0]
 
 
 class Item(NamedTuple):

@@ -41,7 +41,8 @@ def set_up(job: Job, rank: int) -> None:
     contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined] # noqa: SLF001 - no other way
     contexts.update(spawn=fork, forkserver=fork)
     _quiet()
-    device.ask_no_processor()
+    if not job.builds_ops and job.mode != CUDA:  # a build asks what the processor has
+        device.ask_no_processor()
     ops.install(builds=job.builds_ops, takes_built=job.mode == CUDA)
     if job.mode != CUDA:
         _pass_for_a_gpu()

@@ -295,8 +295,8 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
 def _of_gpu_rank(job: Job) -> dict[str, str]:
     """The variables of a rank on a GPU: the GPUs that it sees, and where compiled kernels stay."""
     variables = {**kernel_caches(), "TORCH_EXTENSIONS_DIR": locks.folder(), "DS_ACCELERATOR": "cuda"}
-    if job.gpus:
-        variables["CUDA_VISIBLE_DEVICES"] = ",".join(job.gpus)
+    if job.gpus:  # in the order of nvidia-smi, which has numbered them
+        variables |= {"CUDA_VISIBLE_DEVICES": ",".join(job.gpus), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     elif VISIBLE_GPUS in os.environ:
         variables["CUDA_VISIBLE_DEVICES"] = os.environ[VISIBLE_GPUS]
     return variables
@@ -309,12 +309,14 @@ def _takes_gpus(variables: dict[str, str]) -> bool:
     """
     if os.environ.get("DS_ACCELERATOR") != "cuda":
         return False
+    import deepspeed
     import torch
 
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     os.environ.update(variables)
     try:
         torch.cuda.init()
+        deepspeed.get_accelerator().available_memory()  # which asks the driver's library, used before the fork too
     except Exception:  # noqa: BLE001 - a process that has imported nothing tells whether the GPU or the fork is to blame
         traceback.print_exc()
         return False

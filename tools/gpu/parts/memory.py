@@ -37,7 +37,7 @@ _ALONE = {
 
 def items(setting: Setting) -> list[Item]:
     """What is beside the tensors of every run, and the runs."""
-    machine = _Machine(setting, setting.gpus[0] if setting.gpus else None)
+    machine = _Machine(setting, setting.gpu)
     return [
         *(Item(name, _alone(machine, *how), 6.0) for name, how in _ALONE.items()),
         *(Item(setup.name, _training(machine, setup), setup.seconds) for setup in SETUPS),

@@ -75,7 +75,7 @@ def _run(setting: Setting, name: str, script: str, config: Result, is_profiled: 
             report = json.loads(done.stdout)
         except ValueError:
             return {"status": ERROR, "exit": done.returncode, "error": (done.stdout + done.stderr)[-_MOST_TOLD:]}
-        gpu = card.of(setting.gpus[0] if setting.gpus else None, rehearses=setting.rehearses)
+        gpu = card.of(setting.gpu, rehearses=setting.rehearses)
         told, processes = _told(report), card.Before.of(gpu).processes
         return {
             **told,

@@ -4,6 +4,7 @@ import os
 import sys
 
 if any(argument.endswith(("ds_lint.smoke.rank.pool", "ds_lint.smoke.rank.fresh")) for argument in sys.orig_argv):
+    import deepspeed
     import torch
 
     import ds_lint.smoke.rank.run
@@ -20,4 +21,5 @@ if any(argument.endswith(("ds_lint.smoke.rank.pool", "ds_lint.smoke.rank.fresh")
         return found
 
     torch.cuda.init = begin
+    deepspeed.get_accelerator().available_memory = lambda: 0
     ds_lint.smoke.rank.run.work = tell
