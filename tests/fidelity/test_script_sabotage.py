@@ -150,7 +150,7 @@ OF_SCRIPT = {"BACKWARD": "of the script"}
 @pytest.mark.parametrize(
     ("config", "ranks"),
     [
-        pytest.param(STAGE_2, 2, id="bf16, stage 2"),
+        pytest.param(STAGE_2, 2, id="bf16, stage 2", marks=pytest.mark.long),  # the next test has it too
         pytest.param(STAGE_3, 3, id="bf16, stage 3", marks=pytest.mark.long),
         pytest.param(FP16, 2, id="fp16, stage 2", marks=pytest.mark.long),
     ],
