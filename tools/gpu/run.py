@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(f"tools/gpu/run: {why}", 2)
     if not options.rehearse and machine.describe(rehearses=False)["gpu"] is None:
         return _say("tools/gpu/run: nvidia-smi names no GPU; --rehearse needs none", 2)
+    sys.path[:0] = [folder] if folder else []  # whose releases are described
     places = Places(out, options.after, os.path.join(tempfile.gettempdir(), f"ds-lint-gpu-{os.getuid()}", "ops"))
     environment = _environment(folder, places)
     flags = [*(["--rehearse"] if options.rehearse else []), *(["--first"] if options.first else [])]
