@@ -85,12 +85,12 @@ def _unpack(packages: list[str]) -> None:
             subprocess.run(["apt-get", "update"], check=True, stdout=subprocess.DEVNULL)
             subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         for package in glob.glob(f"{folder}/*.deb"):
-            subprocess.run(["dpkg-deb", "--extract", package, f"{folder}/root"], check=True)
+            subprocess.run(["dpkg-deb", "--extract", package, f"{folder}/unpacked"], check=True)
         for kind in ("include", "lib"):
             os.makedirs(os.path.join(LIBAIO, kind))
-        for header in glob.glob(f"{folder}/root/usr/include/*.h"):
+        for header in glob.glob(f"{folder}/unpacked/usr/include/*.h"):
             shutil.copy(header, os.path.join(LIBAIO, "include"))
-        every = glob.glob(f"{folder}/root/**/libaio.so.1*", recursive=True)
+        every = glob.glob(f"{folder}/unpacked/**/libaio.so.1*", recursive=True)
         library = next(path for path in every if os.path.isfile(path) and not os.path.islink(path))
         for name in ("libaio.so", "libaio.so.1"):  # to link with, and to load
             shutil.copy(library, os.path.join(LIBAIO, "lib", name))

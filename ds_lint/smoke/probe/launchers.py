@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# Console scripts and modules of accelerate, deepspeed and torch; tests/fidelity/test_launchers.py finds them there.
+# Console scripts and modules of accelerate, deepspeed and torch; tests/fidelity/test_script_hooks.py finds them.
 LAUNCHERS = {
     "accelerate",
     "accelerate-launch",

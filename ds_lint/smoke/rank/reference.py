@@ -192,11 +192,10 @@ class _Repetition:
             bound = bound + of_passes
             of_norm += float(of_passes.norm()) / roundoff.SIGMAS  # what is random adds up as its standard deviation
         clip = self._clip(norm if told is None else told)
-        of_factor = _OF_FACTOR * U if clip != 1 else 0.0
         observed, expected = owned.gradient / clip, whole[owned.place]
-        of_factor += of_norm / max(norm, 1e-300) * (told is None)
-        one_way = of_factor * expected.abs()
-        bound = bound[owned.place] + 3 * U * expected.abs() + one_way
+        one_way = _OF_FACTOR * U * (clip != 1) * expected.abs()
+        bound = bound[owned.place] + one_way
+        bound = bound + (3 * U + of_norm / max(norm, 1e-300) * (told is None)) * expected.abs()
         self._note("averaging", observed, expected, bound)
         found = _difference(number, observed, expected, bound)
         if found is not None:

@@ -58,32 +58,21 @@ CLAIMS = (
         look="times:waits",
         others={"without": config_of(0, "SGD", gradient_clipping=0)},
     ),
-    Claim(
-        name="adamw-offloaded-at-stage-0",
-        rule="DS315",
-        says="The first step of DeepSpeedCPUAdam raises because the parameters stay on the GPU.",
-        config=offloaded(0),
-        expected="AssertionError in the first step: the parameter must be on the CPU",
-        holds=raises("step", "must be 'cpu'", step=1),
-        question="Does the first step raise?",
-    ),
-    Claim(
-        name="adagrad-offloaded-at-stage-0",
-        rule="DS315",
-        says="The first step of DeepSpeedCPUAdagrad raises because the parameters stay on the GPU.",
-        config=offloaded(0, "Adagrad"),
-        expected="AssertionError in the first step: it must be on the CPU",
-        holds=raises("step", "must be 'cpu'", step=1),
-        question="Does the first step raise?",
-    ),
-    Claim(
-        name="lion-offloaded-at-stage-0",
-        rule="DS315",
-        says="The first step of DeepSpeedCPULion raises because the parameters stay on the GPU.",
-        config=offloaded(0, "Lion"),
-        expected="AssertionError in the first step: it must be on the CPU",
-        holds=raises("step", "must be 'cpu'", step=1),
-        question="Does the first step raise?",
+    *(
+        Claim(
+            name=f"{optimizer.lower()}-offloaded-at-stage-0",
+            rule="DS315",
+            says=f"The first step of {built} raises because the parameters stay on the GPU.",
+            config=offloaded(0, optimizer),
+            expected="AssertionError in the first step: the parameter must be on the CPU",
+            holds=raises("step", "must be 'cpu'", step=1),
+            question="Does the first step raise?",
+        )
+        for optimizer, built in (
+            ("AdamW", "DeepSpeedCPUAdam"),
+            ("Adagrad", "DeepSpeedCPUAdagrad"),
+            ("Lion", "DeepSpeedCPULion"),
+        )
     ),
     Claim(
         name="adamw-offloaded-at-stage-1",
