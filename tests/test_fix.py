@@ -56,6 +56,16 @@ def test_unsafe_fixes_are_for_those_who_ask():
     assert fixed(text, ALL, stack="deepspeed").document.text == '{"train_batch_size": 8}'
 
 
+def test_a_fix_does_not_lead_to_an_optimizer_that_raises_in_its_first_step():
+    def allowed(section):
+        config = {"optimizer": {"type": "Lamb"}, "zero_optimization": {"stage": 2, **section}}
+        return "zero_allow_untested_optimizer" in fixed(json.dumps(config), ALL, stack="deepspeed").document.text
+
+    assert allowed({})
+    assert not allowed({"offload_optimizer": {"device": "cpu"}})
+    assert not allowed({"cpu_offload": True})
+
+
 def test_fixes_that_touch_take_turns():
     report = fixed('{"train_batch_size": 8, "sparse_gradients": false, "amp": {"enabled": false}}', stack="deepspeed")
     assert report.document.text == '{"train_batch_size": 8}'

@@ -5,7 +5,12 @@ from __future__ import annotations
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
-from ds_lint.semantics.constructors import names_optimizer, optimizer_constructor, with_passed_optimizer
+from ds_lint.semantics.constructors import (
+    names_optimizer,
+    offloads_optimizer,
+    optimizer_constructor,
+    with_passed_optimizer,
+)
 from ds_lint.semantics.features import (
     OLD_OFFLOAD,
     is_known_off,
@@ -148,18 +153,20 @@ def lamb_offloaded(config: Config) -> Iterator[Problem]:
     Source: ``CHECK_CUDA`` in ``csrc/lamb/fused_lamb_cuda.cpp``; ``_configure_basic_optimizer`` in
     ``deepspeed/runtime/engine.py`` builds FusedLamb wherever the optimizer is.
     """
-    member = _offload(config)
-    constructor = optimizer_constructor(config)
-    if member is None or not zero_stage(config) or constructor is None or constructor.name != "FusedLamb":
+    path = DEVICE if config.member(*DEVICE) is not None else OLD_OFFLOAD
+    member, constructor = config.member(*path), optimizer_constructor(config)
+    if member is None or not offloads_optimizer(config) or not zero_stage(config):
+        return
+    if constructor is None or constructor.name != "FusedLamb":
         return
     if not is_truthy(config.node("zero_allow_untested_optimizer")):
         return  # untested-zero-optimizer
     yield Problem(
-        DEVICE,
+        path,
         member.value.span,
         "DeepSpeed has no Lamb for the CPU: FusedLamb gets weights in host memory, and its first step raises",
         RISK,
-        help="Delete `offload_optimizer`, or use AdamW, Lion or Adagrad, which DeepSpeed has a CPU version of.",
+        help=f"Delete `{path[1]}`, or use AdamW, Lion or Adagrad, which DeepSpeed has a CPU version of.",
         label="has no CPU version",
     )
 

@@ -11,6 +11,7 @@ from ds_lint.knowledge.coercion import refusal
 from ds_lint.semantics.constructors import (
     Constructor,
     names_optimizer,
+    offloads_optimizer,
     optimizer_constructor,
     optimizer_types,
     scheduler_constructor,
@@ -279,14 +280,15 @@ def untested_zero_optimizer(config: Config) -> Iterator[Problem]:
         return
     if str(member.value.value).lower() in _ONEBIT:
         return  # onebit-with-zero
+    would_raise = constructor.name == "FusedLamb" and offloads_optimizer(config)  # in its first step: lamb-offloaded
     yield Problem(
         ("optimizer", "type"),
         member.value.span,
         f"DeepSpeed has not tested {constructor.name} with ZeRO: deepspeed.initialize raises",
         rejected("initialize"),
-        help='Set "zero_allow_untested_optimizer": true, or use AdamW.',
+        help="Use AdamW." if would_raise else 'Set "zero_allow_untested_optimizer": true, or use AdamW.',
         label="untested with ZeRO",
-        fix=edits.setting(config, ("zero_allow_untested_optimizer",), True, "unsafe"),
+        fix=None if would_raise else edits.setting(config, ("zero_allow_untested_optimizer",), True, "unsafe"),
     )
 
 

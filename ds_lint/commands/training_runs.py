@@ -253,8 +253,9 @@ def _wishes(smoke: Smoke, ranks: Runner) -> list[RunOptions]:
         _demand_gpus(smoke, has_gpus=False, why=about or _NO_GPU)
         return [smoke.wish._replace(about_gpus=_about_cpus(about))]
     on_cpu = [] if smoke.device == GPUS else [smoke.wish]
-    # DeepSpeed reads numbers (``_get_nvml_gpu_id`` in deepspeed/accelerator/cuda_accelerator.py); MIG has none.
-    names = tuple(gpu.name if gpu.name.isdecimal() else gpu.uuid for gpu in gpus)
+    # DeepSpeed reads numbers only (``_get_nvml_gpu_id`` in deepspeed/accelerator/cuda_accelerator.py). An instance of
+    # MIG has none, and CUDA takes the same one by itself.
+    names = tuple(gpu.name for gpu in gpus if gpu.name.isdecimal())
     on_gpus = smoke.wish._replace(ranks=len(gpus), mode=CUDA, simulates=not on_cpu, gpus=names, about_gpus=about)
     return [*on_cpu, on_gpus]
 

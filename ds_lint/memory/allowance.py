@@ -1,7 +1,7 @@
 """What a GPU holds beside the tensors of the run, as a stated allowance.
 
-``schemas/allowances.json`` has the figures of each kind, with the source of each: a document, or measurements that
-``python -m tools.gpu.allowances`` has put in its place.
+``schemas/allowances.json`` has the figures of each kind, with the source of each: an estimate from documents, or
+measurements that ``python -m tools.gpu.allowances`` has put in its place.
 """
 
 from __future__ import annotations

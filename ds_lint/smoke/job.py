@@ -40,6 +40,9 @@ class ConfigEdit:
     value: Any
 
 
+FUSED = "Fused"  # how optimizers are named whose kernels take ``--use_fast_math`` (op_builder/fused_adam.py)
+
+
 @dataclass(frozen=True)
 class UpdateRule:
     """The arithmetic of an optimizer, as documented, with the hyperparameters that a config asks for."""

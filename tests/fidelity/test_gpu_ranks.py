@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 from command_line import ROOT
 from installed import measured_with_the_newest
 
-from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
 from ds_lint.smoke.driver import client
-from ds_lint.smoke.job import Job
+from ds_lint.smoke.job import WORLD, Job
 
 pytest.importorskip("deepspeed")
 
@@ -33,6 +34,27 @@ def test_a_rank_is_a_fork_or_a_process_that_has_imported_nothing(tmp_path, monke
     assert [rank.model for rank in [*chosen.evidence, *visible.evidence]] == [made] * 3
     assert chosen.evidence[1].layers == ["CUDA_VISIBLE_DEVICES=GPU-5a", "DS_ACCELERATOR=cuda"]
     assert visible.evidence[0].layers[0] == "CUDA_VISIBLE_DEVICES=0,1,2"
+
+
+def test_deepspeed_reads_no_other_names_of_gpus_than_numbers(monkeypatch):
+    from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    assert CUDA_Accelerator._get_nvml_gpu_id(None, 1) == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5a1c")
+    with pytest.raises(ValueError, match="GPU-5a1c"):
+        CUDA_Accelerator._get_nvml_gpu_id(None, 0)
+
+
+def test_a_simulated_world_has_no_gpu(tmp_path):
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2},
+    }
+    with client.Pool(mode=CUDA) as pool:
+        (world,) = pool.run([Job(json.dumps(config), "deepspeed", str(tmp_path), part=WORLD, mode=FAKE, world_size=8)])
+    assert [end.exit for end in world.ends] == ["ok", "ok"]
 
 
 def test_the_process_of_gpus_starts_when_it_is_needed_and_ends_with_the_other(monkeypatch):

@@ -275,6 +275,14 @@ def test_unbroken_loops_of_accelerate_and_a_pipeline_pass(smoke, tmp_path, scrip
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_precision_that_only_accelerate_knows_counts(smoke, tmp_path, precision):
+    config = {name: value for name, value in STAGE_2.items() if name != "bf16"}
+    assert smoke(LOOP, "nothing", config, variables={"ACCELERATE_MIXED_PRECISION": precision}) == (0, set())
+    assert status_of("dtypes", tmp_path) == "pass"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "ranks", "config", "broken"),
     [

@@ -153,6 +153,12 @@ def test_the_runs_of_a_machine_with_gpus(machine, monkeypatch, used, has_cuda, m
             training_runs._wishes(training_runs.Smoke(device="cuda"), ranks)
 
 
+def test_an_instance_of_mig_is_named_by_nothing(machine):
+    machine("mig")
+    *_, on_gpus = training_runs._wishes(training_runs.Smoke(), Ranks())
+    assert (on_gpus.ranks, on_gpus.gpus) == (1, ())
+
+
 def test_ranks_of_a_launcher_whose_torch_has_no_cuda_run_on_the_cpu(machine):
     class Launched:
         has_cuda = False

@@ -7,8 +7,17 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from linted import config_of
+from shown_engines import CONFIG, shown
 
+from ds_lint.diagnostics.verdict import CPU, CUDA
+from ds_lint.facts import Facts
+from ds_lint.facts.training import Argument, TrainingArguments
+from ds_lint.smoke.driver.documented_optimizer import planned
+from ds_lint.smoke.driver.expectation import Expectation, with_meant_names
+from ds_lint.smoke.job import Job
 from ds_lint.smoke.rank.roundoff import TF32, U, of_passes
+from ds_lint.source import documents
 
 N = 256  # terms of each sum
 
@@ -27,6 +36,17 @@ def in_tf32(matrix):
     """As a tensor core reads it: 11 significant bits, rounded to the nearest."""
     bits = matrix.view(torch.int32)
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize(("stack", "mode", "rounds"), [
+    ("trainer", CUDA, True), ("deepspeed", CUDA, False), ("trainer", CPU, False),
+])  # fmt: skip
+def test_tf32_counts_where_the_trainer_switches_it_on(stack, mode, rounds):
+    facts = Facts(training=TrainingArguments({"tf32": Argument(True, "args.yaml")}, "args.yaml"))
+    config = config_of(documents.from_dict(CONFIG), stack=stack, facts=facts)
+    expectation = Expectation(config, *with_meant_names(config))
+    plan = planned(expectation, shown().evidence, Job("", stack, "/run", mode=mode))
+    assert plan.rounds_factors is rounds
 
 
 def test_factors_that_are_rounded_to_tf32():

@@ -48,11 +48,11 @@ def test_a_section_that_the_framework_removed_has_no_auto_left():
 
 
 def test_the_precision_that_a_script_asks_accelerate_for_counts_without_a_section():
-    asked = shown(stack="accelerate", arguments={"mixed_precision": "bf16"})
     without = {name: value for name, value in CONFIG.items() if name not in ("bf16", "fp16")}
+    asked = shown(stack="accelerate", config={**without, "bf16": {"enabled": True}, "fp16": {"enabled": False}})
     assert expected(asked, without, stack="accelerate").dtype.value == "bfloat16"
     assert expected(asked, {**without, "fp16": {"enabled": True}}, stack="accelerate").dtype.value == "float16"
-    assert expected(shown(stack="accelerate"), without, stack="accelerate").dtype.value == "float32"
+    assert expected(shown(stack="accelerate", config=without), without, stack="accelerate").dtype.value == "float32"
 
 
 def test_the_arguments_of_the_trainer_count_only_with_the_trainer():

@@ -32,12 +32,13 @@ _PROBE = 2**20  # bytes that a run writes at the least
 PREFIX = "ds-lint-smoke-"
 _HANG_UP = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
 _ENDING = (signal.SIGINT, signal.SIGTERM, _HANG_UP)
-VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # the GPUs that the user allows; the warm process itself sees none
+VISIBLE_GPUS = "DS_LINT_CUDA_VISIBLE_DEVICES"  # the GPUs that the user allows; a warm process for CPU ranks sees none
+OF_CPU_RANKS = {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 # What launchers set for the ranks of their own run; the ranks here get their own.
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "CROSS_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_", "GROUP_", "ROLE_")
 
-# Images for GPUs set it, and it lets every fp32 product round its factors, whatever `--tf32` says.
+# Images for GPUs set it, and it lets every fp32 product round its factors where no `--tf32` says otherwise.
 _TF32 = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
 
 
@@ -165,9 +166,9 @@ class Pool:
 
     def close(self, *, is_over: bool = True) -> None:
         """End the process, and remove what it left; if interrupted, also the logs, which are not reported then."""
-        if self._of_gpus is not None:
-            self._of_gpus.close(is_over=is_over)
         with undisturbed():
+            if self._of_gpus is not None:
+                self._of_gpus.close(is_over=is_over)
             if self._process is not None:
                 if is_over:
                     with contextlib.suppress(OSError):
@@ -320,9 +321,8 @@ def _environment(mode: str) -> dict[str, str]:
         **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (_PACKAGE, os.environ.get("PYTHONPATH")))),
         **({VISIBLE_GPUS: os.environ["CUDA_VISIBLE_DEVICES"]} if "CUDA_VISIBLE_DEVICES" in os.environ else {}),
-        # Asked of the driver's library, not of CUDA, which a fork does not survive.
-        **({"PYTORCH_NVML_BASED_CUDA_CHECK": "1"} if mode == CUDA else {"CUDA_VISIBLE_DEVICES": ""}),
-        "DS_ACCELERATOR": "cuda" if mode == CUDA else "cpu",
+        # GPUs are asked of the driver's library, not of CUDA, which a fork does not survive.
+        **({"DS_ACCELERATOR": "cuda", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"} if mode == CUDA else OF_CPU_RANKS),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",  # one that has threads cannot be forked
         "MKL_NUM_THREADS": "1",

@@ -10,7 +10,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on
 from ds_lint.smoke.driver.expectation import ZERO, Expectation, ranks_of_a_copy
-from ds_lint.smoke.job import CPU_ADAM, ReferencePlan, UpdateRule
+from ds_lint.smoke.job import CPU_ADAM, FUSED, ReferencePlan, UpdateRule
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ _KINDS = {"adam": "adam", "adamw": "adam", "lion": "lion", "adagrad": "adagrad",
 _START_WITH_ZEROS = ("FP16_Optimizer", "FP16_UnfusedOptimizer", "BF16_Optimizer")
 # Optimizers that get other gradients than the average: compressed, or orthogonal to each other.
 _CHANGE_GRADIENTS = ("onebit", "zeroone", "muon")
-_FUSED = "Fused"  # the optimizers whose kernels are compiled with ``--use_fast_math`` (op_builder/fused_adam.py)
 _TRAINERS = ("adamw_torch", "adamw_torch_fused")
 
 
@@ -71,6 +70,7 @@ def planned(expectation: Expectation, evidence: Evidence, job: Job) -> Reference
     rule = update_rule(expectation, job.script)
     names = {engine.communication_dtype, *evidence.dtypes.get("parameters", ()), *evidence.dtypes.get("gradients", ())}
     known = [_DTYPES[name] for name in names if name in _DTYPES]
+    is_in_tf32 = expectation.config.stack == "trainer" and expectation.argument("tf32") is True
     decays_one_group = expectation.config.stack == "trainer" and expectation.optimizer is None
     return ReferencePlan(
         on_device(rule, expectation, job.mode) if isinstance(rule, UpdateRule) else None,
@@ -79,7 +79,7 @@ def planned(expectation: Expectation, evidence: Evidence, job: Job) -> Reference
         smallest=max((smallest for _, smallest in known), default=_DTYPES["float32"][1]),
         undecayed=frozenset(one.name for one in evidence.parameters if decays_one_group and one.group > 0),
         repeats_passes=engine.stage < 3 and job.mode == CPU,
-        rounds_factors=job.mode == CUDA and expectation.argument("tf32") is True,
+        rounds_factors=job.mode == CUDA and is_in_tf32,
         replaces_linear=engine.stage == 3 and expectation.final.value(ZERO, "memory_efficient_linear") is not False,
         may_start_with_zeros=engine.zero_optimizer in _START_WITH_ZEROS,
     )
@@ -112,7 +112,7 @@ def _obstacle(expectation: Expectation) -> NoReference | None:
 def on_device(rule: UpdateRule, expectation: Expectation, mode: str) -> UpdateRule:
     """The rule as what computes it on this device."""
     constructor = optimizer_constructor(expectation.final)
-    is_fused = expectation.optimizer is not None and constructor is not None and constructor.name.startswith(_FUSED)
+    is_fused = expectation.optimizer is not None and constructor is not None and constructor.name.startswith(FUSED)
     return replace(rule, is_fast=mode == CUDA and is_fused)
 
 

@@ -203,9 +203,7 @@ class ObservedEngine:
         return _meter.measuring(self._measured, phase, self.steps + 1, call)
 
     def _arguments(self) -> dict[str, Any]:
-        """Training arguments, with the folders that the user has named; of a script with Accelerate its precision."""
-        if self._maker.stack == "accelerate":
-            return {"mixed_precision": self._maker.precision}
+        """Training arguments, with the folders that the user has named."""
         given = frameworks.given_arguments(self._trainer)
         own = Leading(self._plan).own
         return {name: own(value) if isinstance(value, str) else value for name, value in given.items()}

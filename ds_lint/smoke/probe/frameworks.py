@@ -28,9 +28,7 @@ class Frameworks:
         self.trainer: Any = None  # the one that trains
         self.accelerator: Any = None  # the one that prepares a model
         self._has_own_optimizer = False  # the Trainer: the script gives it one, or a scheduler
-        self.precision: str | None = None  # of the Accelerator, as the script or the launcher names it
         imports.after("transformers.trainer", self._watch_trainer)
-        imports.after("accelerate.utils.dataclasses", self._watch_precision)
         imports.after("accelerate.accelerator", self._watch_accelerator)
 
     @property
@@ -58,18 +56,6 @@ class Frameworks:
         classes = type(self.trainer).__mro__
         saving = (next((one for one in classes if name in vars(one)), None) for name in ("save_model", "_save"))
         return any(one is not None and one.__module__.partition(".")[0] not in _LIBRARIES for one in saving)
-
-    def _watch_precision(self, module: ModuleType) -> None:
-        add = getattr(getattr(module, "DeepSpeedPlugin", None), "set_mixed_precision", None)
-        if add is None:
-            return
-
-        @functools.wraps(add)
-        def watched(plugin: Any, mixed_precision: Any, *args: Any, **kwargs: Any) -> Any:
-            self.precision = str(mixed_precision)
-            return add(plugin, mixed_precision, *args, **kwargs)
-
-        module.DeepSpeedPlugin.set_mixed_precision = watched
 
     def _watch_trainer(self, module: ModuleType) -> None:
         train = module.Trainer.train

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CUDA, RankEnd
 from ds_lint.smoke.driver import hanging, locks, logs
-from ds_lint.smoke.driver.client import VISIBLE_GPUS
+from ds_lint.smoke.driver.client import OF_CPU_RANKS, VISIBLE_GPUS
 from ds_lint.smoke.driver.kept_files import kernel_caches
 from ds_lint.smoke.driver.leftovers import end_processes_of, port_of, sweep
 from ds_lint.smoke.driver.messages import IMPORTING, MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
@@ -279,6 +279,8 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
             variables = _of_gpu_rank(rank.job)
             if not _takes_gpus(variables):
                 _become_fresh(rank, connection, variables)
+        elif rank.job.mode != CUDA and _is_for_gpus():  # DeepSpeed has chosen its accelerator
+            _become_fresh(rank, connection, OF_CPU_RANKS)
         from ds_lint.smoke.rank.run import work
 
         connection.send(work(rank.job, rank.number, connection.send))
@@ -290,6 +292,11 @@ def _be_rank(rank: _Rank, connection: Connection, parent: int, inherited: list[C
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)  # skips exit handlers, which may abort after all is done
+
+
+def _is_for_gpus() -> bool:
+    """Whether this process has imported the libraries for GPUs."""
+    return os.environ["DS_ACCELERATOR"] == "cuda"
 
 
 def _of_gpu_rank(job: Job) -> dict[str, str]:
@@ -307,7 +314,7 @@ def _takes_gpus(variables: dict[str, str]) -> bool:
 
     It cannot if the libraries were imported for a CPU, or if anything has initialized CUDA in the warm process.
     """
-    if os.environ.get("DS_ACCELERATOR") != "cuda":
+    if not _is_for_gpus():
         return False
     import deepspeed
     import torch

@@ -323,7 +323,7 @@ class _Repetition:
         worst, found = 1.0, None
         for name, part in parts.items():
             direction = part[owned.place]
-            off, may_be = drift(observed - expected, direction, bound, one_way)
+            off, may_be = drift(observed - expected, direction, bound - one_way, one_way)
             if not abs(off) <= worst * may_be:
                 worst, right = abs(off) / may_be, float(direction.square().sum())
                 words = f"{name} counts {max(0.0, 1 + off / right):.3g} times"

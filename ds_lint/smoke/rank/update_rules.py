@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank.roundoff import U
+from ds_lint.smoke.rank.roundoff import SIGMAS, U
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -186,7 +186,7 @@ def drift(
     kinds, which = torch.unique(direction[some], return_inverse=True)
     some = torch.zeros(kinds.numel(), dtype=torch.long).scatter_(0, which, some)
     difference, direction, either_way = difference[some], direction[some], either_way[some]
-    may_be = 6 * float((either_way * direction).norm())
+    may_be = SIGMAS * float((either_way * direction).norm())
     if one_way is not None:
         may_be += float((one_way[some] * direction.abs()).sum())
     return float((difference * direction).sum()), may_be

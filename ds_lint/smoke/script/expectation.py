@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ds_lint.smoke.probe.shown import ShownEngine
 
 _ORIGIN = "the script"
-_SECTIONS = {"fp16": "fp16", "bf16": "bf16", "fp8": "bf16"}  # of the config, by the precision of an Accelerator
+_PRECISIONS = ("fp16", "bf16")  # the sections
 
 
 def expectation_of(config: Config, one: ShownEngine) -> Expectation:
@@ -23,7 +23,7 @@ def expectation_of(config: Config, one: ShownEngine) -> Expectation:
     changed, written_as = with_meant_names(config)
     _fill(changed, one.config or {})
     if one.stack == "accelerate":
-        _add_precision(changed, one.arguments.get("mixed_precision"))
+        _add_precision(changed, one.config or {})
     facts = Facts(world_size=one.world_size, training=_arguments(one))
     facts.model = config.facts.model
     seen = configs.from_document(config.document, config.basis.but(stack=one.stack, facts=facts))
@@ -43,14 +43,15 @@ def _fill(config: dict[str, Any], given: dict[str, Any]) -> None:
                 config[name] = given[name]
 
 
-def _add_precision(config: dict[str, Any], asked: str | None) -> None:
-    """Switch on the precision that the script asks Accelerate for, where the config does not have its section.
+def _add_precision(config: dict[str, Any], given: dict[str, Any]) -> None:
+    """Add the precision that the script asks Accelerate for, where the config does not have its section.
 
     Source: ``DeepSpeedPlugin.set_mixed_precision`` in accelerate/utils/dataclasses.py.
     """
-    section = _SECTIONS.get(asked or "")
-    if section is not None:
-        config.setdefault(section, {"enabled": True})
+    for name in _PRECISIONS:
+        section = given.get(name)
+        if isinstance(section, dict) and section.get("enabled") is True:
+            config.setdefault(name, section)
 
 
 def _arguments(one: ShownEngine) -> TrainingArguments | None:

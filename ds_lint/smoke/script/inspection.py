@@ -78,9 +78,8 @@ def main() -> None:
     (path,) = sys.argv[1:]
     with open(path, "rb") as file:
         saved: SavedFiles = pickle.load(file)  # noqa: S301 - the driver has written it
-    found = Inspected(
-        inspect(saved) if saved.is_compared else None, recompute(saved.samples, saved.rule, saved.clipping)
-    )
+    recomputed = recompute(saved.samples, saved.rule, saved.clipping, is_on_gpus=saved.is_on_gpus)
+    found = Inspected(inspect(saved) if saved.is_compared else None, recomputed)
     with open(f"{path}.new", "wb") as file:
         pickle.dump(found, file)
     os.replace(f"{path}.new", f"{path}.found")

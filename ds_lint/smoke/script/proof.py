@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.diagnostics.verdict import SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
+from ds_lint.diagnostics.verdict import CUDA, SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
 from ds_lint.smoke.driver.client import CouldNotRun, ending_signal, own_folder, undisturbed
 from ds_lint.smoke.driver.documented_optimizer import on_device, rule_of_config
 from ds_lint.smoke.driver.kept_files import keep
@@ -270,6 +270,7 @@ class _ScriptRun:
             tied=one.evidence.tied,
             samples=kept,
             rule=on_device(rule, expectation, one.mode) if isinstance(rule, UpdateRule) else None,
+            is_on_gpus=one.mode == CUDA,
             clipping=one.evidence.engine.clipping if one.evidence.engine is not None else 0.0,
             is_sharded=stage > 0,
             is_compared=one.has_checkpoint and one.evidence.uncompared is None,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ds_lint.smoke.job import UpdateRule
+from ds_lint.smoke.job import FUSED, UpdateRule
 from ds_lint.smoke.probe import sampled_step
 from ds_lint.smoke.rank.roundoff import U
 from ds_lint.smoke.rank.update_rules import Optimizer
@@ -37,11 +37,10 @@ _KINDS = {
     "deepspeed.ops.adam.cpu_adam.DeepSpeedCPUAdam": "fused",
     "torch.optim.sgd.SGD": "sgd",
 }
-_FUSED = "FusedAdam"  # whose kernel divides fast
 _ROUNDOFF = {"float32": (2.0**-24, 2.0**-149), "bfloat16": (2.0**-8, 2.0**-133), "float16": (2.0**-11, 2.0**-24)}
 
 
-def recompute(folder: str, rule: UpdateRule | None, clipping: float) -> Recomputed | None:
+def recompute(folder: str, rule: UpdateRule | None, clipping: float, *, is_on_gpus: bool = False) -> Recomputed | None:
     """Compare the step that the ranks sampled below a folder; None if they sampled none."""
     paths = sorted(glob.glob(os.path.join(folder, "rank-*", STEP)))
     ranks = [sampled_step.load(path) for path in paths]
@@ -49,7 +48,7 @@ def recompute(folder: str, rule: UpdateRule | None, clipping: float) -> Recomput
         return None
     found = Recomputed(optimizer=ranks[0].optimizer, elements=sum(_elements(one) for one in ranks))
     _compare_gradients(ranks, clipping, found)
-    _compare_update(ranks, rule or _rule_of(ranks[0]), found, is_of_script=rule is None)
+    _compare_update(ranks, rule or _rule_of(ranks[0], is_on_gpus=is_on_gpus), found, is_of_script=rule is None)
     _compare_live(ranks, found)
     return found
 
@@ -136,7 +135,7 @@ def _stepped(one: SampledUpdate, rule: UpdateRule) -> tuple[Tensor, Tensor]:
     return made.weights, made.bound
 
 
-def _rule_of(step: SampledStep) -> UpdateRule | None:
+def _rule_of(step: SampledStep, *, is_on_gpus: bool) -> UpdateRule | None:
     """The rule of an optimizer that the script has made, with the hyperparameters of its groups."""
     kind, group = _KINDS.get(step.optimizer), step.updates[0].group
     name = step.optimizer.rpartition(".")[2]
@@ -155,7 +154,7 @@ def _rule_of(step: SampledStep) -> UpdateRule | None:
     corrects = bool(group.get("bias_correction", True))
     return UpdateRule(
         name, "adam", 0.0, (float(first), float(second)), float(group["eps"]), is_decoupled=is_decoupled,
-        corrects_bias=corrects, is_fast=name == _FUSED,
+        corrects_bias=corrects, is_fast=is_on_gpus and name.startswith(FUSED),
     )  # fmt: skip
 
 

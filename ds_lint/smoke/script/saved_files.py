@@ -21,6 +21,7 @@ class SavedFiles(NamedTuple):
     tied: list[list[str]]  # names of parameters that are one tensor
     samples: str  # the folder with the step that the ranks sampled
     rule: UpdateRule | None  # of the optimizer in the config; None: that of the script
+    is_on_gpus: bool  # where the kernels of that optimizer may round otherwise
     clipping: float
     is_sharded: bool  # zero_to_fp32 has partitions to put together
     is_compared: bool  # else the weights are too large to load
