@@ -8,7 +8,21 @@ import pytest
 
 from ds_lint.linter.engine import every_rule
 from tools.gpu import part
-from tools.gpu.claimed.claim import IT, every, moves, raises, shows, skips, stays, takes, trains
+from tools.gpu.claimed.claim import (
+    AGAIN,
+    IT,
+    every,
+    is_slower,
+    meets_a_double,
+    moves,
+    overflows,
+    raises,
+    shows,
+    skips,
+    stays,
+    takes,
+    trains,
+)
 from tools.gpu.parts import claims
 from tools.gpu.setting import PASS, UNANSWERED, Setting
 
@@ -78,6 +92,54 @@ def test_a_size_is_told_from_another():
     assert takes(4_000, "small")({IT: RUN, "small": {**RUN, "peak": 1_000}})
     assert not takes(2_000, "small")({IT: RUN, "small": {**RUN, "peak": 1_000}})
     assert not takes(4_000, "small")({IT: RUN, "small": BROKEN | {"peak": None}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor", "expected"),
+    [
+        ([3.0, 4.0], [3.5], 1.0, True),
+        ([3.0, 4.0], [1.5], 1.0, False),
+        ([2.0, 9.0], [3.5], 1.0, False),
+        ([3.0, 4.0], [3.5], 2.0, False),
+        ([5.0, 6.0], [4.5], 2.0, True),
+    ],
+)
+def test_each_step_is_slower_than_any(before, after, factor, expected):
+    seen = {IT: {"each": before}, "quick": {"each": [1.0, 2.0]}, AGAIN: {"each": after}}
+    assert is_slower("quick", factor)(seen) is expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, True),
+        ({"duplicate": ["Duplicate GPU detected", None]}, False),
+        ({"raised": [True, False]}, False),
+        ({"devices": ["cuda:0", "cuda:1"]}, False),
+    ],
+)
+def test_both_ranks_meet_a_double(changed, expected):
+    run = {"devices": ["cuda:0"] * 2, "raised": [True] * 2, "duplicate": ["Duplicate GPU detected"] * 2}
+    assert meets_a_double({IT: run | changed}) is expected
+
+
+def test_a_claim_about_time_has_the_machine_to_itself():
+    timed, other = (
+        next(one for one in claims.CLAIMS if (one.look == "times:pace") is alone) for alone in (True, False)
+    )
+    for claim, is_free in ((timed, False), (other, True)):
+        with claims._turn(claim):
+            assert claims._TURNS.acquire(blocking=False) is is_free
+        if is_free:
+            claims._TURNS.release()
+
+
+def test_what_is_an_overflow():
+    at_minimum = {"stage": "step", "step": 9, "message": "scale already at minimum", "where": "fp16/loss_scaler.py:1"}
+    assert not overflows({IT: RUN})
+    assert not overflows({IT: BROKEN})
+    assert overflows({IT: RUN | {"losses": [1.0, "nan"]}})
+    assert overflows({IT: RUN | {"raised": at_minimum}})
 
 
 @pytest.mark.fidelity

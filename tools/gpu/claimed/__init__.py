@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import socket
 from typing import TYPE_CHECKING
 
 from tools.gpu.setting import Unanswered
@@ -27,18 +26,9 @@ def observe(function: str, device: str, folder: str, runs: dict[str, Result]) ->
     """
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)  # some configs name a folder for NVMe
-    os.environ["MASTER_PORT"] = str(free_port())  # a port that others use would look like what a config does
     module, _, name = function.partition(":")
     look = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     try:
         return {"observed": {which: look(device=device, **arguments) for which, arguments in runs.items()}}
     except Unanswered as question:
         return {"question": str(question)}
-
-
-def free_port() -> int:
-    """A port on which nothing listens now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port

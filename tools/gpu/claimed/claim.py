@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Holds = Callable[[Result], bool]
 
 IT = "it"
+AGAIN = "again"  # the same config, after the others: neither a load nor a slow start of the GPU is in it alone
 TRAIN = "training:train"
 
 
@@ -112,18 +113,13 @@ def takes(size: float, without: str) -> Holds:
 
 
 def is_slower(than: str, factor: float = 1.0) -> Holds:
-    """A step that takes longer than one of another run, so many times as long."""
-    return lambda seen: bool(seen[IT]["milliseconds"] > factor * seen[than]["milliseconds"])
+    """Steps that all take longer than any of another run, so many times as long, before that run and again after it."""
+    return lambda seen: bool(min(seen[IT]["each"] + seen[AGAIN]["each"]) > factor * max(seen[than]["each"]))
 
 
 def is_the_same(which: str) -> Holds:
     """The same weights as in another run, bit for bit."""
     return lambda seen: seen[IT].get("digest") is not None and seen[IT]["digest"] == seen[which].get("digest")
-
-
-def loads_no(op: str) -> Holds:
-    """A run that loads no such op."""
-    return lambda seen: op not in seen[IT]["ops"]
 
 
 def holds_as_many_master_weights_as_parameters(seen: Result) -> bool:
@@ -138,14 +134,15 @@ def is_less_exact(seen: Result) -> bool:
 
 
 def overflows(seen: Result) -> bool:
-    """A loss that is infinite or not a number, or an exception."""
-    run = seen[IT]
-    return run["raised"] is not None or not all(isinstance(loss, float) for loss in run["losses"])
+    """A loss that is infinite or not a number, or a loss scale that cannot become smaller."""
+    is_finite = all(isinstance(loss, float) for loss in seen[IT]["losses"])
+    return not is_finite or raises("step", "already at minimum", where="loss_scaler")(seen)
 
 
 def meets_a_double(seen: Result) -> bool:
-    """Ranks that all stop, because NCCL finds the GPU of one at another."""
-    return bool(all(seen[IT]["raised"]) and any(seen[IT]["duplicate"]))
+    """Two ranks that take the first GPU, and both stop because NCCL finds the GPU of one at the other."""
+    run = seen[IT]
+    return bool(run["devices"] == ["cuda:0", "cuda:0"] and all(run["raised"]) and all(run["duplicate"]))
 
 
 def _at(run: Result, path: str) -> Any:

@@ -55,21 +55,21 @@ def autocast_around(device: str, config: Result) -> Result:
     return found
 
 
-def adapters(device: str, config: Result, *, dtype: str, partitioned: bool) -> Result:
-    """The dtypes of adapters of a model in 16 bit: as peft creates them, and after a step with DeepSpeed.
+def adapters(device: str, config: Result) -> Result:
+    """The dtypes of adapters of a model in fp16: as peft creates them, and after a step with DeepSpeed.
 
-    ``partitioned``: the model is made in parts, as ``from_pretrained`` makes it at stage 3.
+    At stage 3 the model is made in parts, as ``from_pretrained`` makes it there.
     """
     import deepspeed
     from peft import LoraConfig, get_peft_model
 
     kernels.provide(device)
     torch.manual_seed(1)
-    if partitioned:
+    if config["zero_optimization"]["stage"] == 3:
         with deepspeed.zero.Init(config_dict_or_path=config):
             made = models.llama()
     else:
-        made = models.llama().to(getattr(torch, dtype))
+        made = models.llama().half()
     model = get_peft_model(made, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
     created = training.described(_trained(model))
     ids = torch.randint(0, 128, (1, 16), device=device)

@@ -76,10 +76,7 @@ def _folder(op: str) -> str:
 
 
 def _is_built(op: str) -> bool:
-    """Whether a build has come to its end: torch holds a lock while it builds."""
-    return os.path.isfile(os.path.join(_folder(op), f"{op}.so")) and not os.path.exists(
-        os.path.join(_folder(op), "lock")
-    )
+    return builds.is_built(os.environ.get(OPS, ""), op)
 
 
 def _library(op: str) -> Any:

@@ -29,12 +29,12 @@ def make(name: str, device: str, *, factor: float = 1.0, dtype: str = "float32")
     return Task(given.model, {key: _placed(value, device, dtype) for key, value in given.batch.items()})
 
 
-def llama(layers: int = 2, **more: Any) -> Any:
+def llama() -> Any:
     """A small Llama; it is made in fp32."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_attention_heads": 4, "num_key_value_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=128, num_hidden_layers=layers, **sizes, **more))
+    return LlamaForCausalLM(LlamaConfig(vocab_size=128, num_hidden_layers=2, **sizes))
 
 
 class Plain(torch.nn.Module):  # type: ignore[misc]

@@ -47,6 +47,8 @@ CLAIMS = (
         config=config_of(2, zero={"offload_optimizer": NVME}),
         expected="it trains, with states in host memory and no file",
         holds=every(trains(), shows("states.devices", ["cpu"]), shows("master.devices", ["cpu"]), shows("files", [])),
+        question="Where are the states?",
+        how={"model": "wide"},  # whose states stage 3 would write to files
     ),
     Claim(
         name="pin-memory-of-states",
@@ -129,8 +131,8 @@ CLAIMS = (
         rule="DS803",
         says="One rank holds everything that ZeRO partitions.",
         config=config_of(2, **BF16),
-        expected="as many master weights as parameters, on this rank",
-        holds=holds_as_many_master_weights_as_parameters,
+        expected="as many master weights as parameters, in fp32, on this rank",
+        holds=every(shows("master.dtypes", ["float32"]), holds_as_many_master_weights_as_parameters),
     ),
     Claim(
         name="too-few-swap-buffers",

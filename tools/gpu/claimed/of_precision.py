@@ -83,8 +83,8 @@ CLAIMS = (
         rule="DS408",
         says="A loss scale of 2^64 is too large: the first step raises.",
         config=config_of(1, "SGD", **UNTESTED, **fp16(initial_scale_power=64)),
-        expected="an exception in the first step",
-        holds=raises("forward backward step", step=1),
+        expected="OverflowError in the first step, where the loss is multiplied by the loss scale",
+        holds=raises("forward backward step", step=1, where="loss_scaler"),
         how=PLAIN_16,
     ),
     Claim(
@@ -95,7 +95,7 @@ CLAIMS = (
             "loss scale is at its minimum and then raises."
         ),
         config=config_of(2, **fp16()),
-        expected="an infinite loss or an exception within 30 steps; in bf16 all losses are finite",
+        expected="an infinite loss, or a loss scale at its minimum, within 30 steps; in bf16 all losses are finite",
         holds=every(overflows, trains("bf16")),
         how={"model": "huge activations", "steps": 30},
         others={"bf16": config_of(2, **BF16)},
@@ -174,7 +174,6 @@ CLAIMS = (
         holds=every(trains(), shows("created.dtypes", ["float32"]), shows("trained.dtypes", ["float16"])),
         reports=None,
         look="dtypes:adapters",
-        how={"dtype": "float16", "partitioned": False},
     ),
     Claim(
         name="adapters-of-partitioned-fp16",
@@ -185,7 +184,6 @@ CLAIMS = (
         holds=every(trains(), shows("created.dtypes", ["float32"]), shows("trained.dtypes", ["float32"])),
         reports=None,
         look="dtypes:adapters",
-        how={"dtype": "float16", "partitioned": True},
     ),
     Claim(
         name="fp16-master-weights-without-offload",
@@ -200,8 +198,8 @@ CLAIMS = (
         rule="DS308",
         says="With Adam on the CPU nothing is reported.",
         config=offloaded(2, **fp16(fp16_master_weights_and_grads=True, initial_scale_power=8)),
-        expected="it trains, with master weights in fp16",
-        holds=every(trains(), shows("master.dtypes", ["float16"])),
+        expected="it trains, with master weights in fp16 in host memory",
+        holds=every(trains(), shows("master.dtypes", ["float16"]), shows("master.devices", ["cpu"])),
         question="Does the real kernel take fp16 master weights?",
         reports=False,
         how={"needed": ["cpu_adam"]},

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import hashlib
 import math
+import multiprocessing
 import os
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def watched(device: str, task: models.Task, config: Result, *, steps: int, compi
         try:
             engine = initialized(task.model, config)
             found["optimizer"] = [type(engine.optimizer).__name__, type(engine.basic_optimizer).__name__]
+            found["processes"] = len(multiprocessing.active_children())
             if compiles:
                 place[0] = COMPILE
                 engine.compile(backend="eager")

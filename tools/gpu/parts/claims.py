@@ -6,10 +6,12 @@ real libraries. A claim that does not hold is a rule to be fixed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import tempfile
+import threading
 from typing import TYPE_CHECKING
 
 from ds_lint.facts import Sources
@@ -21,13 +23,14 @@ from ds_lint.linter.lint import lint
 from ds_lint.semantics.basis import Basis
 from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
-from tools.gpu import claimed
+from tools.gpu import builds, claimed
 from tools.gpu.claimed import of_features, of_memory, of_optimizers, of_precision
 from tools.gpu.claimed.claim import IT
 from tools.gpu.forks import CallFailed, forks
 from tools.gpu.setting import ERROR, FAIL, PASS, Item, Unanswered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from ds_lint.diagnostics.finding import Finding
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 QUESTION = "Do DeepSpeed and transformers do on a GPU what the rules of ds-lint say?"
 LANES = 4  # each claim has a process of its own, and most of its time is the start of CUDA and NCCL
 CLAIMS: tuple[Claim, ...] = (*of_optimizers.CLAIMS, *of_memory.CLAIMS, *of_precision.CLAIMS, *of_features.CLAIMS)
+_TIMES = "times:pace"  # of claims that need the machine to themselves
+_TURNS, _ALONE = threading.Semaphore(LANES), threading.Lock()
 _GRACE = 25.0  # seconds more, for a process that has to import the libraries first
 _MOST_TOLD = 600  # characters of a question
 
@@ -71,6 +76,9 @@ def reported(claim: Claim) -> list[Finding]:
 
 
 def _measured(setting: Setting, claim: Claim, process: Forks) -> Result:
+    if not setting.rehearses:
+        for op in claim.how.get("needed", ()):
+            builds.result(setting.ops, op)  # other claims come first while it is built
     arguments = {
         "function": claim.look,
         "device": setting.device,
@@ -86,7 +94,8 @@ def _measured(setting: Setting, claim: Claim, process: Forks) -> Result:
         "expected": claim.expected,
     }
     try:
-        answer = process.call(claimed.OBSERVE, arguments, claim.seconds + _GRACE)
+        with _turn(claim):
+            answer = process.call(claimed.OBSERVE, arguments, claim.seconds + _GRACE)
     except CallFailed as failed:
         return {"status": ERROR, **told, "error": str(failed)}
     if "question" in answer:
@@ -97,6 +106,22 @@ def _measured(setting: Setting, claim: Claim, process: Forks) -> Result:
         seen = "as claimed" if holds else "not as claimed"
         raise Unanswered(f"{claim.question} On the CPU, {seen}: {_short(observed[IT])}"[:_MOST_TOLD])
     return {"status": PASS if holds else FAIL, **told, "observed": observed}
+
+
+@contextlib.contextmanager
+def _turn(claim: Claim) -> Iterator[None]:
+    """Where a claim may use the machine: beside those of other lanes, unless it is about how long something takes."""
+    is_alone = claim.look == _TIMES
+    taken = 0
+    with _ALONE if is_alone else contextlib.nullcontext():  # two that wait for all turns would wait for each other
+        try:
+            for _ in range(LANES if is_alone else 1):
+                _TURNS.acquire()
+                taken += 1
+            yield
+        finally:
+            for _ in range(taken):
+                _TURNS.release()
 
 
 def _short(run: Result) -> str:
