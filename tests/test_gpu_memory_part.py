@@ -22,7 +22,9 @@ H200 = {**H100, "gpu": "NVIDIA H200", "date": "2026-11-28"}
 def reading(beside: float, *, allocated: float = 1000, reserved: float = 1100, process: bool = True):
     """Figures in MiB: what the driver says of the process, or of the card alone."""
     told = round((reserved + beside) * MIB)
-    figures = {"allocated": allocated, "held": allocated, "reserved": reserved, "kept": reserved}
+    figures = {
+        "peak_allocated": allocated, "allocated": allocated, "peak_reserved": reserved, "reserved": reserved,
+    }  # fmt: skip
     return {**{k: round(v * MIB) for k, v in figures.items()}, "process": told if process else None, "device": told}
 
 
@@ -99,6 +101,15 @@ def test_a_run_that_does_not_fit_is_not_begun(tmp_path):
     found = items[largest.name].measure(None)
     assert found["status"] == "does not fit"
     assert found["lacking"]["gpu"]["likely"] > found["lacking"]["gpu"]["free"]
+
+
+def test_what_the_driver_does_not_tell_is_neither_within_nor_outside():
+    said = {"gpu": {"least": 0, "most": 1400 * MIB}, "tensors": {"least": 1000 * MIB, "most": 1000 * MIB}}
+    unknown = {**reading(400), "process": None, "device": None}
+    observed = {"initialization": reading(200), "first step": reading(400), "second step": unknown}
+    found = memory._compared({"initialization": said, "step": said}, {"observed": observed})
+    assert found["within"] == {"initialization": True, "first step": False}
+    assert found["tensors_within"] == {"initialization": True, "first step": True, "second step": True}
 
 
 @pytest.mark.fidelity

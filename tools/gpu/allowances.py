@@ -74,15 +74,15 @@ def _of_run(item: Result) -> Iterator[tuple[str, float]]:
     if beside is not None:
         yield "context", beside
     yield "matrix_workspaces", item["workspaces"]
-    reserved = max(reading["reserved"] for reading in observed.values())
-    allocated = max(reading["allocated"] for reading in observed.values())
+    reserved = max(reading["peak_reserved"] for reading in observed.values())
+    allocated = max(reading["peak_allocated"] for reading in observed.values())
     yield "fragmentation", (reserved - allocated) / allocated
 
 
 def _beside(reading: Result) -> float | None:
     """What a process takes beside what torch has reserved; None if the driver does not tell."""
     now = reading["process"] if reading["process"] is not None else reading["device"]
-    return None if now is None else float(now - reading["kept"])
+    return None if now is None else float(now - reading["reserved"])
 
 
 def updated(store: Result, results: Iterable[Result]) -> Result:

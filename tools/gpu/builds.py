@@ -1,6 +1,6 @@
 """Build DeepSpeed's ops, all at once, while other things are measured: ``python -m tools.gpu.builds FOLDER DEVICE``.
 
-What became of each is in ``FOLDER/built``, a file for each op, as soon as it is known.
+What became of each is in ``FOLDER/built``, a file for each op, as soon as it is known. ``prepare`` comes first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ds_lint.smoke.driver import locks
 from tools.gpu.record import read, write
 from tools.gpu.setting import Later
 
@@ -37,13 +38,32 @@ _OF_DRIVERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib
 _LOAD = "from deepspeed.ops.op_builder.all_ops import ALL_OPS; ALL_OPS[{op!r}].load(verbose=False)"
 
 
-def main(ops: str, device: str) -> int:
-    """Build each op in a process of its own, and write down what became of it."""
+def prepare(ops: str) -> None:
+    """Keep what an earlier call has built, and remove what it has left beside that.
+
+    A build that is killed leaves its lock, for which torch waits without end (torch/utils/file_baton.py); and the
+    result of a failed build would be taken for that of the next one.
+    """
     os.makedirs(os.path.join(ops, _BUILT), exist_ok=True)
+    locks.remove(locks.stale(glob.glob(f"{glob.escape(ops)}/*/lock")))
+    for one in results(ops):
+        if not (one["is_built"] and is_built(ops, one["op"])):
+            os.unlink(_place(ops, one["op"]))
+
+
+def main(ops: str, device: str) -> int:
+    """Build each op that is not built, in a process of its own, and write down what became of it."""
     _link_driver(ops)
-    with ThreadPoolExecutor(len(OPS[device])) as builders:
-        list(builders.map(partial(_build, ops, device), OPS[device]))
+    missing = [op for op in OPS[device] if read(_place(ops, op)) is None]
+    with ThreadPoolExecutor(max(1, len(missing))) as builders:
+        list(builders.map(partial(_build, ops, device), missing))
     return 0
+
+
+def is_built(ops: str, op: str) -> bool:
+    """Whether a build of an op has come to its end: torch holds a lock while it builds."""
+    folder = os.path.join(ops, op)
+    return os.path.isfile(os.path.join(folder, f"{op}.so")) and not os.path.exists(os.path.join(folder, "lock"))
 
 
 def results(ops: str) -> list[Result]:

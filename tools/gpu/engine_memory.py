@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ds_lint.smoke.standins import device as of_device
 from ds_lint.smoke.standins import kernels, ops
+from tools.gpu import builds
 from tools.gpu.card import Before, of, own, resident
 from tools.gpu.memory_setups import CHECKPOINT, LEFT_OUT, OUT_OF_MEMORY, PHASES, WEIGHTS
 from tools.gpu.setting import MEASURED, OPS
@@ -35,8 +37,8 @@ _SIDE = 2048  # of a matrix: large enough for the kernels of training
 class Meter:
     """Reads what this process takes of the card.
 
-    ``allocated`` and ``reserved`` are the most since the last reading, ``held`` and ``kept`` the same figures now;
-    ``process`` and ``device`` are what the driver says now, with the context and all libraries.
+    ``allocated`` and ``reserved`` are what torch's allocator has now, ``peak_allocated`` and ``peak_reserved`` the most
+    since the last reading; ``process`` and ``device`` are what the driver says now, with the context and all libraries.
     """
 
     def __init__(self, card: Result) -> None:
@@ -52,13 +54,14 @@ class Meter:
         """The figures, in bytes; the peaks begin again."""
         gc.collect()
         if self._rehearses:
-            return {**dict.fromkeys(("allocated", "reserved", "held", "kept"), resident()), **self._own()}
+            names = ("peak_allocated", "peak_reserved", "allocated", "reserved")
+            return {**dict.fromkeys(names, resident()), **self._own()}
         torch.cuda.synchronize()
         found = {
-            "allocated": torch.cuda.max_memory_allocated(),
-            "reserved": torch.cuda.max_memory_reserved(),
-            "held": torch.cuda.memory_allocated(),
-            "kept": torch.cuda.memory_reserved(),
+            "peak_allocated": torch.cuda.max_memory_allocated(),
+            "peak_reserved": torch.cuda.max_memory_reserved(),
+            "allocated": torch.cuda.memory_allocated(),
+            "reserved": torch.cuda.memory_reserved(),
             **self._own(),
         }
         torch.cuda.reset_peak_memory_stats()
@@ -144,9 +147,7 @@ def _phases(run: Result, device: str, found: Result) -> Iterator[str]:
     import deepspeed
 
     if device == "cpu":
-        accelerator = deepspeed.get_accelerator()
-        accelerator.is_fp16_supported = accelerator.is_bf16_supported = lambda: True
-        accelerator.supported_dtypes = lambda: list(_DTYPES.values())
+        of_device.stand_in_of_deepspeed()
     deepspeed.init_distributed(verbose=False)
     torch.manual_seed(0)
     model = _model(run, device)
@@ -190,12 +191,12 @@ def _trained(model: Any) -> list[Any]:
 
 
 def _step(engine: Any, run: Result, device: str) -> float | None:
-    """The micro batches of one step, each of other words: the last loss, None if it is not finite."""
+    """The micro batches of one step, each of other tokens: the last loss, None if it is not finite."""
     loss = math.nan
     for _ in range(engine.gradient_accumulation_steps()):
         shape = run["micro_batch"], run["sequence_length"]
-        words = torch.randint(2, run["model"]["vocab_size"], shape, device=device)
-        loss = engine(input_ids=words, labels=words).loss
+        tokens = torch.randint(2, run["model"]["vocab_size"], shape, device=device)
+        loss = engine(input_ids=tokens, labels=tokens).loss
         engine.backward(loss)
         engine.step()
     return round(float(loss), 4) if math.isfinite(loss) else None
@@ -236,11 +237,10 @@ def _take_ops() -> dict[str, str]:
 
 def _built(op: str) -> ModuleType | None:
     """An op that ``builds.py`` has built; torch would look whether it has to be built again, which takes seconds."""
-    folder = os.path.join(os.environ.get(OPS, ""), op)
-    path = os.path.join(folder, f"{op}.so")
-    if not os.path.isfile(path) or os.path.exists(os.path.join(folder, "lock")):
+    folder = os.environ.get(OPS, "")
+    if not builds.is_built(folder, op):
         return None
-    spec = importlib.util.spec_from_file_location(op, path)
+    spec = importlib.util.spec_from_file_location(op, os.path.join(folder, op, f"{op}.so"))
     assert spec is not None  # noqa: S101 - it is a library
     assert spec.loader is not None  # noqa: S101
     try:

@@ -20,6 +20,8 @@ import time
 import traceback
 from typing import IO, TYPE_CHECKING, Any
 
+from tools.gpu.setting import OPS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,6 +33,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _TICK = 0.05  # seconds between looks at a child
 _MOST_TOLD = 6000  # characters of an error
 ONE = "--one"
+# Images for GPUs set it, and it rounds the factors of every fp32 product: none of the claims is about that.
+_TF32 = "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
 
 
 class CallFailed(Exception):  # noqa: N818 - the call failed
@@ -38,29 +42,37 @@ class CallFailed(Exception):  # noqa: N818 - the call failed
 
 
 class Forks:
-    """The process, from its start to its end."""
+    """The process, from its start to its end. One that dies is started again for the next call."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._log = os.path.join(setting.folder, "forks.log")
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
         with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tools.gpu.forks", setting.device],
+            return subprocess.Popen(
+                [sys.executable, "-m", "tools.gpu.forks", self._setting.device],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=_environment(setting),
+                env=_environment(self._setting),
                 start_new_session=True,
             )
 
     def call(self, function: str, arguments: Result, seconds: float) -> Result:
         """What ``module:function`` returns for these arguments, all of them as JSON."""
+        if self._process.poll() is not None:
+            self.close()
+            self._process = self._start()
         given, answered = _pipes(self._process)
         given.write(json.dumps({"function": function, "arguments": arguments, "seconds": seconds}) + "\n")
         given.flush()
         line = answered.readline()
         if not line:
+            self._process.kill()
+            self._process.wait()  # so that the next call finds it ended
             raise CallFailed(f"the process with the libraries ended: {self._said()}")
         answer: Result = json.loads(line)
         if "error" in answer:
@@ -102,7 +114,7 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 def _environment(setting: Setting) -> dict[str, str]:
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != _TF32},
         "DS_ACCELERATOR": setting.device,
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "OMP_NUM_THREADS": "1",  # a pool of threads does not survive a fork
@@ -110,7 +122,7 @@ def _environment(setting: Setting) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "DEEPSPEED_LOG_LEVEL": "warning",
         "TORCH_EXTENSIONS_DIR": os.path.join(setting.folder, "extensions"),
-        "DS_LINT_GPU_OPS": setting.ops,
+        OPS: setting.ops,
         # As the one rank of its world; no other process listens.
         "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1",
     }  # fmt: skip

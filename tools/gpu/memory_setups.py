@@ -80,7 +80,7 @@ class MemorySetup(NamedTuple):
             self.dtype,
             f"{self.offload} on the CPU" if self.offload else "",
             "page-locked" if self.is_pinned else "",
-            "checkpointed" if self.is_checkpointed else "",
+            "gradient checkpointing" if self.is_checkpointed else "",
             self.attention,
             f"{self.accumulation_steps} micro batches" if self.accumulation_steps > 1 else "",
             "LoRA" if self.is_adapted else "",

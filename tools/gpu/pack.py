@@ -14,10 +14,10 @@ import tempfile
 from typing import Any
 
 from ds_lint.settings.reader import strictly
-from tools.gpu.installation import LIBAIO, NEEDED, PACKED, ROOT, WHEELS
+from tools.fidelity.environments import pins
+from tools.gpu.installation import LIBAIO, NEEDED, PACKED, WHEELS
 
 MOST_BYTES = 30 * 2**20  # of what travels there
-_PINS = os.path.join(ROOT, "requirements", "fidelity.txt")
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     for name in needed["wheels"]:
         _download(name, needed)
     for name in needed["built"]:
-        _build(f"{name}=={_pinned(name)}", DS_BUILD_OPS="0")
+        _build(f"{name}=={pins()[name]}", DS_BUILD_OPS="0")
     _unpack(list(needed["debian"]))
     found = [path for path in glob.glob(f"{PACKED}/**", recursive=True) if os.path.isfile(path)]
     size = sum(map(os.path.getsize, found))
@@ -96,12 +96,6 @@ def _unpack(packages: list[str]) -> None:
             shutil.copy(library, os.path.join(LIBAIO, "lib", name))
     finally:
         shutil.rmtree(folder)
-
-
-def _pinned(name: str) -> str:
-    with open(_PINS, encoding="utf-8") as file:
-        pins = dict(line.strip().split("==") for line in file if "==" in line)
-    return pins[name]
 
 
 def _pip(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:

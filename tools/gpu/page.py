@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from tools.gpu import record
 from tools.gpu.builds import OPS
-from tools.gpu.memory_setups import PHASES
+from tools.gpu.memory_setups import OUT_OF_MEMORY, PHASES
 from tools.gpu.part import SHARES, part_of
 from tools.gpu.parts.memory import whole
-from tools.gpu.run import BUILDS
 from tools.gpu.setting import BAD, ERROR, FAIL, MEASURED, PASS
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ _TITLES = {
     "smoke": "Training runs of a config",
     "sabotage": "Broken promises",
     "memory": "Memory",
+    "ops": "Ops that DeepSpeed compiles",
     "script": "Scripts of one's own",
     "claims": "Rules about GPUs",
     "one_gpu": "Two ranks on one GPU",
@@ -89,16 +89,14 @@ def take(folder: Path, into: Path = RESULTS) -> list[Path]:
 
 def _joined(before: Result, after: Result) -> Result:
     """Two runs of a part: the later one counts for what both have measured."""
-    names = {_name(item) for item in after["items"]}
-    items = [*(item for item in before["items"] if _name(item) not in names), *after["items"]]
-    measured = {_name(item) for item in items}
+    names = {item["name"] for item in after["items"]}
+    items = [*(item for item in before["items"] if item["name"] not in names), *after["items"]]
+    measured = {item["name"] for item in items}
     left = [name for name in {**dict.fromkeys(before.get("left_out", ())), **dict.fromkeys(after.get("left_out", ()))}
             if name not in measured]  # fmt: skip
-    return {**after, "items": items, "left_out": left, "seconds": before.get("seconds", 0) + after.get("seconds", 0)}
-
-
-def _name(item: Result) -> str:
-    return str(item.get("name") or item["op"])
+    kept = {"builds": before["builds"]} if "builds" in before else {}
+    seconds = before.get("seconds", 0) + after.get("seconds", 0)
+    return {**kept, **after, "items": items, "left_out": left, "seconds": seconds}
 
 
 def _slug(gpu: str) -> str:
@@ -118,8 +116,7 @@ def rendered(results: Path) -> str:
 
 def _of_machine(folder: Path) -> Iterator[str]:
     parts = {name: content for name in SHARES if (content := record.read(str(folder / f"{name}.json"))) is not None}
-    builds = record.read(str(folder / BUILDS))
-    machine = next(iter([*parts.values(), *([builds] if builds else [])]))["machine"]
+    machine = next(iter(parts.values()))["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     yield f"## {machine['gpu']}, {machine['date']}\n"
     yield (
@@ -127,8 +124,6 @@ def _of_machine(folder: Path) -> Iterator[str]:
         f"{machine['host_bytes'] / _GIB:.0f} GiB of host memory; Python {machine['python']}, {versions}.\n"
     )
     yield from _summary(parts)
-    if builds is not None:
-        yield from _of_builds(builds)
     for name, content in parts.items():
         yield from _DETAILS[name](name, content)
 
@@ -138,20 +133,27 @@ def _summary(parts: dict[str, Result]) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|--:|"
     for name, content in parts.items():
         items = content["items"]
-        good = sum(item["status"] in (PASS, MEASURED) for item in items)
-        bad = sum(item["status"] in BAD for item in items)
+        bad = sum(map(_is_bad, items))
+        good = sum(item["status"] in (PASS, MEASURED) and not _is_bad(item) for item in items)
         left = len(items) - good - bad + len(content["left_out"])
         total = len(items) + len(content["left_out"])
         yield f"| {_TITLES[name]} | {part_of(name).QUESTION} | {total} | {good} | {bad} | {left} |"
     yield ""
 
 
-def _of_builds(content: Result) -> Iterator[str]:
-    yield "### Ops that DeepSpeed compiles\n"
-    yield "| op | seconds | |"
+def _is_bad(item: Result) -> bool:
+    """Whether an item is not as expected: what runs out of memory was said to fit."""
+    return item["status"] in (*BAD, OUT_OF_MEMORY) or not all(item.get("within", {}).values())
+
+
+def _of_ops(name: str, content: Result) -> Iterator[str]:
+    yield from _of_runs(name, content)
+    if "builds" not in content:
+        return
+    yield "| op | seconds of its build | |"
     yield "|---|--:|---|"
     order = {op: place for place, op in enumerate(OPS["cuda"])}
-    for item in sorted(content["items"], key=lambda one: order.get(one["op"], len(order))):
+    for item in sorted(content["builds"], key=lambda one: order.get(one["op"], len(order))):
         said = "" if item["is_built"] else f"`{_last_line(item['said'])}`"
         yield f"| {item['op']} | {item['seconds']:g} | {said or 'built'} |"
     yield ""
@@ -172,7 +174,7 @@ def _of_runs(name: str, content: Result) -> Iterator[str]:
                 f"`{check}`: the largest difference is {max(shares):.2g} of its tolerance, in the median "
                 f"{statistics.median(shares):.2g}, over {len(shares)} runs.\n"
             )
-    yield from _bad(content, lambda item: _checks_of(item) or item.get("error") or "")
+    yield from _bad(content, lambda item: _checks_of(item) or item.get("error") or _missing(item))
 
 
 def _of_memory(name: str, content: Result) -> Iterator[str]:
@@ -185,7 +187,7 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
         for phase, readings in _by_estimate(item).items():
             said = item["estimate"][phase]
             known = [size for one in readings if (size := whole(one)) is not None]
-            tensors = max(one["allocated"] for one in readings)
+            tensors = max(one["peak_allocated"] for one in readings)
             yield (
                 f"| {item['name']} | {phase} | {_gib(max(known, default=None))} | {_band(said['gpu'])} "
                 f"| {_gib(tensors)} | {_band(said['tensors'])} |"
@@ -194,7 +196,7 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
     within = [is_within for item in runs for is_within in item.get("within", {}).values()]
     if within:
         yield f"{sum(within)} of {len(within)} phases are within the band.\n"
-    yield from _bad(content, lambda item: item.get("error") or "")
+    yield from _bad(content, lambda item: item.get("error") or _outside(item))
 
 
 def _by_estimate(item: Result) -> dict[str, list[Result]]:
@@ -237,6 +239,7 @@ _DETAILS = {
     "smoke": _of_runs,
     "sabotage": _of_runs,
     "memory": _of_memory,
+    "ops": _of_ops,
     "script": _of_scripts,
     "claims": _of_claims,
     "one_gpu": _of_runs,
@@ -245,7 +248,7 @@ _DETAILS = {
 
 def _bad(content: Result, why: Callable[[Result], str]) -> Iterator[str]:
     """The items that are not as they should be, each with a reason."""
-    found = [item for item in content["items"] if item["status"] in BAD]
+    found = [item for item in content["items"] if _is_bad(item)]
     for item in found:
         yield f"* {item['name']}: {_last_line(str(why(item)))}"
     if found:
@@ -261,6 +264,16 @@ def _share(item: Result, check: str) -> float | None:
 def _checks_of(item: Result) -> str:
     found = [one for one in item.get("checks", ()) if one["status"] not in ("pass", "skip")]
     return "; ".join(f"`{one['id']}`: {one['message']}" for one in found)
+
+
+def _missing(item: Result) -> str:
+    """What passes in the run that this one is compared with, and is skipped or not made in this one."""
+    missing = ", ".join(f"`{one}`" for one in item.get("missing", ()))
+    return f"not checked: {missing}" if missing else ""
+
+
+def _outside(item: Result) -> str:
+    return f"outside the band: {', '.join(phase for phase, is_within in item['within'].items() if not is_within)}"
 
 
 def _gib(size: float | None) -> str:

@@ -8,7 +8,6 @@ import importlib
 import os
 import queue
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -16,6 +15,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from ds_lint.smoke.driver.client import ended_by_signal
 from tools.gpu import machine
 from tools.gpu.record import Record, measured, read
 from tools.gpu.setting import ERROR, UNANSWERED, Later, Setting, Unanswered
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tools.gpu.setting import Item, Result
 
 # The most valuable first, with its share of the time; what a part does not take, the next ones have.
-SHARES = {"smoke": 30, "sabotage": 10, "memory": 25, "script": 12, "claims": 12, "one_gpu": 11}
+# `ops` is late, because the builds that it needs take minutes.
+SHARES = {"smoke": 20, "sabotage": 10, "memory": 25, "ops": 12, "script": 11, "claims": 11, "one_gpu": 11}
 _CORES_OF_A_LANE = 4
 _TICK = 0.5  # seconds between looks at something that is on its way
 _MOST_TOLD = 6000  # characters of a traceback
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record = Record(
             options.out, options.name, machine.describe(rehearses=options.rehearse), [item.name for item in items]
         )
-        lanes = max(1, min(part.LANES, len(items), (os.cpu_count() or 1) // _CORES_OF_A_LANE))
+        lanes = min(part.LANES, len(items), max(1, (os.cpu_count() or 1) // _CORES_OF_A_LANE))
         _measure(part, setting, items, record, deadline, lanes)
         record.end()
     finally:
@@ -125,10 +126,6 @@ def _result(item: Item, shared: object) -> Result:
     return {**found, "seconds": round(time.monotonic() - began, 2)}
 
 
-def _leave(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _leave)  # so that its files are removed
-    sys.exit(main())
+    with ended_by_signal():  # so that its files are removed
+        sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import json
 import os
@@ -17,9 +18,11 @@ from ds_lint.smoke.driver.messages import IMPORTING
 from ds_lint.smoke.driver.proof import RunOptions
 from ds_lint.source import documents
 from ds_lint.targets.distributions import installed
+from tools.gpu.setting import ERROR, FAIL, PASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from ds_lint.diagnostics.verdict import Verdict
     from tools.gpu.setting import Result, Setting
@@ -94,6 +97,11 @@ def prover(setting: Setting, **variables: str) -> Iterator[Prover]:
         yield Prover(pool, setting)
 
 
+def without_ops(setting: Setting) -> AbstractContextManager[Prover]:
+    """The same, where no op is built: all are stand-ins."""
+    return prover(setting, TORCH_EXTENSIONS_DIR=os.path.join(setting.folder, "no-ops"))
+
+
 def told(verdict: Verdict) -> Result:
     """A run in short: every check, and the numbers of its steps."""
     adapted = [one for one in verdict.adaptations if one.after == "torch operations"]
@@ -120,6 +128,33 @@ def told(verdict: Verdict) -> Result:
 def not_passed(result: Result) -> list[str]:
     """The ids of the checks that failed, warned, or could not be made."""
     return sorted({one["id"] for one in result["checks"] if one["status"] not in ("pass", "skip")})
+
+
+def compared(found: Result, reference: Result) -> Result:
+    """A run that is as it should be if it trains, and each check that passes in another one passes in it, too.
+
+    Of some checks a run has several, so they are counted. More of them may pass: only a GPU shows where the tensors of
+    an offloaded optimizer are (``placement`` in ds_lint/smoke/verify/offload.py).
+    """
+    expected, observed = not_passed(reference), not_passed(found)
+    missing = sorted(_passed(reference) - _passed(found))
+    error = found["error"]
+    if error is None and reference["error"] is not None:
+        error = f"the run to compare with: {reference['error']}"
+    is_the_same = expected == observed and not missing and "start" not in observed
+    return {
+        **found,
+        "verdict": found["status"],
+        "status": ERROR if error is not None else PASS if is_the_same else FAIL,
+        "error": error,
+        "expected": expected,
+        "observed": observed,
+        "missing": missing,
+    }
+
+
+def _passed(result: Result) -> collections.Counter[str]:
+    return collections.Counter(one["id"] for one in result["checks"] if one["status"] == "pass")
 
 
 def _end_of(log: str | None) -> str | None:

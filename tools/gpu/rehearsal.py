@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import socket
 import struct
@@ -28,7 +29,11 @@ def again(arguments: Sequence[str]) -> int:
     if _version(base) != wanted:
         sys.stderr.write(f"tools/gpu/run: {base} is not Python {wanted}: set PYTHON to one, or rehearse with --here\n")
         return 2
-    python = _environment(base)
+    try:
+        python = _environment(base)
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"tools/gpu/run: no environment to rehearse in: {shlex.join(error.cmd)} failed, as above\n")
+        return 2
     alone = ["unshare", "--net"] if _can_be_alone() else []
     if not alone:
         sys.stderr.write("tools/gpu/run: the network stays reachable, because unshare --net is not allowed here\n")

@@ -3,8 +3,8 @@
     tools/gpu/run --out DIR [--minutes 8] [--only PART ...] [--after DIR]
     tools/gpu/run --rehearse [--out DIR]
 
-Each part gets its share of the time, and what the parts before it have left. DIR gets a file for each part, one with
-the builds of ops, and a log: eight at most.
+Each part gets its share of the time, and what the parts before it have left. DIR gets a file for each part and a log:
+eight, which is as many as come back from the machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tools.gpu import builds, machine, rehearsal
 from tools.gpu.installation import LIBAIO, ROOT, NotInstalled, install
 from tools.gpu.part import SHARES
-from tools.gpu.record import DONE, RUNNING, STOPPED, read, write
+from tools.gpu.record import RUNNING, STOPPED, read, write
 from tools.gpu.setting import BAD, OPS
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tools.gpu.setting import Result
 
 MINUTES, MOST_MINUTES = 8.0, 10.0
-LOG, BUILDS = "log.txt", "builds.json"
+LOG = "log.txt"
+_OF_OPS = "ops"  # the part whose file also has what became of the builds
 _MOST_LOG = 8 * 2**20  # bytes that are kept of it
 _LAST = 8.0  # seconds of the whole time that no part gets: for the end of one, and for the table
 _GRACE = 6.0  # and those in which a part that is told to end may end
@@ -52,12 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts, and print a table; 1 if anything is not as it should be, 2 if nothing can be measured."""
     options = _parser().parse_args(arguments)
     end = time.monotonic() + options.minutes * 60
-    if not 0 < options.minutes <= MOST_MINUTES:
-        _parser().error(f"--minutes {options.minutes:g}: a machine is lent for at most {MOST_MINUTES:g} minutes a call")
-    if unknown := [name for name in options.only if name not in SHARES]:
-        _parser().error(f"--only {unknown[0]}: the parts are {', '.join(SHARES)}")
-    if options.out is None and not options.rehearse:
-        _parser().error("--out is missing: where are the results to be written?")
+    if (said := _complaint(options)) is not None:
+        _parser().error(said)
     if options.rehearse and not options.here:
         return rehearsal.again(arguments if arguments is not None else sys.argv[1:])
     out = os.path.abspath(options.out or tempfile.mkdtemp(prefix="ds-lint-gpu-results-"))
@@ -69,17 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.rehearse and machine.describe(rehearses=False)["gpu"] is None:
         return _say("tools/gpu/run: nvidia-smi names no GPU; --rehearse needs none", 2)
     sys.path[:0] = [folder] if folder else []  # whose releases are described
-    places = Places(out, options.after, os.path.join(tempfile.gettempdir(), f"ds-lint-gpu-{os.getuid()}", "ops"))
+    device = "cpu" if options.rehearse else "cuda"
+    of_what = f"ops-{device}-{sys.implementation.cache_tag}"  # no other device or Python loads them
+    places = Places(out, options.after, os.path.join(tempfile.gettempdir(), f"ds-lint-gpu-{os.getuid()}", of_what))
     environment = _environment(folder, places)
     flags = [*(["--rehearse"] if options.rehearse else []), *(["--first"] if options.first else [])]
-    with open(os.path.join(out, LOG), "ab") as log:
-        with _building(places, environment, log.fileno(), options):
-            for name, seconds in _shared(options.only or list(SHARES), end):
-                _measure(name, seconds, flags, places, environment, log.fileno())
-        if not options.first:
-            _keep_builds(places, rehearses=options.rehearse)
+    with open(os.path.join(out, LOG), "ab") as log, _building(places, environment, log.fileno(), options):
+        for name, seconds in _shared(options.only or list(SHARES), end):
+            _measure(name, seconds, flags, places, environment, log.fileno())
+    built = [] if options.first else builds.results(places.ops)
+    _keep_builds(out, built)
     _shorten(os.path.join(out, LOG))
-    return _table(out, options.only or list(SHARES))
+    return _table(out, options.only or list(SHARES), built)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,6 +90,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--here", action="store_true", help="rehearse in the environment of this Python")
     parser.add_argument("--first", action="store_true", help="the first item of each part, and no builds")
     return parser
+
+
+def _complaint(options: argparse.Namespace) -> str | None:
+    """What is wrong with the arguments, in a sentence."""
+    out, after = options.out, options.after
+    if not 0 < options.minutes <= MOST_MINUTES:
+        return f"--minutes {options.minutes:g}: a machine is lent for at most {MOST_MINUTES:g} minutes a call"
+    if unknown := [name for name in options.only if name not in SHARES]:
+        return f"--only {unknown[0]}: the parts are {', '.join(SHARES)}"
+    if out is None and not options.rehearse:
+        return "--out is missing: where are the results to be written?"
+    if after is not None and not any(os.path.exists(os.path.join(after, f"{name}.json")) for name in SHARES):
+        return f"--after {after}: no results of an earlier call are there"
+    if after is not None and out is not None and os.path.realpath(after) == os.path.realpath(out):
+        return f"--after {after}: --out has to be another folder, because the results there would be overwritten"
+    return None
 
 
 def _shared(names: list[str], end: float) -> Iterator[tuple[str, float]]:
@@ -171,6 +185,7 @@ def _building(places: Places, environment: dict[str, str], log: int, options: ar
     if options.first:
         yield
         return
+    builds.prepare(places.ops)  # before any part looks there
     words = ["tools.gpu.builds", places.ops, "cpu" if options.rehearse else "cuda"]
     process = _started(words, environment, log)
     try:
@@ -184,12 +199,12 @@ def _building(places: Places, environment: dict[str, str], log: int, options: ar
         process.wait()
 
 
-def _keep_builds(places: Places, *, rehearses: bool) -> None:
-    found = builds.results(places.ops)
-    if found:
-        described = machine.describe(rehearses=rehearses)
-        content = {"version": 1, "part": "builds", "machine": described, "status": DONE, "items": found}
-        write(os.path.join(places.out, BUILDS), content)
+def _keep_builds(out: str, built: list[Result]) -> None:
+    """Put what became of the builds into the file of the part that needs them: one of their own would be a ninth."""
+    path = os.path.join(out, f"{_OF_OPS}.json")
+    content = read(path)
+    if built and content is not None:
+        write(path, {**content, "builds": built})
 
 
 def _shorten(path: str) -> None:
@@ -202,15 +217,15 @@ def _shorten(path: str) -> None:
             file.write(kept)
 
 
-def _table(out: str, names: list[str]) -> int:
-    """Print a line for each part; whether anything is not as it should be."""
+def _table(out: str, names: list[str], every_build: list[Result]) -> int:
+    """Print a line for each part, and one for each build; whether anything is not as it should be."""
     status = 0
     for name in names:
         content = read(os.path.join(out, f"{name}.json"))
         sys.stdout.write(f"{name:10} {_line(content)}\n")
         is_bad = content is None or "error" in content or any(one["status"] in BAD for one in content["items"])
         status = max(status, int(is_bad))
-    for built in (read(os.path.join(out, BUILDS)) or {"items": []})["items"]:
+    for built in every_build:
         how = f"built in {built['seconds']:g} s" if built["is_built"] else "not built"
         sys.stdout.write(f"{built['op']:10} {how}\n")
     sys.stdout.write(f"results: {out}\n")

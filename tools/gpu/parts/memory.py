@@ -135,14 +135,17 @@ def _lacking(estimate: Estimate, free: dict[str, int | None]) -> dict[str, dict[
 
 
 def _compared(estimate: Result, found: Result) -> Result:
-    """Whether each phase took what is said: ``within`` for the process, ``tensors_within`` for the tensors alone."""
+    """Whether each phase took what is said: ``within`` for the process, ``tensors_within`` for the tensors alone.
+
+    Of a phase in which the driver does not tell what the process takes, ``within`` says nothing.
+    """
     within, of_tensors = {}, {}
     for phase, reading in found["observed"].items():
         said = estimate[PHASES[phase]]
-        taken = whole(reading)
-        within[phase] = taken is not None and said["gpu"]["least"] <= taken <= said["gpu"]["most"]
+        if (taken := whole(reading)) is not None:
+            within[phase] = said["gpu"]["least"] <= taken <= said["gpu"]["most"]
         # torch counts the workspaces among the tensors, from the first step on.
-        tensors = reading["allocated"] - (found.get("workspaces", 0) if phase != "initialization" else 0)
+        tensors = reading["peak_allocated"] - (found.get("workspaces", 0) if phase != "initialization" else 0)
         bounds = said["tensors"]["least"] - _STRAY, said["tensors"]["most"] + _STRAY
         of_tensors[phase] = bounds[0] <= tensors <= bounds[1]
     return {"within": within, "tensors_within": of_tensors}
@@ -154,4 +157,4 @@ def whole(reading: Result) -> int | None:
     The driver says what it takes now: what torch has given back since the peak is to be added.
     """
     now = reading["process"] if reading["process"] is not None else reading["device"]
-    return None if now is None else int(now + reading["reserved"] - reading["kept"])
+    return None if now is None else int(now + reading["peak_reserved"] - reading["reserved"])

@@ -7,9 +7,10 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
+from tools.gpu.installation import ROOT
 from tools.gpu.parts.smoke import BASE, PRECISIONS, config_of
 from tools.gpu.proving import Prover, not_passed, prover
-from tools.gpu.setting import FAIL, PASS, Item, Setting
+from tools.gpu.setting import ERROR, FAIL, PASS, Item, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 QUESTION = "Is a broken promise noticed on a GPU by the checks that notice it on CPU ranks?"
 LANES = 4
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-_MUTATING = os.path.join(_ROOT, "tests", "fidelity", "programs", "mutating")  # where each is broken
+_MUTATING = os.path.join(ROOT, "tests", "fidelity", "programs", "mutating")  # where each is broken
 _CLIPPED = {"gradient_clipping": 0.25}  # less than the norm, so that it is clipped
 _DECAYING = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.1}}}
 _SCHEDULE = {"type": "WarmupLR", "params": {"warmup_num_steps": 9, "warmup_type": "linear"}}
@@ -55,7 +55,7 @@ def lane(setting: Setting) -> Iterator[Lane]:
     """Such a process."""
     folder = tempfile.mkdtemp(dir=setting.folder)
     name_file = os.path.join(folder, "mutation")
-    path = os.pathsep.join([_MUTATING, _ROOT, os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([_MUTATING, ROOT, os.environ.get("PYTHONPATH", "")])
     with prover(setting, PYTHONPATH=path, MUTATION=name_file, TORCH_EXTENSIONS_DIR=folder) as made:
         yield Lane(made, name_file)
 
@@ -71,7 +71,7 @@ def _run(name: str, config: Result, expected: set[str]) -> Item:
             file.write(name)
         found = shared.prover.prove(config)
         noticed = not_passed(found)
-        is_as_expected = found["error"] is None and noticed == sorted(expected)
-        return {**found, "status": PASS if is_as_expected else FAIL, "expected": sorted(expected), "observed": noticed}
+        status = ERROR if found["error"] is not None else PASS if noticed == sorted(expected) else FAIL
+        return {**found, "status": status, "expected": sorted(expected), "observed": noticed}
 
     return Item(f"{name}, stage {config['zero_optimization']['stage']}", measure)

@@ -1,28 +1,22 @@
-"""The training run of ``ds-lint check --smoke`` on a GPU: stages, precisions, stacks, offload, and the real ops."""
+"""The training run of ``ds-lint check --smoke`` on a GPU: stages, precisions, stacks, models, and offload."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import itertools
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ds_lint.smoke.driver.proof import RunOptions
-from tools.gpu import builds
-from tools.gpu.proving import Prover, not_passed, prover
-from tools.gpu.setting import ERROR, FAIL, PASS, Item, Setting, Unanswered
+from tools.gpu.proving import Prover, compared, without_ops
+from tools.gpu.setting import Item, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tools.gpu.setting import Result
 
-QUESTION = (
-    "Does a run on a GPU, with its kernels, pass the checks that the same run on a CPU rank passes, and no others?"
-)
+QUESTION = "Does a run on a GPU pass every check that the same run on a CPU rank passes?"
 LANES = 4
-_EXTENSIONS = "TORCH_EXTENSIONS_DIR"
 BASE = {
     "train_micro_batch_size_per_gpu": 2,
     "gradient_accumulation_steps": 2,
@@ -45,74 +39,27 @@ STACKS = ("deepspeed", "trainer", "accelerate")
 _MODELS = ("gpt2", "qwen3", "mixtral", "bert", "t5", "gemma2")  # small ones of the type that transformers makes
 CPU = {"device": "cpu", "pin_memory": True}
 NVME = {"device": "nvme", "nvme_path": "nvme", "pin_memory": True}
-_WHOLE = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
-# Each with the op that its steps need, in the order of how many users have it.
-WITH_OPS: tuple[tuple[str, str, Result], ...] = (
-    ("FusedAdam, stage 2", "fused_adam", {"zero_optimization": {"stage": 2}}),
-    ("FusedAdam, stage 3", "fused_adam", {"zero_optimization": _WHOLE}),
-    ("CPUAdam, stage 2", "cpu_adam", {"zero_optimization": {"stage": 2, "offload_optimizer": CPU}}),
-    (
-        "CPUAdam, stage 3",
-        "cpu_adam",
-        {"zero_optimization": {**_WHOLE, "offload_optimizer": CPU, "offload_param": CPU}},
-    ),
-    ("async_io", "async_io", {"zero_optimization": {**_WHOLE, "offload_optimizer": NVME}}),
-    ("async_io, parameters", "async_io", {"zero_optimization": {**_WHOLE, "offload_param": NVME}}),
-    (
-        "FusedLamb, stage 0, fp32",  # its kernel has no bf16
-        "fused_lamb",
-        {"optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}, "bf16": {}, "zero_optimization": {"stage": 0}},
-    ),
-    (
-        "FusedLamb, stage 2",
-        "fused_lamb",
-        {"optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}, "zero_optimization": {"stage": 2}},
-    ),
-    (
-        "FusedLion, stage 2",
-        "fused_lion",
-        {"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}, "zero_optimization": {"stage": 2}},
-    ),
-    (
-        "CPULion, stage 2",
-        "cpu_lion",
-        {
-            "optimizer": {"type": "Lion", "params": {"lr": 1e-4}},
-            "zero_optimization": {"stage": 2, "offload_optimizer": CPU},
-        },
-    ),
-    (
-        "CPUAdagrad, stage 2",
-        "cpu_adagrad",
-        {
-            "optimizer": {"type": "Adagrad", "params": {"lr": 1e-3}},
-            "zero_optimization": {"stage": 2, "offload_optimizer": CPU},
-        },
-    ),
-)
+WHOLE = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
 
 
 class Lane(NamedTuple):
-    """The processes of a lane: one without any built op, one that builds them, and one for CPU ranks."""
+    """The processes of a lane: one for the GPU, and one for CPU ranks."""
 
     plain: Prover
-    building: Prover
     on_cpu: Prover | None  # None in a rehearsal, whose runs are all on CPU ranks
 
 
 @contextlib.contextmanager
 def lane(setting: Setting) -> Iterator[Lane]:
-    """These processes; what one builds, the others do not see."""
-    nothing = {_EXTENSIONS: os.path.join(setting.folder, "no-ops")}
+    """These processes; none of them finds a built op."""
     with contextlib.ExitStack() as stack:
-        plain = stack.enter_context(prover(setting, **nothing))
-        building = stack.enter_context(prover(setting, **builds.environment(setting.ops)))
+        plain = stack.enter_context(without_ops(setting))
         cpu = setting._replace(rehearses=True)
-        yield Lane(plain, building, None if setting.rehearses else stack.enter_context(prover(cpu, **nothing)))
+        yield Lane(plain, None if setting.rehearses else stack.enter_context(without_ops(cpu)))
 
 
-def items(setting: Setting) -> list[Item]:
-    """The runs that most users have, then every other combination, then those with the real ops."""
+def items(_setting: Setting) -> list[Item]:
+    """The runs that most users have, then every other combination."""
     grid = sorted(itertools.product((3, 2, 1, 0), PRECISIONS, STACKS), key=_is_rare)
     common = [_of_stage(*one) for one in grid]
     return [
@@ -124,7 +71,6 @@ def items(setting: Setting) -> list[Item]:
             for stage in (2, 3)
         ),
         *(_run(name, config, model) for name, model, config in _of_models()),
-        *(_with_op(setting, name, op, more) for name, op, more in WITH_OPS),
     ]
 
 
@@ -173,37 +119,6 @@ def _run(
         prove = functools.partial(Prover.prove, config=config, stack=stack, model=model, arguments=arguments)
         on_gpu = prove(shared.plain)
         on_cpu = prove(shared.on_cpu) if shared.on_cpu is not None else on_gpu
-        return _compared(on_gpu, on_cpu)
+        return compared(on_gpu, on_cpu)
 
     return Item(name, measure)
-
-
-def _with_op(setting: Setting, name: str, op: str, more: Result) -> Item:
-    """With the kernel that DeepSpeed compiles, which is built meanwhile."""
-
-    def measure(shared: Lane) -> Result:
-        if setting.rehearses and op not in builds.OPS["cpu"]:
-            raise Unanswered(f"does {op} run as DeepSpeed compiles it?")
-        built = builds.result(setting.ops, op)
-        if built is None and setting.rehearses:
-            raise Unanswered(f"does {op} run as DeepSpeed compiles it? Nothing builds it here.")
-        config = {**config_of(2), "zero_allow_untested_optimizer": True, **more}
-        with_op = shared.building.prove(config, wish=RunOptions(ranks=1, builds_ops=True))
-        without = shared.plain.prove(config)
-        return {
-            **_compared(with_op, without),
-            "op": op,
-            "built": built,
-            "losses_with_stand_in": without["losses"],
-        }
-
-    # On CPUs, DeepSpeed compiles what ranks share memory with, too.
-    return Item(name, measure, seconds=150.0 if setting.rehearses else 20.0)
-
-
-def _compared(found: Result, reference: Result) -> Result:
-    """A run that is as it should be if it trains, and the same checks pass in it as in another one."""
-    expected, observed = not_passed(reference), not_passed(found)
-    is_the_same = expected == observed and "start" not in observed
-    status = ERROR if found["error"] is not None else PASS if is_the_same else FAIL
-    return {**found, "verdict": found["status"], "status": status, "expected": expected, "observed": observed}
