@@ -50,6 +50,16 @@ def wheel(folder, release):
         archive.writestr(f"made_library-{release}.dist-info/RECORD", "")
 
 
+def wheel_of_torch(folder, release, tag):
+    with zipfile.ZipFile(folder / f"torch-{release}-{tag}.whl", "w") as archive:
+        for name in ("torch/__init__.py", "torch/optim/sgd.py", "torch/lib/libtorch.dylib", "functorch/x.py"):
+            archive.writestr(name, "")
+        metadata = METADATA.format(release=release).replace("made-library", "torch")
+        archive.writestr(f"torch-{release}.dist-info/METADATA", metadata)
+        archive.writestr(f"torch-{release}.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+        archive.writestr(f"torch-{release}.dist-info/RECORD", "")
+
+
 def test_final_releases_by_number():
     assert available("made-library") == ["0.9.0", "0.10.0", "1.0.0"]
 
@@ -80,6 +90,33 @@ def test_a_member_that_would_lie_outside_of_the_tree_is_refused(tmp_path):
     source_distribution(tmp_path / "index", "2.0.0", {"../../outside": "text"})
     with pytest.raises(UnavailableError, match="outside"):
         fetch("made-library", "2.0.0", tmp_path / "cache")
+
+
+def test_of_torch_the_python_files_of_the_wheel_for_macos_are_kept(tmp_path):
+    wheel_of_torch(tmp_path / "index", "2.0.1", "cp311-cp311-manylinux_2_28_x86_64")  # which is not even looked at
+    wheel_of_torch(tmp_path / "index", "2.0.1", "cp310-none-macosx_11_0_arm64")
+    tree = fetch("torch", "2.0.1", tmp_path / "cache")
+    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == {
+        "torch/__init__.py",
+        "torch/optim/sgd.py",
+        "torch-2.0.1.dist-info/METADATA",
+    }
+
+
+def test_a_release_of_torch_without_a_wheel_for_macos_is_one_line(tmp_path):
+    wheel_of_torch(tmp_path / "index", "2.0.1", "cp311-cp311-manylinux_2_28_x86_64")
+    with pytest.raises(UnavailableError, match=r"^pip: No matching distribution found for torch==2\.0\.1$"):
+        fetch("torch", "2.0.1", tmp_path / "cache")
+
+
+def test_what_may_be_installed_does_not_bound_what_is_read(tmp_path, monkeypatch):
+    constraints, configuration = tmp_path / "constraints.txt", tmp_path / "pip.conf"
+    constraints.write_text("made-library<0.10\n")
+    configuration.write_text(f"[global]\nconstraint = {constraints}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
+    assert fetch("made-library", "0.10.0", tmp_path / "cache").is_dir()
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    assert fetch("made-library", "1.0.0", tmp_path / "cache").is_dir()
 
 
 @pytest.mark.parametrize("release", ["9.9.9", "not a number"])

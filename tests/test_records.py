@@ -36,7 +36,7 @@ FILES = {
     "peft": records.Peft,
     "published_models": records.PublishedModels,
     "shapes": records.Shapes,
-    "torch": records.Torch,
+    "torch": records.TorchStore,
     "trainer_overlay": records.TrainerOverlay,
     "lightning": records.StackStore,
     "transformers": records.StackStore,

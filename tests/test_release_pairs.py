@@ -253,6 +253,28 @@ def test_a_pin_without_a_place_has_none(tmp_path):
     assert place_of(Pin("deepspeed", "==0.9.0", f"{gone}:3")) is None
 
 
+def test_a_tree_is_the_python_files_of_what_was_fetched(tmp_path, monkeypatch):
+    from tools.pairs import trees
+
+    def fetch(library, release, into):
+        package = into / "unpacked" / library
+        for name in ("__init__.py", "lib/compiled.so", "models/auto/__init__.py", "models/llama/__init__.py"):
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).touch()
+        return into / "unpacked"
+
+    monkeypatch.setattr(trees, "fetch", fetch)
+
+    def kept(library):
+        tree = trees.tree(library, "2.0", tmp_path)
+        return {str(path.relative_to(tree / library)) for path in tree.rglob("*") if path.is_file()}
+
+    assert kept("torch") == {"__init__.py", "models/auto/__init__.py", "models/llama/__init__.py"}
+    assert kept("transformers") == {"__init__.py", "models/auto/__init__.py"}
+    monkeypatch.delattr(trees, "fetch")  # what is kept is not fetched again
+    assert trees.tree("torch", "2.0", tmp_path) == tmp_path / "torch-2.0"
+
+
 def test_what_was_measured_is_in_the_store():
     from tools.pairs.__main__ import MEASURED
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import (
         ConstructorCall,
         Dated,
+        Defaults,
         KeyFacts,
         ModelFacts,
         ModelTable,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StackLibrary,
         StackTable,
         Torch,
+        TorchStore,
         TrainerFacts,
         TraitName,
     )
@@ -244,9 +246,13 @@ class Knowledge:
 
     @property
     def torch(self) -> Torch:
-        """The constructors of torch.optim and torch.optim.lr_scheduler, which a config may name as types."""
+        """What the newest known torch has in torch.optim and its lr_scheduler, which a config may name as types."""
         if self._torch is None:
-            self._torch = tables.load("torch")
+            store = tables.load("torch")
+            self._torch = {
+                "optimizers": _newest(store, store["optimizers"]),
+                "schedulers": _newest(store, store["schedulers"]),
+            }
         return self._torch
 
     @property
@@ -495,6 +501,12 @@ def knowledge(target: Target | None = None) -> Knowledge:
 
 
 _known: dict[tuple[str | None, ...], Knowledge] = {}
+
+
+def _newest(store: TorchStore, records: dict[str, Defaults]) -> dict[str, Defaults]:
+    """The constructors of one table as the newest release of torch has them."""
+    found = ((name, record_at(store, record, store["releases"][-1])) for name, record in records.items())
+    return {name: parameters for name, parameters in found if parameters is not None}
 
 
 def _holds_keys(side: KeyFacts) -> bool:

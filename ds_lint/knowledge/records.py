@@ -141,7 +141,7 @@ Trait = TypedDict("Trait", {"since": str, "until": str, "is": "str | int"}, tota
 class Store(TypedDict):
     """What was extracted from every release of a library."""
 
-    library: Library | Literal["lightning"]
+    library: Library | Literal["lightning", "torch"]
     releases: list[str]  # oldest first
 
 
@@ -446,12 +446,14 @@ class Conversion(TypedDict):
 # The rest: torch.json, gpus.json, allowances.json, documentation.json
 
 
-class Torch(TypedDict):
-    """``torch.json``: the parameters of each constructor."""
+class TorchStore(Store):
+    """``torch.json``: the parameters of each constructor, where they differ between releases in ``runs``."""
 
-    torch: str
     optimizers: dict[str, Defaults]
     schedulers: dict[str, Defaults]
+
+
+Torch = dict[TorchFamily, dict[str, Defaults]]  # in no file: the constructors of one release
 
 
 class LauncherOptions(TypedDict):
@@ -626,6 +628,7 @@ class PairConflict(TypedDict, total=False):
 class Pairs(TypedDict):
     """Releases that do not work together: pairs.json."""
 
+    compared: dict[str, str]  # the newest release of each library with a store that was compared
     releases: dict[str, list[str]]  # of the companions
     conflicts: list[PairConflict]
 
@@ -660,7 +663,7 @@ class Loader(Protocol):
     @overload
     def __call__(self, name: Literal["conversion"]) -> Conversion: ...
     @overload
-    def __call__(self, name: Literal["torch"]) -> Torch: ...
+    def __call__(self, name: Literal["torch"]) -> TorchStore: ...
     @overload
     def __call__(self, name: Literal["launchers"]) -> dict[str, LauncherOptions]: ...
     @overload

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ds_lint.knowledge.records import (
+        Defaults,
         Fill,
         ModelFacts,
         StackBehaviour,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         TrainerFacts,
     )
 
-    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour)
+    Record = TypeVar("Record", StackFacts, ModelFacts, StackBehaviour, Defaults)
     Told = dict[str, Any]  # what is to be a Fill or an Overwrite: each step below adds to it
 
 TRAINER_TABLES: tuple[StackTable, ...] = ("fills", "overwrites", "requires")  # what ``trainer_facts`` looks at
@@ -99,7 +100,7 @@ def _run(record: Record, order: dict[str, int], place: int) -> Record | None:
         return record
     for run in record["runs"]:
         if order[run["since"]] <= place and ("until" not in run or place <= order[run["until"]]):
-            facts = run.copy()
+            facts: Record = run.copy()
             facts.pop("since", None)
             facts.pop("until", None)
             return facts

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 pytest.importorskip("deepspeed")
@@ -14,7 +12,6 @@ from installed import INSTALLED, knowledge
 from models import MODELS, NAMES, NO_DEFAULT, fields
 
 from ds_lint.checks.optimizer import ZERO_TESTED
-from ds_lint.knowledge import resources
 
 pytestmark = pytest.mark.fidelity
 
@@ -83,13 +80,6 @@ def test_dtype_names():
         if isinstance(spelling, str)
     }
     assert spellings == DTYPE_NAMES
-
-
-def test_torch_constructors_are_those_of_the_installed_torch():
-    from tools.torch_constructors import constructors
-
-    with open(resources.path("schemas", "torch.json"), encoding="utf-8") as file:
-        assert json.load(file) == json.loads(json.dumps(constructors()))
 
 
 def test_leaf_module_defaults():

@@ -1,10 +1,12 @@
-"""What the overlay says that torch's optimizers and schedulers take is what they take, by themselves on two layers."""
+"""What is known of torch's optimizers and schedulers is so: their parameters, and what they take by themselves."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +18,19 @@ pytest.importorskip("torch")
 import torch
 from installed import knowledge
 
+from ds_lint.knowledge import tables
 from ds_lint.knowledge.coercion import refusal
+from tools.extract.history import at
+from tools.extract.torch import extract
 
 pytestmark = pytest.mark.fidelity
+
+RELEASE = torch.__version__.partition("+")[0]
+EXTRACTED = json.loads(json.dumps(extract(Path(torch.__file__).parent.parent)))  # as a store has them: lists for tuples
+MODULES = {
+    "optimizers": (torch.optim, torch.optim.Optimizer),
+    "schedulers": (torch.optim.lr_scheduler, torch.optim.lr_scheduler.LRScheduler),
+}
 
 VALUES: tuple[Any, ...] = (
     None, False, -1, 0, 1, 2, 0.5, -0.5, 1.5, float("nan"), "1e-3", "abc", [], [0.9, 0.99], [0.5, 1.2], [None, 1e-3],
@@ -69,11 +81,48 @@ def outcome(family: str, name: str, params: dict[str, Any]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("family", ["optimizers", "schedulers"])
+def constructors(family: str) -> dict[str, dict[str, Any]]:
+    """What Python knows of the classes of the installed torch."""
+    module, base = MODULES[family]
+    return {
+        name: {one.name: default(one) for one in list(inspect.signature(thing).parameters.values())[1:]}
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing)
+        and thing is not base
+        and not name.startswith("_")
+        # ReduceLROnPlateau derives from nothing before 2.2
+        and (issubclass(thing, base) or (family == "schedulers" and name in module.__all__))
+    }
+
+
+def default(parameter: inspect.Parameter) -> Any:
+    if parameter.default is inspect.Parameter.empty or repr(parameter.default) == "<required parameter>":
+        return "$required"
+    return list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+
+
+@pytest.mark.parametrize("family", MODULES)
+def test_what_is_extracted_is_what_python_knows(family: str) -> None:
+    theirs = constructors(family)
+    assert json.dumps(EXTRACTED[family], sort_keys=True) == json.dumps(theirs, sort_keys=True)  # 0 is not 0.0
+    assert {name: list(parameters) for name, parameters in EXTRACTED[family].items()} == {
+        name: list(parameters) for name, parameters in theirs.items()
+    }
+    assert len(theirs) > 10
+
+
+def test_the_store_has_the_facts_of_the_installed_torch() -> None:
+    store = tables.load("torch")
+    if RELEASE not in store["releases"]:
+        pytest.skip(f"torch {RELEASE} is not in the store")
+    assert at(store, RELEASE) == EXTRACTED
+
+
+@pytest.mark.parametrize("family", MODULES)
 def test_values_are_refused_where_torch_refuses_them(family: str) -> None:
     module = "torch.optim" if family == "optimizers" else "torch.optim.lr_scheduler"
     differing = []
-    for name, parameters in knowledge().torch[family].items():
+    for name, parameters in EXTRACTED[family].items():
         facts = knowledge().parameters(f"{module}.*") | knowledge().parameters(f"{module}.{name}")
         if "never" in facts.get("*", {}):
             continue
@@ -109,7 +158,7 @@ def test_values_are_refused_where_torch_refuses_them(family: str) -> None:
 def test_what_never_works_raises(family: str, name: str, stage: str) -> None:
     module = "torch.optim" if family == "optimizers" else "torch.optim.lr_scheduler"
     assert knowledge().parameters(f"{module}.{name}")["*"]["stage"] == stage
-    params = {"lr_lambda": 0.9} if "lr_lambda" in knowledge().torch[family][name] else {}
+    params = {"lr_lambda": 0.9} if "lr_lambda" in EXTRACTED[family][name] else {}
     if name == "SequentialLR":
         params = {"schedulers": ["StepLR"], "milestones": []}
     assert outcome(family, name, params) == stage

@@ -2,6 +2,8 @@
 
 Everything goes through pip, so whatever index, mirror or proxy pip is configured for is asked here too. Nothing of a
 release is run: a source distribution is unpacked as it was published (``unbuilt/`` stands in for its build backend).
+Of torch, whose wheels for Linux are large, the Python files of the wheel for macOS are read: but for ``version.py`` and
+what is made for CUDA alone, they are the same.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 _FINAL = re.compile(r"\d+(\.\d+)*")
 _NO_BUILD = Path(__file__).parent / "unbuilt"
+_MACOS = "macosx_26_0_arm64"  # and every older one: pip takes a wheel for those too
+_PYTHONS = ("311", "310", "312", "313", "314")  # every release of torch since 1.13 has a wheel for one of the first two
 
 
 class UnavailableError(Exception):
@@ -38,7 +43,7 @@ def fetch(library: str, release: str, into: Path) -> Path:
     if not tree.is_dir():
         into.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=into) as folder:
-            unpacked = _unpacked(_downloaded(library, release, Path(folder)))
+            unpacked = _torch(release, Path(folder)) if library == "torch" else _package(library, release, Path(folder))
             unpacked.rename(tree)  # a run that is interrupted leaves no half of a tree behind
     return tree
 
@@ -53,17 +58,10 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
-def _downloaded(library: str, release: str, folder: Path) -> Path:
-    """The wheel of a release, or its source distribution where it has none."""
-    download = ("download", f"{library}=={release}", "--no-deps", "--ignore-requires-python", "--dest", str(folder))
-    _pip(*download, "--use-pep517", "--no-build-isolation")
-    (archive,) = folder.iterdir()
-    return archive
-
-
-def _unpacked(archive: Path) -> Path:
-    """The folder, beside the archive, that holds the package directory."""
-    target = archive.parent / "unpacked"
+def _package(library: str, release: str, folder: Path) -> Path:
+    """The wheel of a release, unpacked, or its source distribution where it has none."""
+    archive = _downloaded(library, release, folder, "--ignore-requires-python", "--use-pep517", "--no-build-isolation")
+    target = folder / "unpacked"
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             wheel.extractall(target)  # noqa: S202 - zipfile keeps every member inside of the target
@@ -74,12 +72,39 @@ def _unpacked(archive: Path) -> Path:
     return top
 
 
+def _torch(release: str, folder: Path) -> Path:
+    """The package torch without what is compiled, and the metadata that say which release it is."""
+    target = folder / "unpacked"
+    with zipfile.ZipFile(_wheel_for_macos("torch", release, folder)) as wheel:
+        python = (name for name in wheel.namelist() if name.startswith("torch/") and name.endswith(".py"))
+        metadata = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        wheel.extractall(target, [*python, *metadata])  # noqa: S202 - as above
+    return target
+
+
+def _wheel_for_macos(library: str, release: str, folder: Path) -> Path:
+    asked = ("--only-binary", ":all:", "--platform", _MACOS, "--python-version")
+    for python in _PYTHONS[:-1]:
+        with suppress(UnavailableError):
+            return _downloaded(library, release, folder, *asked, python)
+    return _downloaded(library, release, folder, *asked, _PYTHONS[-1])
+
+
+def _downloaded(library: str, release: str, folder: Path, *options: str) -> Path:
+    """The archive that pip chooses."""
+    _pip("download", f"{library}=={release}", "--no-deps", "--dest", str(folder), *options)
+    (archive,) = folder.iterdir()
+    return archive
+
+
 def _pip(*arguments: str) -> str:
     """What pip prints; its last word is the error where it fails."""
     path = os.pathsep.join(filter(None, [str(_NO_BUILD), os.environ.get("PYTHONPATH")]))
+    # A file of constraints in the user's configuration of pip says what may be installed, and here nothing is.
+    environment = {**os.environ, "PYTHONPATH": path, "PIP_CONSTRAINT": os.devnull}
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
