@@ -2,176 +2,21 @@
 
 from __future__ import annotations
 
-from textwrap import dedent, indent
-
+import made_sources
 import pytest
+from made_sources import GIVEN
 
 from tools.extract import accelerate
-
-FIELDS = """
-    zero_stage: int = field(default=None, metadata={"help": "0 to 3"})
-    hf_ds_config: Any = field(default=None)
-"""
-CONFIG = """
-@dataclass
-class BaseConfig:
-    mixed_precision: str
-
-@dataclass
-class ClusterConfig(BaseConfig):
-    num_processes: int = -1
-    deepspeed_config: dict = None
-
-    def read(config_dict):
-        if "fp16" in config_dict:
-            del config_dict["fp16"]
-        config_dict.pop("num_processes")
-        config_dict.pop("dynamo_backend")
-
-@dataclass
-class SageMakerConfig(BaseConfig):
-    region: str = "us-east-1"
-"""
-ASKING = """
-def get_cluster_input():
-    deepspeed_config = {}
-    deepspeed_config["zero_stage"] = ask()
-    fsdp_config["fsdp_offload_params"] = ask()
-"""
-LAUNCH = """
-from accelerate.commands.utils import CustomArgumentParser
-
-def launch_command_parser():
-    parser.add_argument("-h", "--help", action="help")
-    parser.add_argument("--debug", action="store_true")
-    tpu_args.add_argument("--tpu_cluster", action="store_true", dest="tpu_use_cluster")
-    tpu_args.add_argument("--no_tpu_cluster", action="store_false", dest="tpu_use_cluster")
-    deepspeed_args.add_argument("--zero_stage", default=None, type=int, choices=[0, 1])
-    fsdp_args.add_argument("--fsdp_min_num_params", type=int, default=int(1e8))
-    parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
-
-def deepspeed_launcher(args):
-    command = prepare(args)
-    run(command, getattr(args, "debug", False))
-
-def other_launcher(args):
-    run(args.num_processes)
-
-def launch_command(args):
-    if args.fsdp_version:
-        defaults = load_config_from_file(args.config_file)
-    if args.dynamo_backend is None:
-        warned.append("no")
-        args.dynamo_backend = "no"
-    for name, value in defaults.__dict__.items():
-        setattr(args, name, value)
-    if defaults.distributed_type:
-        deepspeed_launcher(args)
-    else:
-        other_launcher(args)
-"""
-PREPARING = """
-def prepare(args):
-    for arg in vars(args):
-        if arg.startswith("fp8_"):
-            pass
-    args.standalone = args.zero_stage is None
-
-def prepare_multi_gpu_env(args):
-    current_env["ACCELERATE_DEBUG"] = str(args.debug)
-    if args.use_fsdp:
-        current_env["FSDP_VERSION"] = str(args.fsdp_version) if hasattr(args, "fsdp_version") else "1"
-        current_env["FSDP_RESHARD"] = str(args.fsdp_reshard).lower()
-        if args.fsdp_auto_wrap_policy is not None:
-            current_env["FSDP_AUTO_WRAP_POLICY"] = str(args.fsdp_auto_wrap_policy)
-"""
-ENUMERATIONS = """
-class DistributedType(str, enum.Enum):
-    NO = "NO"
-    DEEPSPEED = "DEEPSPEED"
-"""
-FSDP_PLUGIN = """
-class FullyShardedDataParallelPlugin:
-    def __post_init__(self):
-        env_prefix = "FSDP_"
-        if self.fsdp_version is None:
-            self.fsdp_version = int(os.environ.get(env_prefix + "VERSION", "1"))
-        if self.fsdp_version == 1:
-            if self.sharding_strategy is None:
-                self.sharding_strategy = os.environ.get(env_prefix + "SHARDING_STRATEGY", "FULL_SHARD")
-        if self.reshard_after_forward is None and self.sharding_strategy is None:
-            reshard = os.environ.get(env_prefix + "RESHARD", "true" if self.fsdp_version == 2 else "FULL_SHARD")
-            if self.fsdp_version == 2:
-                self.reshard_after_forward = str_to_bool(reshard.lower(), to_bool=True)
-        if self.backward_prefetch is None:
-            self.backward_prefetch = os.environ.get(env_prefix + "BACKWARD_PREFETCH", None)
-        if self.fsdp_version == 2 and self.backward_prefetch is not None:
-            self.backward_prefetch = None
-        self.set_state_dict_type()
-        if isinstance(self.auto_wrap_policy, str):
-            if self.auto_wrap_policy.upper() == "TRANSFORMER_BASED_WRAP":
-                pass
-            elif self.auto_wrap_policy.upper() == "SIZE_BASED_WRAP":
-                if self.min_num_params is None:
-                    self.min_num_params = int(os.environ.get(env_prefix + "MIN_NUM_PARAMS", 0))
-
-    def set_state_dict_type(self, state_dict_type=None):
-        if self.state_dict_type is None:
-            self.state_dict_type = os.environ.get("FSDP_STATE_DICT_TYPE", "FULL_STATE_DICT")
-        if self.fsdp_version == 2 and self.state_dict_type == StateDictType.LOCAL_STATE_DICT:
-            raise ValueError("FSDP2 does not support LOCAL_STATE_DICT.")
-"""
-CONSTANTS = """
-FSDP_AUTO_WRAP_POLICY = ["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP"]
-FSDP_PYTORCH_VERSION = "2.1.0"
-"""
-METHODS = {
-    "plugin": ("__post_init__", "self"),
-    "precision": ("set_mixed_precision", "self, mixed_precision"),
-    "filling": ("fill_match", "self, ds_key_long, mismatches=None, must_match=True, **kwargs"),
-    "checks": ("_deepspeed_config_checks", "self"),
-    "constructor": ("__init__", "self"),
-    "prepare": ("_prepare_deepspeed", "self, *args"),
-}
-
-
-def method(part, body):
-    name, signature = METHODS[part]
-    return indent(f"def {name}({signature}):\n{indent(dedent(body).strip() or 'pass', '    ')}\n", "    ")
 
 
 @pytest.fixture
 def extracted(tmp_path):
-    """The facts of a package in which the named methods have these bodies, and the others are empty."""
+    """The facts of a release in which the named methods have these bodies."""
 
     def extract(**bodies):
-        written = {part: method(part, bodies.get(part, "")) for part in METHODS}
-        if "checks" not in bodies:
-            written["checks"] = ""
-        files = {
-            "utils/launch.py": PREPARING,
-            "utils/dataclasses.py": ENUMERATIONS
-            + "class DeepSpeedPlugin:\n"
-            + FIELDS
-            + "".join(written[part] for part in ("plugin", "precision", "filling", "checks"))
-            + FSDP_PLUGIN,
-            "utils/constants.py": CONSTANTS,
-            "utils/deepspeed.py": "class HfDeepSpeedConfig:\n    def __init__(self, config): self.config = config\n",
-            "accelerator.py": "class Accelerator:\n" + written["constructor"] + written["prepare"],
-            "commands/launch.py": LAUNCH,
-            "commands/config/config_args.py": CONFIG,
-            "commands/config/cluster.py": ASKING,
-        }
-        for name, text in files.items():
-            path = tmp_path / "accelerate" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        return accelerate.extract(tmp_path)
+        return accelerate.extract(made_sources.write(tmp_path, made_sources.accelerate(**bodies)))
 
     return extract
-
-
-GIVEN = "if isinstance(self.hf_ds_config, dict) or isinstance(self.hf_ds_config, HfDeepSpeedConfig):"
 
 
 def test_what_the_plugin_fills(extracted):
@@ -236,8 +81,15 @@ def test_fills_that_must_match(extracted):
 
 def test_two_sources_stand_in_the_order_in_which_they_are_tried(extracted):
     facts = extracted(
-        plugin='plugin_to_config_mapping = {"gradient_clipping": "gradient_clipping"}',
-        prepare='config_kwargs = {"gradient_clipping": 1.0}',
+        plugin="""
+            plugin_to_config_mapping = {"gradient_clipping": "gradient_clipping"}
+            kwargs = {v: getattr(self, k) for k, v in plugin_to_config_mapping.items()}
+            self.fill_match("gradient_clipping", **kwargs)
+        """,
+        prepare="""
+            config_kwargs = {"gradient_clipping": 1.0}
+            deepspeed_plugin.deepspeed_config_process(**config_kwargs)
+        """,
     )
     sources = facts["fills"]["gradient_clipping"]["sources"]
     assert [source["from"] for source in sources] == ["DeepSpeedPlugin.gradient_clipping", "1.0"]
@@ -318,7 +170,7 @@ def test_settings_that_a_yaml_must_not_have_beside_a_file(extracted):
         "zero_stage": {"environment": "ACCELERATE_DEEPSPEED_ZERO_STAGE"},
         "mixed_precision": {"environment": "ACCELERATE_MIXED_PRECISION"},
     }
-    assert extracted()["beside_file"] == {}
+    assert extracted(version="0.15.0")["beside_file"] == {}
 
 
 def test_the_oldest_deepspeed_in_general_and_on_special_hardware(extracted):
@@ -389,8 +241,15 @@ def test_what_launchers_read(extracted):
 
 def test_words_of_enumerations(extracted):
     assert extracted()["words"] == {
+        "ComputeEnvironment": {"choices": ["LOCAL_MACHINE"]},
         "DistributedType": {"choices": ["NO", "DEEPSPEED"]},
+        "DynamoBackend": {"choices": ["NO"]},
+        "PrecisionType": {"choices": ["no"]},
+        "SageMakerDistributedType": {"choices": ["NO"]},
+        "FSDP_SHARDING_STRATEGY": {"choices": ["FULL_SHARD"]},
         "FSDP_AUTO_WRAP_POLICY": {"choices": ["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP"]},
+        "FSDP_BACKWARD_PREFETCH": {"choices": ["BACKWARD_PRE"]},
+        "FSDP_STATE_DICT_TYPE": {"choices": ["FULL_STATE_DICT"]},
     }
 
 

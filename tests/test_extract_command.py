@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from tools.extract import __main__ as command
-from tools.extract import history
+from tools.extract import history, reading
+from tools.extract.losses import losses
 from tools.extract.releases import UnavailableError
 
 
@@ -29,7 +30,7 @@ def store(tmp_path, monkeypatch):
         LIBRARY="made", STORE=path, extract=extract, at=history.at, merged=history.merged, changes=history.changes
     )
     monkeypatch.setattr(command, "LIBRARIES", {"made": library})
-    monkeypatch.setattr(command, "fetch", fetch)
+    monkeypatch.setattr(reading, "fetch", fetch)
     return path
 
 
@@ -92,7 +93,7 @@ def test_a_merge_that_loses_something_is_not_written(store, tree, monkeypatch, c
     before = store.read_bytes()
     broken = SimpleNamespace(**{**vars(command.LIBRARIES["made"]), "merged": lambda store, release, facts: store})
     monkeypatch.setattr(command, "LIBRARIES", {"made": broken})
-    monkeypatch.setattr(broken, "at", lambda store, release: store["fills"])
+    monkeypatch.setattr(broken, "at", lambda store, release: {"fills": store["fills"]})
     assert command.main(tree("1.1", "lr=lr")) == 2
     assert "says something else of made 1.1" in capsys.readouterr().err
     assert store.read_bytes() == before
@@ -129,6 +130,94 @@ def test_a_release_that_is_laid_out_differently_is_refused(store, tree, capsys):
     assert capsys.readouterr().err == (
         "error: the extractor does not know how made 2.0 is laid out: there is no fill\n"
     )
+
+
+def test_an_extractor_that_stumbles_says_where(store, tree, capsys):
+    assert command.main(tree("2.0", "lr")) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: the extractor does not know how made 2.0 is laid out: ValueError in ")
+    assert error.count("\n") == 1
+
+
+# A release that seems to do much less than the one before it
+
+MANY = "\n".join(f"key{place}=value" for place in range(8))
+FEW, HALF = ("\n".join(MANY.splitlines()[:count]) for count in (3, 4))
+
+
+@pytest.fixture
+def flags(store, monkeypatch):
+    """The flags that the next release has beside its fills."""
+    library, found = command.LIBRARIES["made"], {"--bf16": {"type": "bool"}}
+    monkeypatch.setattr(library, "extract", lambda folder: {**extract(folder), "flags": dict(found)})
+    return found
+
+
+def test_a_release_that_loses_a_table_is_refused_unless_that_is_allowed(store, tree, flags, capsys):
+    command.main(tree("1.0", "lr=lr"))
+    before = store.read_bytes()
+    flags.clear()
+    assert command.main(tree("1.1", "lr=lr")) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "error: the extractor finds no flags in made 1.1; 1.0 has 1 (--allow-loss flags accepts that)"
+    )
+    assert store.read_bytes() == before
+    assert command.main([*tree("1.1", "lr=lr"), "--allow-loss", "fills"]) == 2
+    assert command.main([*tree("1.1", "lr=lr"), "--allow-loss", "fills", "--allow-loss", "flags"]) == 0
+
+
+@pytest.mark.parametrize(("left", "status"), [(FEW, 2), (HALF, 0)])
+def test_a_release_that_loses_more_than_half_of_many_records_is_refused(store, tree, capsys, left, status):
+    command.main(tree("1.0", MANY))
+    assert command.main(tree("1.1", left)) == status
+    told = "the extractor finds 3 fills in made 1.1; 1.0 has 8" in capsys.readouterr().err
+    assert told is (status == 2)
+
+
+def test_a_few_records_may_go(store, tree):
+    command.main(tree("1.0", FEW))
+    assert command.main(tree("1.1", "key0=value")) == 0
+
+
+def test_a_new_release_is_compared_with_the_one_before_it_by_number(store, tree):
+    command.main(tree("1.0", FEW))
+    command.main(tree("2.0", MANY))
+    assert command.main(tree("1.1", FEW)) == 0
+
+
+def test_a_release_that_the_store_has_may_have_less(store, tree):
+    command.main(tree("1.0", MANY))
+    command.main([*tree("1.1", FEW), "--allow-loss", "fills"])
+    assert command.main([*tree("1.1", FEW), "--check"]) == 0
+
+
+def test_a_fact_that_most_records_lose_is_a_loss_too():
+    before = {"plugin": {f"field{place}": {"type": "int", "environment": "X"} for place in range(8)}}
+    after = {"plugin": {name: {"type": "int"} for name in before["plugin"]}}
+    assert losses(before, after) == [("plugin.environment", 8, 0)]
+    assert losses(after, before) == []
+
+
+def test_what_deepspeed_loses_shows_in_its_sections():
+    section = {"type": "object", "keys": {f"key{place}": {} for place in range(8)}}
+    small = {"type": "object", "keys": {"key0": {}}}
+    others = {f"other{place}": {} for place in range(30)}
+
+    def facts(**sections):
+        constructors = {"optimizer.params": {f"kind{place}": [] for place in range(9)}}
+        return {
+            "reader": "hjson",
+            "pydantic": 2,
+            "root": {"keys": {**others, **sections}},
+            "constructors": constructors,
+        }
+
+    before = facts(zero=section, aio=small)
+    assert losses(before, facts(zero=small)) == [("root.zero", 8, 1)]
+    assert losses(before, facts(zero={"removed": True}, aio=small)) == []
+    without = {"reader": "json", "root": {"keys": others}, "constructors": {}}
+    assert [one.table for one in losses(before, without)] == ["pydantic", "root.zero", "constructors"]
+    assert [one.table for one in losses(before, {**before, "root": {"keys": {}}})] == ["root"]
 
 
 def test_a_table_that_the_extractor_learns_to_read_is_empty_in_older_releases(store, tree, monkeypatch):

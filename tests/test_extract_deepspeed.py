@@ -6,32 +6,19 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
+import made_sources
 import pytest
 
 from tools.extract import deepspeed
 
 ROOT = Path(__file__).parent.parent
-CONFIG = """
-    class DeepSpeedConfig:
-        def __init__(self, config):
-            self._initialize(config)
-
-        def _initialize(self, param_dict):
-"""
 
 
 def extracted(tmp_path, reads, **modules):
     """The facts of a made release: what DeepSpeedConfig does with the config, and the modules beside it."""
-    body = textwrap.indent(textwrap.dedent(reads), " " * 8)
-    modules["config"] = textwrap.dedent(modules.pop("before", "")) + textwrap.dedent(CONFIG) + body
-    package = tmp_path / "deepspeed" / "runtime"
-    package.mkdir(parents=True, exist_ok=True)
-    for name, source in {"__init__": "", "engine": "class DeepSpeedEngine: ...", **modules}.items():
-        (package / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
-    return deepspeed.extract(tmp_path)
+    return deepspeed.extract(made_sources.write(tmp_path, made_sources.deepspeed(reads, **modules)))
 
 
 def keys(facts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import made_sources
 import pytest
 
 from tools.extract import models
@@ -13,13 +14,9 @@ from tools.extract import models
 def extracted(tmp_path):
     """The facts of a package with one model, ``small``, whose modules have this source."""
 
-    def extract(configuration="", modeling=""):
-        folder = tmp_path / "transformers" / "models" / "small"
-        folder.mkdir(parents=True)
-        config = 'class SmallConfig(PreTrainedConfig):\n    model_type = "small"\n    hidden_size: int = 8\n'
-        (folder / "configuration_small.py").write_text(dedent(configuration) or config, encoding="utf-8")
-        (folder / "modeling_small.py").write_text(dedent(modeling), encoding="utf-8")
-        return models.extract(tmp_path)
+    def extract(configuration=made_sources.MODEL_CONFIG, modeling=""):
+        files = made_sources.models(dedent(configuration), dedent(modeling))
+        return models.extract(made_sources.write(tmp_path, files))
 
     return extract
 

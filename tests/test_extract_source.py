@@ -106,3 +106,61 @@ def test_what_is_not_there_is_named(tmp_path):
         source.find(ast.parse(""), "made")
     with pytest.raises(LookupError, match="absent"):
         source.parse(tmp_path / "absent.py")
+
+
+@pytest.mark.parametrize(
+    ("version", "is_older"), [("5.9.0", True), ("5.10.1", False), ("5.10.1.dev0", False), ("5.11", False)]
+)
+def test_a_package_says_how_old_it_is(tmp_path, version, is_older):
+    assert not source.predates(tmp_path, "5.10.1")  # one that does not say it
+    (tmp_path / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    assert source.predates(tmp_path, "5.10.1") is is_older
+
+
+def test_the_version_of_deepspeed_stands_where_it_is_built_or_installed(tmp_path):
+    package = tmp_path / "deepspeed"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = version\n")
+    (tmp_path / "version.txt").write_text("0.6.7\n")
+    assert source.predates(package, "0.7")
+    (package / "git_version_info_installed.py").write_text("version='0.18.9'\n")
+    assert not source.predates(package, "0.7")
+
+
+def test_a_default_that_comes_from_elsewhere_is_an_error():
+    for value in ("field(**KNOWN['lr'])", "deprecated_field(default=5)"):
+        with pytest.raises(LookupError, match="a default is given by"):
+            source.default(expression(value))
+    assert source.default(expression("helper(5)")) == {"default_is": "helper(5)"}
+
+
+def test_the_body_of_a_while_has_its_condition_and_a_match_is_an_error():
+    (taken,) = body("def made(self):\n    while self.is_left():\n        take()")
+    assert source.conditions(taken, RECEIVERS) == ["Accelerator.is_left()"]
+    with pytest.raises(LookupError, match="a match of mode is not followed"):
+        body("def made(mode):\n    match mode:\n        case 'fp16':\n            take()")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("refuse('this is wrong')", "refuse"),
+        ("self.refuse(f'{mode} is not known')", "self.refuse"),
+        ("problem = ValueError('this is wrong')", "ValueError"),
+        ("logger.warning('this is wrong')", None),
+        ("problems.append('this is wrong')", None),
+        ("self.fill('optimizer.params', 'two words')", None),
+    ],
+)
+def test_a_message_that_is_handed_on_is_an_error(call, name):
+    made = source.find(ast.parse(f"def made(self, mode):\n    {call}"), "made")
+    if name is None:
+        assert list(source.refusals(made, {})) == []
+    else:
+        with pytest.raises(LookupError, match=f"made hands a message to {name}, which may raise and is not read"):
+            list(source.refusals(made, {}))
+
+
+def test_a_message_that_a_function_is_handed_is_an_error():
+    with pytest.raises(LookupError, match="refuse raises with a message that it is handed"):
+        list(source.refusals(source.find(ast.parse("def refuse(why):\n    raise ValueError(why)"), "refuse"), {}))

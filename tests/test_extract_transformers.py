@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-import ast
-from textwrap import dedent, indent
-
+import made_sources
 import pytest
 
 from tools.extract import transformers, transformers_fsdp
 
-ARGUMENTS = """
-@dataclass
-class TrainingArguments:
-    output_dir: str
-    learning_rate: float = field(default=5e-5, metadata={"help": "AdamW"})
-    lr_scheduler_kwargs: dict = field(default_factory=dict)
-    logging_dir: str | None = None
-    processes: int = int(os.environ["PROCESSES"])
-    _n_gpu: int = field(init=False)
-"""
-PINS = 'deps = {"accelerate": "accelerate>=0.20.3", "deepspeed": "deepspeed>=0.9.3", "torch": "torch"}'
-SIGNATURES = {
-    "trainer_config_process": "self, args, auto_find_batch_size=False",
-    "trainer_config_finalize": "self, args, model, num_training_steps",
-    "deepspeed_optim_sched": "trainer, hf_deepspeed_config, args",
-    "deepspeed_init": "trainer, num_training_steps",
-}
-
-
-def function(name, body):
-    return f"def {name}({SIGNATURES[name]}):\n{indent(dedent(body).strip() or 'pass', '    ')}\n"
+FILL = 'self.fill_only("bucket", 10)'
 
 
 @pytest.fixture
 def extracted(tmp_path):
-    """The facts of a package in which the named functions have these bodies, and the others are empty."""
+    """The facts of a release in which the named functions have these bodies."""
 
-    def extract(file="integrations/deepspeed.py", arguments=ARGUMENTS, **bodies):
-        package = tmp_path / "transformers"
-        (package / file).parent.mkdir(parents=True, exist_ok=True)
-        functions = "\n".join(function(name, bodies.get(name, "")) for name in SIGNATURES)
-        (package / file).write_text(functions, encoding="utf-8")
-        (package / "training_args.py").write_text(arguments, encoding="utf-8")
-        (package / "dependency_versions_table.py").write_text(PINS, encoding="utf-8")
-        return transformers.extract(tmp_path)
+    def extract(**bodies):
+        return transformers.extract(made_sources.write(tmp_path, made_sources.transformers(**bodies)))
 
     return extract
 
 
 def test_a_value_that_is_filled_and_must_match(extracted):
-    facts = extracted(
-        trainer_config_process='self.fill_match("optimizer.params.lr", args.learning_rate, "learning_rate")'
-    )
+    facts = extracted(trainer_config_process=made_sources.FILLED)
     assert facts["fills"] == {
         "optimizer.params.lr": {"sources": [{"from": "learning_rate", "at": "arguments", "matched": True}]}
     }
@@ -138,9 +108,10 @@ def test_a_key_that_is_overwritten(extracted):
 
 def test_a_section_that_is_made_where_it_is_missing_overwrites_nothing(extracted):
     facts = extracted(
-        trainer_config_process="""
+        trainer_config_process=f"""
+            {made_sources.FILLED}
             if args.save_on_each_node:
-                self.config["checkpoint"] = self.config.get("checkpoint", {})
+                self.config["checkpoint"] = self.config.get("checkpoint", {{}})
                 self.config["checkpoint"]["use_node_local_storage"] = args.save_on_each_node
         """
     )
@@ -169,13 +140,15 @@ def test_a_refusal_with_its_message_and_conditions(extracted):
     }
 
 
-def test_the_oldest_libraries_and_who_prepares_the_engine(extracted):
+def test_the_oldest_libraries_and_who_prepares_the_engine(extracted, tmp_path):
     assert extracted()["requires"] == {
-        "accelerate": {"minimum": "0.20.3", "prepares": False},
+        "accelerate": {"minimum": "0.20.3", "prepares": True},
         "deepspeed": {"minimum": "0.9.3"},
     }
-    with_plugin = ARGUMENTS + "\nplugin = DeepSpeedPlugin(hf_ds_config=config)\n"
-    assert extracted(arguments=with_plugin)["requires"]["accelerate"]["prepares"] is True
+    older = made_sources.transformers(version="4.29.2")
+    arguments = older["transformers/training_args.py"].replace("DeepSpeedPlugin(", "object(")
+    files = {**older, "transformers/training_args.py": arguments}
+    assert transformers.extract(made_sources.write(tmp_path, files))["requires"]["accelerate"]["prepares"] is False
 
 
 def test_the_fields_of_the_training_arguments(extracted):
@@ -189,52 +162,16 @@ def test_the_fields_of_the_training_arguments(extracted):
 
 
 def test_the_older_module_where_there_is_no_newer_one(extracted):
-    fill = 'self.fill_only("bucket", 10)'
-    assert set(extracted(file="deepspeed.py", trainer_config_process=fill)["fills"]) == {"bucket"}
+    assert set(extracted(file="deepspeed.py", trainer_config_process=FILL)["fills"]) == {"bucket"}
 
 
 def test_the_newer_module_where_the_older_one_only_points_to_it(extracted, tmp_path):
-    (tmp_path / "transformers").mkdir()
-    (tmp_path / "transformers" / "deepspeed.py").write_text("warnings.warn('moved')", encoding="utf-8")
-    assert set(extracted(trainer_config_process='self.fill_only("bucket", 10)')["fills"]) == {"bucket"}
+    made_sources.write(tmp_path, {"transformers/deepspeed.py": "warnings.warn('moved')"})
+    assert set(extracted(trainer_config_process=FILL)["fills"]) == {"bucket"}
 
 
-def test_a_function_that_is_not_there_is_an_error_and_no_silence(tmp_path, extracted):
-    extracted()
-    (tmp_path / "transformers" / "integrations" / "deepspeed.py").write_text("", encoding="utf-8")
-    with pytest.raises(LookupError, match="trainer_config_process"):
-        transformers.extract(tmp_path)
-
-
-FSDP_ARGUMENTS = """
-class TrainingArguments:
-    def _process_fsdp_args(self):
-        if not self.fsdp:
-            return None
-        self._apply_legacy_fsdp_to_config(self.fsdp, self.fsdp_config)
-        self.fsdp_config["min_num_params"] = self.fsdp_config.get("min_num_params", 0)
-        self.fsdp_config.setdefault("xla", False)
-        fsdp_version = int(self.fsdp_config.get("version", 2))
-        if self.fsdp_config.get("cpu_offload", False):
-            plugin["cpu_offload"] = True
-        auto_wrap_policy = self.fsdp_config.get("auto_wrap_policy", FSDP_AUTO_WRAP_POLICY[0])
-        if auto_wrap_policy == FSDP_AUTO_WRAP_POLICY[1] and self.fsdp_config["min_num_params"] > 0:
-            plugin["min_num_params"] = self.fsdp_config["min_num_params"]
-        elif auto_wrap_policy == FSDP_AUTO_WRAP_POLICY[0] and self.fsdp_config.get("layers") is not None:
-            plugin["layers"] = ",".join(self.fsdp_config["layers"])
-        if fsdp_version == 2:
-            plugin["reshard"] = str_to_bool(str(self.fsdp_config.get("reshard", True)).lower())
-        else:
-            plugin["reshard"] = str(self.fsdp_config.get("reshard", "full_shard")).lower()
-            plugin["prefetch"] = str_to_bool(str(self.fsdp_config.get("prefetch", "false")).lower())
-
-    def _apply_legacy_fsdp_to_config(fsdp, fsdp_config):
-        pass
-"""
-
-
-def test_the_keys_of_fsdp_config_by_version_of_fsdp():
-    assert transformers_fsdp.config_keys(ast.parse(FSDP_ARGUMENTS)) == {
+def test_the_keys_of_fsdp_config_by_version_of_fsdp(extracted):
+    assert extracted()["fsdp_config"] == {
         "min_num_params": {"versions": [1, 2], "policy_number": 1},
         "xla": {"versions": [1, 2]},
         "version": {"versions": [1, 2]},
@@ -246,6 +183,6 @@ def test_the_keys_of_fsdp_config_by_version_of_fsdp():
     }
 
 
-def test_an_older_layout_of_fsdp_config_says_nothing():
-    older = FSDP_ARGUMENTS.replace("_apply_legacy_fsdp_to_config", "_another")
-    assert transformers_fsdp.config_keys(ast.parse(older)) == {}
+def test_an_older_layout_of_fsdp_config_says_nothing(extracted):
+    assert extracted(version="5.9.0")["fsdp_config"] == {}
+    assert extracted(version=transformers_fsdp.SINCE)["fsdp_config"] != {}

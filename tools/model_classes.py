@@ -16,13 +16,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.extract import source
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SCHEMAS = Path(__file__).parent.parent / "schemas"
 STORE = SCHEMAS / "model_classes.json"
 _MAPPINGS = Path("auto", "modeling_auto.py")
 _NAMES = "_MAPPING_NAMES"  # of model types to classes
+_OF_CONFIGS = f"CONFIG{_NAMES}"  # which stands in another module
 
 
 def extract(models: Path) -> dict[str, str]:
@@ -32,17 +35,27 @@ def extract(models: Path) -> dict[str, str]:
         types.setdefault(name, set()).add(model_type)
     families = _families()
     found = ((name, _defined_by(name, types[name], models)) for name in sorted(types))
-    return {name: family for name, family in found if family is not None and family in families}
+    classes = {name: family for name, family in found if family is not None and family in families}
+    if not classes:
+        raise LookupError(f"no class in {models / _MAPPINGS} is of a family that a rule is about")
+    return classes
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str]]:
-    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(statement, ast.Assign) or not ast.unparse(statement.targets[0]).endswith(_NAMES):
+    module = source.parse(path)
+    read = {_OF_CONFIGS}
+    for statement in module.body:
+        name = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+        if not isinstance(statement, ast.Assign) or not name.endswith(_NAMES):
             continue
         for entry in ast.walk(statement.value):
             pair = entry.elts if isinstance(entry, ast.Tuple) and len(entry.elts) == 2 else []
             if pair and all(isinstance(one, ast.Constant) for one in pair):
+                read.add(name)
                 yield ast.literal_eval(pair[0]), ast.literal_eval(pair[1])
+    named = {node.id for node in ast.walk(module) if isinstance(node, ast.Name) and node.id.endswith(_NAMES)}
+    if len(read) == 1 or named - read:
+        raise LookupError(f"{min(named - read, default=f'*{_NAMES}')} in {path} is not a list of pairs")
 
 
 def _defined_by(name: str, types: set[str], models: Path) -> str | None:
@@ -75,7 +88,19 @@ def store() -> dict[str, Any]:
     }
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Write the store; 2 if transformers is not laid out as it is known."""
+    if arguments != ["--write"]:
+        sys.stderr.write(str(__doc__))
+        return 2
+    try:
+        found = store()
+    except LookupError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--write"]:
-        sys.exit(__doc__)
-    STORE.write_text(json.dumps(store(), indent=1) + "\n", encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

@@ -8,23 +8,34 @@
 A release is downloaded with pip, or read from a folder that holds the package. What a release does is put into the
 store beside what the others do; that none of them changed is verified before anything is written. Standard output is
 the change log: for each release, what differs from the one before it.
+
+A new release in which the extractor finds nothing of a kind, or less than half of what the release before it has, is an
+error: ``--allow-loss training_arguments`` accepts it where the library has really lost that much.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tools.extract import accelerate, deepspeed, lightning, models, transformers
-from tools.extract.releases import UnavailableError, fetch, is_final, number
+from tools.extract import accelerate, deepspeed, lightning, models, torch, transformers
+from tools.extract.reading import (
+    ExtractionError,
+    Parser,
+    earlier_than,
+    entry,
+    extracted,
+    refuse_losses,
+    tree_of,
+    verify_asked,
+)
+from tools.extract.releases import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from tools.extract.history import Facts
 
@@ -53,12 +64,9 @@ LIBRARIES: dict[str, Library] = {
     "transformers": transformers,
     "accelerate": accelerate,
     "lightning": lightning,
+    "torch": torch,
     "models": models,  # of transformers
 }
-
-
-class ExtractionError(Exception):
-    """Why a release cannot be brought into a store; the message is one line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,20 +81,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     library = _library(options.library)
-    if options.tree and len(options.releases) > 1:
-        raise ExtractionError("--tree holds one release, so name one")
-    for release in options.releases:
-        if not is_final(release):
-            raise ExtractionError(f"{release} is not the number of a final release")
+    verify_asked(options.releases, options)
     known = _read(library)
     store = known
     for release in options.releases:
-        with _tree(library, release, options) as tree:
+        with tree_of(library.LIBRARY, release, options) as tree:
             facts = _extracted(library, release, tree)
+        earlier = earlier_than(release, store["releases"])
+        before = library.at(store, earlier) if earlier else {}
+        if earlier and release not in store["releases"]:
+            refuse_losses(f"{library.LIBRARY} {release}", facts, earlier, before, options.allow_loss)
         merged = library.merged(store, release, facts)
         _verify(library, store, merged, release, facts)
         store = merged
-        sys.stdout.write(_entry(library, store, release))
+        changes = library.changes(before, library.at(store, release)) if earlier else []
+        sys.stdout.write(entry(f"{library.LIBRARY} {release}", earlier, changes))
     text = _text(store)
     if text == _text(known):
         return 0
@@ -112,33 +121,10 @@ def _read(library: Library) -> Facts:
     return store
 
 
-@contextmanager
-def _tree(library: Library, release: str, options: argparse.Namespace) -> Iterator[Path]:
-    """The folder with the package of a release; a download is thrown away afterwards unless ``--cache`` keeps it."""
-    if options.tree:
-        yield options.tree
-    elif options.cache:
-        yield fetch(library.LIBRARY, release, options.cache)
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield fetch(library.LIBRARY, release, Path(folder))
-
-
 def _extracted(library: Library, release: str, tree: Path) -> Facts:
     if not (tree / library.LIBRARY).is_dir():
         raise ExtractionError(f"there is no package {library.LIBRARY} in {tree}")
-    for metadata in tree.glob(f"{library.LIBRARY}-*.dist-info"):  # in a wheel and where one is installed
-        found = metadata.stem.partition("-")[2].partition("+")[0]
-        if found != release:
-            raise ExtractionError(f"{tree} holds {library.LIBRARY} {found}, not {release}")
-    try:
-        facts = library.extract(tree)
-    except (LookupError, SyntaxError) as error:
-        raise ExtractionError(
-            f"the extractor does not know how {library.LIBRARY} {release} is laid out: {error}"
-        ) from error
-    plain: Facts = json.loads(json.dumps(facts))  # as the store will give it back
-    return plain
+    return extracted(library.extract, library.LIBRARY, release, tree)
 
 
 def _verify(library: Library, before: Facts, after: Facts, release: str, facts: Facts) -> None:
@@ -154,35 +140,14 @@ def _with_records(facts: Facts) -> Facts:
     return {table: known for table, known in facts.items() if known != {}}
 
 
-def _entry(library: Library, store: Facts, release: str) -> str:
-    """The entry of the change log for a release: what differs from the one before it, by number."""
-    earlier = [one for one in store["releases"] if number(one) < number(release)]
-    if not earlier:
-        return f"{library.LIBRARY} {release}: the oldest in the store\n"
-    lines = library.changes(library.at(store, earlier[-1]), library.at(store, release)) or ["nothing changed"]
-    return "".join([f"{library.LIBRARY} {release} (after {earlier[-1]})\n", *(f"* {line}\n" for line in lines)])
-
-
 def _text(store: Facts) -> str:
     return json.dumps(store, indent=1, ensure_ascii=False) + "\n"
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m tools.extract", description=__doc__.split("\n\n")[0] if __doc__ else None)
+def _parser() -> Parser:
+    parser = Parser("python -m tools.extract", __doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("library", help=", ".join(LIBRARIES))
     parser.add_argument("releases", nargs="+", metavar="release")
-    parser.add_argument(
-        "--tree", type=Path, metavar="DIR", help="a folder that holds the package, instead of a download"
-    )
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep what is downloaded here, and use it again")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the store would change")
     return parser
 
 

@@ -7,6 +7,7 @@ the plugin (``utils/dataclasses.py``) read them, some of them for one version of
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any
 
 from tools.extract import source
@@ -19,32 +20,45 @@ if TYPE_CHECKING:
 
 _PLUGIN = "FullyShardedDataParallelPlugin"
 _VERSIONS = (1, 2)
-_WORDS = ("FSDP_SHARDING_STRATEGY", "FSDP_AUTO_WRAP_POLICY", "FSDP_BACKWARD_PREFETCH", "FSDP_STATE_DICT_TYPE")
+_METHODS = ("__post_init__", "set_state_dict_type")
+_NAME = re.compile("FSDP_[A-Z_]+")
+_WORDS = {  # and the release since which each is there
+    "FSDP_SHARDING_STRATEGY": "0.11",
+    "FSDP_AUTO_WRAP_POLICY": "0.11",
+    "FSDP_BACKWARD_PREFETCH": "0.11",
+    "FSDP_STATE_DICT_TYPE": "0.12",
+}
 # The converters of a text; what none of them reads stays a text.
 _KINDS = {"str_to_bool": "flag", "int": "integer"}
 
 
-def variables(launch: Path) -> Iterator[tuple[str, Facts]]:
+def variables(package: Path) -> Iterator[tuple[str, Facts]]:
     """The variable that each argument of the launch is written into.
 
     ``if_given`` says that None leaves the variable out, ``lowered`` that the text is written in small letters.
     """
-    module = source.parse(launch) if launch.is_file() else ast.Module([], [])
-    if not source.has(module, "prepare_multi_gpu_env"):
-        return  # before 0.17
-    for statement in source.statements(source.find(module, "prepare_multi_gpu_env")):
+    function = source.find(source.parse(package / "utils" / "launch.py"), "prepare_multi_gpu_env")
+    read: set[str] = set()
+    for statement in source.statements(function):
         node = statement.node
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         name = _variable(target)
         if not isinstance(node, ast.Assign) or not name.startswith("FSDP_"):
             continue
+        read.add(name)
         value = node.value.body if isinstance(node.value, ast.IfExp) else node.value
         attributes = [part.attr for part in ast.walk(value) if isinstance(part, ast.Attribute)]
-        argument = next(name for name in attributes if name != "lower")
+        argument = next((name for name in attributes if name != "lower"), None)
+        if argument is None:
+            raise LookupError(f"{function.name} writes {source.brief(value)} into {name}, which is not an argument")
         facts: Facts = {"variable": name, "lowered": ast.unparse(value).endswith(".lower()")}
         if any("is not None" in ast.unparse(test) and argument in ast.unparse(test) for test in statement.only_if):
             facts["if_given"] = True
         yield argument, facts
+    if unread := sorted(_named_in(function) - read):
+        raise LookupError(f"{function.name} names {unread[0]} without writing it into current_env")
+    if not read:
+        raise LookupError(f"{function.name} writes no variable of FSDP into current_env")
 
 
 def fields(dataclasses: ast.Module) -> Facts:
@@ -54,30 +68,58 @@ def fields(dataclasses: ast.Module) -> Facts:
     then dropped; ``policy`` is the one for which it counts; ``refused`` are the comparisons for which version 2 raises.
     """
     plugin = source.find(dataclasses, _PLUGIN)
+    methods = [source.find(plugin, name) for name in _METHODS]
     read: Facts = {}
-    body = [one for method in _methods(plugin) for one in source.statements(source.find(plugin, method))]
+    body = [one for method in methods for one in source.statements(method)]
     for version in _VERSIONS:
         given: set[str] = set()
         for statement in body:
             _follow(statement, version, given, read)
+    known = {facts["variable"] for facts in read.values()}
+    for method in methods:
+        for variable, how in _asked(method):
+            if variable not in known or not how.startswith("os.environ.get("):
+                raise LookupError(f"{method.name} of {_PLUGIN} reads {variable} by {how}, of which no field is read")
+    if not read:
+        raise LookupError(f"{_PLUGIN} reads no variable")
     for statement in body:
         if refused := _refused_types(statement):
             read["state_dict_type"]["refused"] = refused
     return read
 
 
-def words(constants: Path) -> Iterator[tuple[str, Facts]]:
+def _asked(method: source.Definition) -> Iterator[tuple[str, str]]:
+    """The variables that a method names in a call, or looks up, and the source that does it."""
+    names = source.statements(method)[0].names
+    for node in ast.walk(method):
+        parts = node.args if isinstance(node, ast.Call) else []
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            parts = [node.slice]
+        for part in parts:
+            told = _text(part, names) if isinstance(part, (ast.BinOp, ast.Constant)) else ""
+            if _NAME.fullmatch(told):
+                yield told, ast.unparse(node)
+
+
+def _named_in(function: source.Definition) -> set[str]:
+    """The variables whose names are written out in a function."""
+    constants = (node.value for node in ast.walk(function) if isinstance(node, ast.Constant))
+    return {one for one in constants if isinstance(one, str) and _NAME.fullmatch(one)}
+
+
+def words(package: Path) -> Iterator[tuple[str, Facts]]:
     """The words for a setting, in the order of their numbers."""
-    for node in source.parse(constants).body if constants.is_file() else ():
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in _WORDS:
-            yield ast.unparse(node.targets[0]), {"choices": ast.literal_eval(node.value)}
-
-
-def _methods(plugin: source.Definition) -> list[str]:
-    """The methods that read variables; none before 0.34, which keep them in other ways."""
-    made = source.find(plugin, "__post_init__")
-    is_read = any(isinstance(node, ast.Name) and node.id == "env_prefix" for node in ast.walk(made))
-    return ["__post_init__", "set_state_dict_type"] if is_read else []
+    path = package / "utils" / "constants.py"
+    assigned = {
+        ast.unparse(node.targets[0]): node.value for node in source.parse(path).body if isinstance(node, ast.Assign)
+    }
+    for name, since in _WORDS.items():
+        if source.predates(package, since):
+            continue
+        choices = source.literal(assigned.get(name), {})
+        if not isinstance(choices, list) or not choices:
+            raise LookupError(f"{name} is not a list of words in {path}")
+        yield name, {"choices": choices}
 
 
 def _variable(target: ast.expr | None) -> str:

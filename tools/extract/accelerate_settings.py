@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from tools.extract import source
+from tools.extract import parsers, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,18 +17,26 @@ if TYPE_CHECKING:
 
 def plugin_fields(plugin: source.Definition) -> Facts:
     """The fields of the plugin, with the environment variable that is asked where one is not given."""
-    made = source.statements(source.find(plugin, "__post_init__"))
-    variables = {name: facts for statement in made for name, facts in _variables(statement)}
-    return {name: {**facts, **variables.get(name, {})} for name, facts in source.fields(plugin).items()}
+    method = source.find(plugin, "__post_init__")
+    variables = {name: facts for statement in source.statements(method) for name, facts in _variables(statement)}
+    read = {facts["environment"] for facts in variables.values()}
+    for call in (node for node in ast.walk(method) if isinstance(node, ast.Call)):
+        asked = source.literal(call.args[0], {}) if call.args else None
+        if isinstance(asked, str) and _VARIABLE.fullmatch(asked) and asked not in read:
+            raise LookupError(f"{method.name} of DeepSpeedPlugin reads {asked} by {source.brief(call)}")
+    return {name: {**facts, **variables.get(name, {})} for name, facts in source.own_fields(plugin).items()}
+
+
+_VARIABLE = re.compile("[A-Z0-9]+(_[A-Z0-9]+)+")
 
 
 def launch_arguments(launch: Path) -> Facts:
     """The flags of ``accelerate launch``, by their names in the namespace of its parser, with their defaults there."""
     module, found = source.parse(launch), dict[str, Any]()
     switches = ast.unparse(module).count("CustomArgumentParser") > 0  # which gives a switch of its own no default
-    for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
-        flag = source.literal(call.args[0], {}) if call.args else None
-        if not ast.unparse(call.func).endswith("add_argument") or not isinstance(flag, str) or flag[:2] != "--":
+    for call in parsers.added(source.find(module, _PARSER)):
+        flag = parsers.names(call)[0]
+        if not flag.startswith("--"):
             continue
         told = {key: source.keyword(call, key) for key in ("type", "default", "choices", "action")}
         facts = {key: _plain(value) for key, value in told.items() if value is not None}
@@ -38,7 +47,12 @@ def launch_arguments(launch: Path) -> Facts:
         facts.setdefault("default", default)
         name = source.literal(source.keyword(call, "dest"), {}) or flag.removeprefix("--").replace("-", "_")
         found.setdefault(name, facts)  # of two flags for a name, the first
+    if not found:
+        raise LookupError(f"{_PARSER} in {launch} adds no flag")
     return found
+
+
+_PARSER = "launch_command_parser"
 
 
 def launcher_reads(package: Path) -> Iterator[tuple[str, Facts]]:
@@ -55,10 +69,13 @@ def launcher_reads(package: Path) -> Iterator[tuple[str, Facts]]:
         if isinstance(node, ast.FunctionDef)
     }
     checks = [name for name in ("_validate_launch_command", "launch_command") if name in functions]
-    for name in functions:
-        if name.endswith("_launcher"):
-            yield name.removesuffix("_launcher"), {"reads": sorted(_read(functions, [name]))}
     stops = [name for name in functions if name.endswith("_launcher")]
+    if "launch_command" not in functions or not stops:
+        raise LookupError("commands/launch.py has no launch_command, or no launcher")
+    if not any(_loads(node) for name in checks for node in ast.walk(functions[name])):
+        raise LookupError(f"{' and '.join(checks)} do not call {_LOADS}")
+    for name in stops:
+        yield name.removesuffix("_launcher"), {"reads": sorted(_read(functions, [name]))}
     asked = {
         node.attr
         for name in checks
@@ -68,22 +85,26 @@ def launcher_reads(package: Path) -> Iterator[tuple[str, Facts]]:
     yield "every", {"reads": sorted(_read(functions, checks, stops)), "keys": sorted(asked - {"__dict__"})}
 
 
-def words(dataclasses: ast.Module) -> Iterator[tuple[str, Facts]]:
+def words(package: Path, dataclasses: ast.Module) -> Iterator[tuple[str, Facts]]:
     """The words that an enumeration takes, of those that a YAML names."""
-    for name in _ENUMERATIONS:
-        if source.has(dataclasses, name):
-            assigned = (node for node in source.find(dataclasses, name).body if isinstance(node, ast.Assign))
-            values = (source.literal(node.value, {}) for node in assigned)
-            yield name, {"choices": [value for value in values if isinstance(value, str)]}
+    for name, since in _ENUMERATIONS.items():
+        if source.predates(package, since):
+            continue
+        assigned = (node.value for node in source.find(dataclasses, name).body if isinstance(node, ast.Assign))
+        values = [source.literal(one, {}) for one in assigned if not ast.unparse(one).startswith(_DEPRECATED)]
+        if not values or not all(isinstance(value, str) for value in values):
+            raise LookupError(f"the enumeration {name} has other values than words")
+        yield name, {"choices": values}
 
 
-_ENUMERATIONS = (
-    "ComputeEnvironment",
-    "DistributedType",
-    "DynamoBackend",
-    "PrecisionType",
-    "SageMakerDistributedType",
-)
+_DEPRECATED = "DeprecatedFieldDescriptor("  # a name that stands for another member
+_ENUMERATIONS = {  # and the release since which each is there
+    "ComputeEnvironment": "0.10",
+    "DistributedType": "0.10",
+    "DynamoBackend": "0.15",
+    "PrecisionType": "0.10",
+    "SageMakerDistributedType": "0.10",
+}
 
 
 def yaml_keys(commands: Path) -> Facts:
@@ -97,6 +118,8 @@ def yaml_keys(commands: Path) -> Facts:
         and ast.unparse(node.value) == "deepspeed_config"
     )
     arguments = source.parse(commands / "config_args.py")
+    if not written:
+        raise LookupError(f"{asked.name} asks for no key of deepspeed_config")
     top = {**_fields(arguments, "BaseConfig"), **_fields(arguments, "ClusterConfig")}
     converted = {name: {"converted": True} for name in _converted(arguments) if name not in top}
     return {**top, **converted, **{f"deepspeed_config.{name}": {} for name in written}}
@@ -109,7 +132,7 @@ def sagemaker_keys(commands: Path) -> Facts:
 
 
 def _fields(arguments: ast.Module, name: str) -> Facts:
-    return source.fields(source.find(arguments, name)) if source.has(arguments, name) else {}
+    return source.own_fields(source.find(arguments, name), bases=("BaseConfig",))
 
 
 def _converted(arguments: ast.Module) -> Iterator[str]:
@@ -142,12 +165,25 @@ def _read(functions: dict[str, ast.FunctionDef], names: Sequence[str], stops: Se
                 if called in functions and called not in seen and any(map(_is_args, node.args)):
                     seen.add(called)
                     pending.append(called)
+                elif called not in (*functions, *_TAKE_ARGS) and any(map(_is_args, _passed(node))):
+                    raise LookupError(f"{function.name} hands the arguments to {called}, which is not read")
     return found
+
+
+# ``distrib_run`` is torchrun; what SageMaker merges is a dict that has taken over the name.
+_TAKE_ARGS = ("delattr", "distrib_run.run", "getattr", "hasattr", "merge_dicts", "setattr", "vars")
+
+
+def _passed(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is not None)]
+
+
+_LOADS = "load_config_from_file"
 
 
 def _loads(node: ast.AST) -> TypeGuard[ast.Call]:
     """Whether this reads the YAML, before which nothing of it can be read."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "load_config_from_file"
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == _LOADS
 
 
 def _of_default(node: ast.AST) -> Iterator[ast.AST]:
@@ -175,10 +211,14 @@ def _is_args(node: ast.AST) -> bool:
 
 def refused_beside_file(plugin: source.Definition) -> Iterator[tuple[str, Facts]]:
     """The settings that a YAML must not have beside ``deepspeed_config_file``, by the variables that carry them."""
-    if source.has(plugin, "_deepspeed_config_checks"):  # since 0.16
-        first = source.statements(source.find(plugin, "_deepspeed_config_checks"))[0]
-        for variable in _strings(first.node):
-            yield variable.removeprefix("ACCELERATE_").replace("DEEPSPEED_", "").lower(), {"environment": variable}
+    checks = source.find(plugin, "_deepspeed_config_checks")
+    assigned = (one.node for one in source.statements(checks) if isinstance(one.node, ast.Assign))
+    lists = (source.literal(node.value, {}) for node in assigned)
+    variables = next((one for one in lists if isinstance(one, list)), [])
+    if not variables or not all(isinstance(one, str) and _VARIABLE.fullmatch(one) for one in variables):
+        raise LookupError(f"{checks.name} has no list of variables")
+    for variable in variables:
+        yield variable.removeprefix("ACCELERATE_").replace("DEEPSPEED_", "").lower(), {"environment": variable}
 
 
 def _variables(statement: source.Statement) -> Iterator[tuple[str, Facts]]:
@@ -193,11 +233,6 @@ def _variables(statement: source.Statement) -> Iterator[tuple[str, Facts]]:
             if otherwise:
                 facts["otherwise"] = _plain(otherwise[0])
             yield ast.unparse(node.targets[0]).removeprefix("self."), facts
-
-
-def _strings(node: ast.AST) -> list[str]:
-    constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-    return [value for value in constants if isinstance(value, str)]
 
 
 def _plain(node: ast.expr) -> Any:

@@ -64,29 +64,45 @@ def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str
 
 def _assignments(statement: source.Statement) -> Iterator[tuple[str, ast.expr]]:
     """The key paths that a statement assigns in a config, and their values."""
-    node = statement.node
+    node, names = statement.node, statement.names
+    read: set[int] = set()
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-        key = _key(node.targets[0], statement.names)
+        read.add(id(node.targets[0]))
+        key = _key(node.targets[0], names)
         if key is not None and ".get(" not in ast.unparse(node.value):  # keeps what stands there
             yield key, node.value
     for call in statement.calls():
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and _is_config(call.func.value):
-            yield from source.literal_items(call.args[0] if call.args else None).items()
+        if not isinstance(call.func, ast.Attribute) or not _is_config(call.func.value, names):
+            continue
+        if call.func.attr == "update":
+            given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+            yield from source.items(given, f"what {ast.unparse(call.func)} takes").items()
+        elif call.func.attr in _OTHER_WRITES:
+            raise LookupError(f"the config is written by {source.brief(call)}")
+    for part in ast.walk(node):
+        is_written = isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store)
+        if isinstance(part, ast.Subscript) and is_written and id(part) not in read and _key(part, names) is not None:
+            raise LookupError(f"the config is written by {source.brief(node)}")
+
+
+_OTHER_WRITES = ("setdefault", "__setitem__", "set_value")
 
 
 def _key(target: ast.Subscript, names: source.Names) -> str | None:
     """The key path of ``config["section"]["key"]``; None for anything else."""
+    is_inner = isinstance(target.value, ast.Subscript)
+    section = _key(target.value, names) if isinstance(target.value, ast.Subscript) else ""
+    if section is None or not (is_inner or _is_config(target.value, names)):
+        return None
     name = source.literal(target.slice, names)
     if not isinstance(name, str):
-        return None
-    if isinstance(target.value, ast.Subscript):
-        section = _key(target.value, names)
-        return f"{section}.{name}" if section else None
-    return name if _is_config(target.value) else None
+        raise LookupError(f"a key of the config is {source.brief(target.slice)}")  # noqa: TRY004 - another layout
+    return f"{section}.{name}" if section else name
 
 
-def _is_config(node: ast.expr) -> bool:
-    return ast.unparse(node).endswith("config")
+def _is_config(node: ast.expr, names: source.Names) -> bool:
+    """Whether an expression, or what its local name stands for, is a config by its name."""
+    return any(told.endswith("config") for told in (ast.unparse(node), source.text(node, names, {})))
 
 
 def _only_if(conditions: list[str]) -> Facts:

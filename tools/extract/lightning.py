@@ -61,11 +61,12 @@ class _Maker:
     def __init__(self, function: source.Definition, constructor: source.Definition) -> None:
         arguments = _arguments_of(function)
         declared = {one.arg for one in arguments.args[1:]}
-        call = next(
-            node
-            for node in ast.walk(constructor)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{function.name}"
-        )
+        calls = (node for node in ast.walk(constructor) if isinstance(node, ast.Call))
+        call = next((node for node in calls if ast.unparse(node.func) == f"self.{function.name}"), None)
+        if call is None:
+            raise LookupError(f"the constructor of DeepSpeedStrategy does not call {function.name}")
+        if any(keyword.arg is None for keyword in call.keywords):
+            raise LookupError("keywords of DeepSpeedStrategy are passed on in a dict")
         passed = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
         passed |= {one.arg: value for one, value in zip(arguments.args[1:], call.args, strict=False)}
         if any(not isinstance(value, ast.Name) or value.id != name for name, value in passed.items()):
@@ -75,6 +76,8 @@ class _Maker:
         self._only_if: dict[int, str] = {}  # by the identity of a section or of an expression in one
         self._returned: _Section = {}
         self._run(_body(function))
+        if not self._returned:
+            raise LookupError(f"{function.name} returns no config that is read")
 
     def records(self) -> Facts:
         """The records of the config."""
@@ -100,7 +103,7 @@ class _Maker:
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 self._assign(statement.targets[0], statement.value)
             elif isinstance(statement, ast.Return) and isinstance(statement.value, ast.Name):
-                self._returned = self._names[statement.value.id]
+                self._returned = self._named(statement.value)
             else:
                 raise LookupError(f"the config is made by {ast.unparse(statement).splitlines()[0]}")
 
@@ -115,9 +118,14 @@ class _Maker:
         if isinstance(target, ast.Name):
             self._names[target.id] = self._section(value)
         elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            self._names[target.value.id][ast.literal_eval(target.slice)] = self._section(value)
+            self._named(target.value)[ast.literal_eval(target.slice)] = self._section(value)
         else:
             raise LookupError(f"the config is made by an assignment to {ast.unparse(target)}")  # noqa: TRY004 - another layout
+
+    def _named(self, name: ast.Name) -> _Section:
+        if name.id not in self._names:
+            raise LookupError(f"the config is made of {name.id}, which is not followed")
+        return self._names[name.id]
 
     def _section(self, value: ast.expr) -> _Section:
         """The section that an expression stands for; a name stands for one and the same."""

@@ -22,22 +22,32 @@ LIBRARY = "transformers"
 STORE = Path(__file__).parent.parent.parent / "schemas" / "models.json"
 
 _CONTAINERS = ("ModuleList", "ModuleDict")
+_ROOTS = ("PreTrainedConfig", "PretrainedConfig")  # of the configs; the second before 5.0
+_WITHOUT_TYPE = ("auto", "mmbt")  # folders: of any model, and of one that has no config.json of its own
 Classes = dict[str, ast.ClassDef]
 
 
 def extract(tree: Path) -> Facts:
     """The facts of the release whose package lies in this folder."""
-    folders = sorted(folder for folder in (tree / LIBRARY / "models").iterdir() if folder.is_dir())
+    models = tree / LIBRARY / "models"
+    folders = sorted(folder for folder in models.glob("*") if folder.is_dir())
     configs = {folder.name: _classes(folder.glob("configuration_*.py")) for folder in folders}
     everywhere = {name: node for classes in configs.values() for name, node in classes.items()}
     hidden_sizes, experts = {}, {}
     for folder in folders:
+        modules = sorted(folder.glob("modeling_*.py"))
         types = {name: node for node in configs[folder.name].values() if (name := _model_type(node)) is not None}
+        if modules and not types and folder.name not in _WITHOUT_TYPE:
+            raise LookupError(f"no configuration_*.py in {folder} has a class with a model_type")
         found = {name: _hidden_size(_lineage(node, everywhere)) for name, node in types.items()}
         hidden_sizes.update({name: facts for name, facts in found.items() if facts != {"key": "hidden_size"}})
-        blocks = [block for path in sorted(folder.glob("modeling_*.py")) for block in _blocks(path, folder.name)]
+        blocks = [block for path in modules for block in _blocks(path, folder.name)]
         if blocks:
             experts.update({name: {"blocks": blocks} for name in types})
+    if not any(configs.values()):
+        raise LookupError(f"there is no configuration_*.py below {models}")
+    if not any(path for folder in folders for path in folder.glob("modeling_*.py")):
+        raise LookupError(f"there is no modeling_*.py below {models}")
     return {"hidden_sizes": dict(sorted(hidden_sizes.items())), "chosen_experts": dict(sorted(experts.items()))}
 
 
@@ -58,13 +68,22 @@ def _lineage(node: ast.ClassDef, known: Classes) -> list[ast.ClassDef]:
 
 def _model_type(node: ast.ClassDef) -> str | None:
     named = [value for name, value in _assigned(node.body) if name == "model_type"]
-    return source.literal(named[0], {}) if named else None
+    if not named:
+        return None
+    told = source.literal(named[0], {})
+    if not isinstance(told, str):
+        raise LookupError(f"the model_type of {node.name} is {ast.unparse(named[0])}")  # noqa: TRY004 - another layout
+    return told
 
 
 def _hidden_size(lineage: list[ast.ClassDef]) -> Facts:
     """Under which key config.json has the hidden size, or that it is calculated; a key of None where there is none."""
+    _verify_bases(lineage)
     aliases = (
-        source.literal_items(value) for one in lineage for name, value in _assigned(one.body) if name == "attribute_map"
+        source.items(value, f"attribute_map of {one.name}")
+        for one in lineage
+        for name, value in _assigned(one.body)
+        if name == "attribute_map"
     )
     renamed = next(
         (source.literal(entries["hidden_size"], {}) for entries in aliases if "hidden_size" in entries), None
@@ -73,6 +92,15 @@ def _hidden_size(lineage: list[ast.ClassDef]) -> Facts:
     if not given:
         return {"key": None}
     return {"key": given[0]} if given[0] is not None else {"calculated": True}
+
+
+def _verify_bases(lineage: list[ast.ClassDef]) -> None:
+    """Every class that a config inherits from is one that is read, or adds no field."""
+    known = {one.name for one in lineage}
+    for one in lineage:
+        for base in map(ast.unparse, one.bases):
+            if base not in known and base not in _ROOTS and not base.endswith("Mixin"):
+                raise LookupError(f"{one.name} inherits from {base}, which no configuration_*.py defines")
 
 
 def _named_by(node: ast.ClassDef) -> Iterator[str | None]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tools.extract.releases import number
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Names = Mapping[str, ast.expr]  # what a local name stands for
 Definition = ast.FunctionDef | ast.ClassDef
+_LONGEST = 60  # of a piece of source in an error
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -40,11 +44,39 @@ class Statement(NamedTuple):
         return (node for node in ast.walk(self.node) if isinstance(node, ast.Call))
 
 
-def parse(path: Path) -> ast.Module:
+class Module(ast.Module):  # its name too, by which visitors of ast find their method
+    """The syntax tree of a file, which knows where it is from."""
+
+    path: Path
+
+
+def parse(path: Path) -> Module:
     """The syntax tree of a file."""
     if not path.is_file():
         raise LookupError(f"there is no {path}")
-    return ast.parse(path.read_text(encoding="utf-8"))
+    tree = Module(ast.parse(path.read_text(encoding="utf-8"), path).body, [])
+    tree.path = path
+    return tree
+
+
+def predates(package: Path, release: str) -> bool:
+    """Whether a package says that it is older than a release, and so may lack what came with that.
+
+    One that does not say it is taken for new, of which everything is expected.
+    """
+    for name, pattern in _VERSIONS.items():
+        path = package / name
+        stated = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else None
+        if stated is not None:
+            return number(stated[1]) < number(release)
+    return False
+
+
+_VERSIONS = {  # where a package says its version; the latter two are DeepSpeed's
+    "__init__.py": r"""^__version__ = ["'](\d+(?:\.\d+)*)""",
+    "git_version_info_installed.py": r"^version='(\d+(?:\.\d+)*)",
+    "../version.txt": r"^(\d+(?:\.\d+)*)$",
+}
 
 
 def find(tree: ast.AST, name: str) -> Definition:
@@ -52,7 +84,14 @@ def find(tree: ast.AST, name: str) -> Definition:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return node
-    raise LookupError(f"there is no {name}")
+    raise LookupError(f"there is no {name}{_where(tree)}")
+
+
+def _where(tree: ast.AST) -> str:
+    """The place of a syntax tree, as the end of a sentence."""
+    if isinstance(tree, Module):
+        return f" in {tree.path}"
+    return f" in {tree.name}" if isinstance(tree, (ast.FunctionDef, ast.ClassDef)) else ""
 
 
 def has(tree: ast.AST, name: str) -> bool:
@@ -107,6 +146,14 @@ def literal_items(node: ast.expr | None) -> dict[str, ast.expr]:
     }
 
 
+def items(node: ast.expr | None, what: str) -> dict[str, ast.expr]:
+    """The members of a dict display, all of which must have plain names; ``what`` it is, for the error."""
+    found = literal_items(node)
+    if not isinstance(node, ast.Dict) or len(found) != len(node.keys):
+        raise LookupError(f"{what} is not a dict with its keys written out: {brief(node)}")
+    return found
+
+
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
     """The argument that a call passes by this name."""
     return next((argument.value for argument in call.keywords if argument.arg == name), None)
@@ -120,16 +167,83 @@ def fields(cls: Definition) -> dict[str, dict[str, Any]]:
     return {
         node.target.id: {"type": ast.unparse(node.annotation), **default(node.value), **_bare(node.value)}
         for node in cls.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.target.id.startswith("_")
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and _is_field(node.target.id, node)
     }
 
 
+def _is_field(name: str, node: ast.AnnAssign) -> bool:
+    return not name.startswith("_") and "ClassVar" not in ast.unparse(node.annotation)
+
+
+def own_fields(cls: Definition, bases: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """The fields of a dataclass that has no others; ``bases`` are those whose fields are read elsewhere."""
+    inherited = [ast.unparse(base) for base in getattr(cls, "bases", ()) if ast.unparse(base) not in bases]
+    if inherited:
+        raise LookupError(f"{cls.name} inherits from {', '.join(inherited)}, whose fields are not read")
+    found = fields(cls)
+    if not found:
+        raise LookupError(f"{cls.name} declares no field")
+    return found
+
+
+def brief(node: ast.AST | None) -> str:
+    """The beginning of a piece of source, for an error."""
+    text = ast.unparse(node) if node is not None else "nothing"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
 def refusals(function: Definition, receivers: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Every message that a function raises with, and under which conditions."""
+    """Every message that a function raises with, and under which conditions.
+
+    A message that the function hands on, or is handed, is one that is raised elsewhere: that is an error.
+    """
+    if told := next(_handed_on(function), None):
+        raise LookupError(f"{function.name} hands a message to {told}, which may raise and is not read")
+    handed = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
     for statement in statements(function):
         raised = statement.node.exc if isinstance(statement.node, ast.Raise) else None
         if isinstance(raised, ast.Call) and raised.args:
+            if isinstance(raised.args[0], ast.Name) and raised.args[0].id in handed:
+                raise LookupError(f"{function.name} raises with a message that it is handed")
             yield _message(raised.args[0], statement.names), conditions(statement, receivers)
+
+
+def _handed_on(function: Definition) -> Iterator[str]:
+    """The functions that are handed a sentence, other than those that only say it."""
+    nodes = list(ast.walk(function))
+    raised = {id(node.exc) for node in nodes if isinstance(node, ast.Raise)}
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func)
+        told = (part for argument in call.args for part in _texts(argument))
+        is_said = name.split(".")[0] in _SAYING or name.endswith(".append")
+        if id(call) not in raised and not is_said and any(len(one.split()) > 2 for one in told):
+            yield name
+
+
+# The last refuses another version of a library.
+_SAYING = ("LOG", "logger", "logging", "print", "warnings", "require_version")
+
+
+def _texts(node: ast.expr) -> list[str]:
+    """The constant parts of a text that is written out."""
+    parts = ast.walk(node) if isinstance(node, (ast.BinOp, ast.Constant, ast.JoinedStr)) else ()
+    values = (part.value for part in parts if isinstance(part, ast.Constant))
+    return [value for value in values if isinstance(value, str)]
+
+
+def raising(tree: ast.AST) -> set[str]:
+    """The names of the functions that raise an exception of their own."""
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(part, ast.Raise) and part.exc is not None for part in ast.walk(node))
+    }
+
+
+def called(function: ast.AST) -> set[str]:
+    """The last names of what a function calls: ``check`` of ``self.plugin.check()``."""
+    return {ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(function) if isinstance(node, ast.Call)}
 
 
 def conditions(statement: Statement, receivers: Mapping[str, str]) -> list[str]:
@@ -163,8 +277,12 @@ def _statements(body: list[ast.stmt], only_if: tuple[ast.expr, ...], names: Name
         elif isinstance(node, ast.For):
             for bound in _rounds(node, names):
                 yield from _statements(node.body, only_if, bound)
+        elif isinstance(node, ast.While):
+            yield from _statements(node.body, (*only_if, node.test), names)
         elif isinstance(node, ast.With):
             yield from _statements(node.body, only_if, names)
+        elif isinstance(node, ast.Match):
+            raise LookupError(f"a match of {brief(node.subject)} is not followed")  # noqa: TRY004 - another layout
         elif isinstance(node, ast.Try):
             handlers = (handler.body for handler in node.handlers)
             for part in (node.body, *handlers, node.orelse, node.finalbody):
@@ -215,7 +333,12 @@ def default(value: ast.expr | None) -> dict[str, Any]:
     """The default of a field or parameter; ``default_is`` if it is not a constant."""
     if value is None:
         return {}
-    if isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[-1] in ("field", "Field"):
+    is_field = isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[-1] in ("field", "Field")
+    if isinstance(value, ast.Call) and any(
+        one.arg is None if is_field else one.arg in ("default", "default_factory") for one in value.keywords
+    ):
+        raise LookupError(f"a default is given by {brief(value)}")
+    if isinstance(value, ast.Call) and is_field:
         factory = keyword(value, "default_factory")
         given = keyword(value, "default") or next(iter(value.args), None)  # the latter is pydantic's
         return {"default_is": ast.unparse(factory)} if factory else default(given)

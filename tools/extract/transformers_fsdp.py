@@ -1,6 +1,6 @@
 """Which keys of ``fsdp_config`` the TrainingArguments read: ``_process_fsdp_args`` in ``training_args.py``.
 
-Before 5.10.1, which makes FSDP 2 the default, it works in other ways, and nothing is extracted.
+Before 5.10.1, which makes FSDP 2 the default, it works in other ways.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tools.extract.history import Facts
 
+SINCE = "5.10.1"
 _FUNCTION = "_process_fsdp_args"
 _LEGACY = "_apply_legacy_fsdp_to_config"  # what marks the layout
 _VERSIONS = (1, 2)
@@ -25,14 +26,40 @@ def config_keys(arguments: ast.Module) -> Facts:
 
     ``flag_for`` are the versions for which the text must be true or false.
     """
-    if not source.has(arguments, _LEGACY):
-        return {}
+    source.find(arguments, _LEGACY)
+    function = source.find(arguments, _FUNCTION)
+    _verify_lookups(function)
     found: Facts = {}
-    for statement in source.statements(source.find(arguments, _FUNCTION)):
+    for statement in source.statements(function):
         for place, test in enumerate(statement.only_if):
             _note(found, test, statement.only_if[:place], statement.names)
         _note(found, statement.node, statement.only_if, statement.names)
+    for fact, are_missing in (
+        ("flag_for", all("flag_for" not in one for one in found.values())),
+        ("versions", all(one["versions"] == [*_VERSIONS] for one in found.values())),
+        ("policy_number", all("policy_number" not in one for one in found.values())),
+    ):
+        if are_missing:
+            raise LookupError(f"{_FUNCTION} tells no {fact} of a key of fsdp_config")
     return found
+
+
+def _verify_lookups(function: source.Definition) -> None:
+    """The config is used in no way that hides a key: handed on, or kept under another name."""
+    known: set[int] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _TAKE_THE_WHOLE:
+            known |= {id(argument) for argument in node.args}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _looks_up(node):
+            known.add(id(node.func.value))
+        elif isinstance(node, ast.Subscript):
+            known |= {id(node.value)} if _is_name(node.slice) or isinstance(node.ctx, ast.Store) else set()
+        elif isinstance(node, ast.Compare):  # whether it is there, or has the key that is looked up then
+            known |= {id(part) for part in (node.left, *node.comparators)}
+    attributes = (node for node in ast.walk(function) if isinstance(node, ast.Attribute))
+    for node in (one for one in attributes if ast.unparse(one) == _CONFIG and not isinstance(one.ctx, ast.Store)):
+        if id(node) not in known:
+            raise LookupError(f"{_FUNCTION} uses {_CONFIG} in a way that is not read, in line {node.lineno}")
 
 
 def _note(found: Facts, node: ast.AST, only_if: tuple[ast.expr, ...], names: source.Names) -> None:
@@ -51,18 +78,30 @@ def _note(found: Facts, node: ast.AST, only_if: tuple[ast.expr, ...], names: sou
             facts["policy_number"] = policy
 
 
+def _looks_up(call: ast.Call) -> bool:
+    """Whether a call looks up a key that is written out, or renames one."""
+    method = ast.unparse(call.func)
+    return method == f"{_CONFIG}.pop" or (method in _LOOKS_UP and _is_name(call.args[0]))
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(source.literal(node, {}), str)
+
+
 def _keys(tree: ast.AST) -> Iterator[str]:
     """The keys that are looked up, or set to a default that later code reads."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in _LOOKS_UP:
             yield str(source.literal(node.args[0], {}))
-        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "self.fsdp_config":
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == _CONFIG:
             name = source.literal(node.slice, {})
             if isinstance(node.ctx, ast.Load) and isinstance(name, str):
                 yield name
 
 
-_LOOKS_UP = ("self.fsdp_config.get", "self.fsdp_config.setdefault")
+_CONFIG = "self.fsdp_config"
+_LOOKS_UP = (f"{_CONFIG}.get", f"{_CONFIG}.setdefault")
+_TAKE_THE_WHOLE = ("isinstance", "open", "list", f"self.{_LEGACY}")
 
 
 def _holds(test: ast.expr, version: int) -> bool:

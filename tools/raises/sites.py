@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from tools.extract.source import negated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+MANY = 8  # sites of a module, which do not all go from one release to the next
 Conditions = tuple[str, ...]
 
 
@@ -49,7 +50,24 @@ def sites(tree: Path, module: str) -> list[Site]:
         place = (function, *_described(node, when))
         found.append(Site(module, *place, seen[place], node.lineno, node.end_lineno or node.lineno))
         seen[place] += 1
+    if missed := _lines(parsed) - {site.line for site in found}:
+        raise LookupError(f"line {min(missed)} of {module} raises in a statement that is not followed")
     return found
+
+
+def sites_of(tree: Path, modules: Sequence[str], known: Mapping[str, int]) -> list[Site]:
+    """The sites of several modules; ``known`` are the modules that had some, and how many.
+
+    A release may drop a module, and a module its last site. That all of them do is a layout that is not known.
+    """
+    found = {module: sites(tree, module) for module in modules if (tree / module).is_file()}
+    had, gone = [module for module in modules if known.get(module)], sum(known.values())
+    if had and not any(found.get(module) for module in had):
+        raise LookupError(f"nothing raises in {', '.join(had[:3])}{'...' * (len(had) > 3)}, which had {gone} sites")
+    for module in had:
+        if module in found and not found[module] and known[module] >= MANY:
+            raise LookupError(f"nothing raises in {module}, which had {known[module]} sites")
+    return [site for one in found.values() for site in one]
 
 
 def count(path: Path) -> int:
@@ -95,6 +113,22 @@ def _raising(
             yield from _raising(node.orelse, function, when)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             yield from _raising(node.body, function, when)
+
+
+def _lines(parsed: ast.AST) -> set[int]:
+    """The lines of everything that is a site, wherever it stands."""
+    abstract = {
+        id(part)
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.stmt) and _is_abstract(node)
+        for part in ast.walk(node)
+    }
+    statements = (node for node in ast.walk(parsed) if isinstance(node, (ast.Raise, ast.Assert)))
+    return {
+        node.lineno
+        for node in statements
+        if id(node) not in abstract and (isinstance(node, ast.Assert) or node.exc is not None)
+    }
 
 
 def _is_abstract(node: ast.stmt) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tools.extract.deepspeed import expressions, statements
 from tools.extract.deepspeed.calls import History
 from tools.extract.deepspeed.classes import Classes
-from tools.extract.deepspeed.modules import ImportedModule, ImportedName, Sources
+from tools.extract.deepspeed.modules import PACKAGE, ImportedModule, ImportedName, Sources
 from tools.extract.deepspeed.records import Records
 from tools.extract.deepspeed.values import UNKNOWN, Class, Constant, External, Function, Package, either
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from tools.extract.deepspeed.modules import Definition, Module
     from tools.extract.deepspeed.values import Names, Value
+
+
+_FILLED_AT_RUN_TIME = "deepspeed.ops.op_builder"  # the names of the modules that are built, there and below
 
 
 class Analysis:
@@ -47,6 +50,8 @@ class Analysis:
             return self.resolve(module, module.names[name])
         for starred in reversed(module.starred):
             source = self.sources.module(starred)
+            if source is None and _is_own(starred):
+                raise LookupError(f"{starred}, from which {module.name} imports all names, is not found")
             value = self.value_of(source, name) if source else None
             if value is not None:
                 return value
@@ -58,6 +63,7 @@ class Analysis:
             case ImportedModule(name):
                 return Package(name) if self.sources.module(name) else External(name)
             case ImportedName(source, name):
+                self._verify_import(source, name)
                 return self.member_of(source, name)
             case ast.ClassDef():
                 return Class(module, definition)
@@ -76,6 +82,17 @@ class Analysis:
             return Package(f"{module_name}.{name}")
         return UNKNOWN if value is None else value
 
+    def _verify_import(self, module_name: str, name: str) -> None:
+        """What is imported from the package is there, or what the config does beyond it would stay unknown."""
+        if not _is_own(module_name) or module_name.startswith(_FILLED_AT_RUN_TIME):
+            return
+        module = self.sources.module(module_name)
+        if module is None:
+            raise LookupError(f"{module_name}, from which {name} is imported, is not found")
+        is_there = self.value_of(module, name) is not None or self.sources.module(f"{module_name}.{name}")
+        if not is_there and all(map(self.sources.module, module.starred)):
+            raise LookupError(f"{name}, which is imported from {module_name}, is not found")
+
     def run(self, function: Function, names: Names) -> Value:
         """The value that a function returns when its parameters are bound to these names."""
         frame = Frame(self, function.module, names, function.owner)
@@ -83,6 +100,10 @@ class Analysis:
             return expressions.evaluate(frame, function.node.body)
         statements.run(frame, function.node.body)
         return either(*frame.returned) if frame.returned else Constant(None)
+
+
+def _is_own(module_name: str) -> bool:
+    return module_name.partition(".")[0] == PACKAGE
 
 
 @dataclass(eq=False, slots=True)

@@ -7,60 +7,71 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tools.extract.deepspeed import calls, sections
 from tools.extract.deepspeed.values import Class, Function, Instance, UserValue
+from tools.extract.source import predates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tools.extract.deepspeed.analysis import Analysis
     from tools.extract.deepspeed.values import Value
 
 _CONFIG = UserValue(())
-_FURTHER_ENGINES = (
-    ("deepspeed.runtime.pipe.engine", "PipelineEngine"),
-    ("deepspeed.runtime.hybrid_engine", "DeepSpeedHybridEngine"),
-)
+_KEPT_AS = "_config"  # the attribute of an engine
 
 
 class Entry(NamedTuple):
-    """A function or class that gets the config, or the engine, as one of its parameters."""
+    """A function or class that gets the config, or the engine, as one of its parameters.
+
+    Releases since the one named have it, unless they have dropped its module.
+    """
 
     module: str
     name: str
-    parameter: str
+    parameters: tuple[str, ...] = ()
+    since: str = "0"
 
 
-_CONFIG_TAKERS = (
-    Entry("deepspeed", "initialize", "config"),
-    Entry("deepspeed", "initialize", "config_params"),
-    Entry("deepspeed.compression.compress", "init_compression", "deepspeed_config"),
-    Entry("deepspeed.compression.compress", "redundancy_clean", "deepspeed_config"),
-    Entry("deepspeed.comm.comm", "configure", "deepspeed_config"),
+_FURTHER_ENGINES = (
+    Entry("deepspeed.runtime.pipe.engine", "PipelineEngine"),
+    Entry("deepspeed.runtime.hybrid_engine", "DeepSpeedHybridEngine"),
 )
-_CONFIG_TAKING_CLASSES = (Entry("deepspeed.runtime.zero.partition_parameters", "Init", "config_dict_or_path"),)
+_CONFIG_TAKERS = (
+    Entry("deepspeed", "initialize", ("config", "config_params")),
+    Entry("deepspeed.compression.compress", "init_compression", ("deepspeed_config",), "0.7"),
+    Entry("deepspeed.compression.compress", "redundancy_clean", ("deepspeed_config",), "0.7"),
+    Entry("deepspeed.comm.comm", "configure", ("deepspeed_config",), "0.7"),
+)
+_CONFIG_TAKING_CLASSES = (
+    Entry("deepspeed.runtime.zero.partition_parameters", "Init", ("config_dict_or_path",), "0.5.10"),
+)
 _ENGINE_TAKERS = (
     Entry(
         "deepspeed.runtime.data_pipeline.data_sampling.variable_batch_size_and_lr",
         "get_dataloader_and_lr_scheduler_for_variable_batch_size_deepspeed",
-        "engine",
+        ("engine",),
     ),
 )
 
 
 def run(analysis: Analysis) -> None:
-    """Run every entry point that the release has."""
+    """Run every entry point that the release has, once all of them are found."""
     read = _existing(analysis, "deepspeed.runtime.config", "DeepSpeedConfig")
-    config = _constructed(analysis, read, calls.Arguments((_CONFIG,)))
     engine = _existing(analysis, "deepspeed.runtime.engine", "DeepSpeedEngine")
-    further = [_class(analysis, module, name) for module, name in _FURTHER_ENGINES]
-    for cls in filter(None, [engine, *further]):
-        instance = Instance(cls, {"_config": config})
+    engines = [engine, *(cls for _, cls in _classes(analysis, _FURTHER_ENGINES))]
+    engine_takers, config_takers = (_functions(analysis, entries) for entries in (_ENGINE_TAKERS, _CONFIG_TAKERS))
+    config_taking_classes = _classes(analysis, _CONFIG_TAKING_CLASSES)
+    _verify_attribute(engine)
+    config = _constructed(analysis, read, calls.Arguments((_CONFIG,)))
+    for cls in engines:
+        instance = Instance(cls, {_KEPT_AS: config})
         _run_methods(analysis, instance)
-        for entry in _ENGINE_TAKERS:
-            _run_function(analysis, entry, instance)
-    for entry in _CONFIG_TAKERS:
-        _run_function(analysis, entry, _CONFIG)
-    for entry in _CONFIG_TAKING_CLASSES:
-        taker = _class(analysis, entry.module, entry.name)
-        if taker:
-            _run_methods(analysis, _constructed(analysis, taker, calls.Arguments(named={entry.parameter: _CONFIG})))
+        for entry, function in engine_takers:
+            _run_function(analysis, entry, function, instance)
+    for entry, function in config_takers:
+        _run_function(analysis, entry, function, _CONFIG)
+    for entry, cls in config_taking_classes:
+        named = dict.fromkeys(entry.parameters, _CONFIG)
+        _run_methods(analysis, _constructed(analysis, cls, calls.Arguments(named={**named})))
 
 
 def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> Instance:
@@ -71,17 +82,69 @@ def _constructed(analysis: Analysis, cls: Class, arguments: calls.Arguments) -> 
     return instance
 
 
-def _class(analysis: Analysis, module: str, name: str) -> Class | None:
-    value = analysis.member_of(module, name)
-    return value if isinstance(value, Class) else None
+def _classes(analysis: Analysis, entries: Iterable[Entry]) -> list[tuple[Entry, Class]]:
+    """The classes of those entry points that the release has."""
+    found = []
+    for entry in entries:
+        value = analysis.member_of(entry.module, entry.name)
+        if isinstance(value, Class):
+            constructor = analysis.classes.constructor(value)
+            if constructor:
+                _verify_parameter(analysis, entry, constructor)
+            found.append((entry, value))
+        else:
+            _verify_absence(analysis, entry)
+    return found
+
+
+def _functions(analysis: Analysis, entries: Iterable[Entry]) -> list[tuple[Entry, Function]]:
+    """The functions of those entry points that the release has."""
+    found = []
+    for entry in entries:
+        value = analysis.member_of(entry.module, entry.name)
+        if isinstance(value, Function):
+            _verify_parameter(analysis, entry, value)
+            found.append((entry, value))
+        else:
+            _verify_absence(analysis, entry)
+    return found
+
+
+def _verify_absence(analysis: Analysis, entry: Entry) -> None:
+    """An entry point is only missing together with its module, and is defined nowhere else."""
+    if predates(analysis.sources.package, entry.since):
+        return
+    if analysis.sources.module(entry.module):
+        raise LookupError(f"there is no {entry.module}.{entry.name}")
+    if elsewhere := analysis.sources.defining(entry.name):
+        raise LookupError(f"there is no {entry.module}, and {entry.name} is in {elsewhere}")
+
+
+def _verify_parameter(analysis: Analysis, entry: Entry, function: Function) -> None:
+    if entry.parameters and not _taken(entry, function) and not predates(analysis.sources.package, entry.since):
+        raise LookupError(f"{entry.module}.{entry.name} takes no {' and no '.join(entry.parameters)}")
+
+
+def _taken(entry: Entry, function: Function) -> list[str]:
+    """The parameters of an entry point that a release has."""
+    declared = function.node.args
+    return [one for one in entry.parameters if one in [each.arg for each in (*declared.args, *declared.kwonlyargs)]]
+
+
+def _verify_attribute(engine: Class) -> None:
+    """An engine with methods keeps the config where they are told that it is."""
+    methods = [node for node in engine.node.body if isinstance(node, ast.FunctionDef)]
+    asked = (node for method in methods for node in ast.walk(method) if isinstance(node, ast.Attribute))
+    if methods and not any(ast.unparse(node) == f"self.{_KEPT_AS}" for node in asked):
+        raise LookupError(f"{engine.name} does not keep the config as {_KEPT_AS}")
 
 
 def _existing(analysis: Analysis, module: str, name: str) -> Class:
     """A class without which a release would seem to read nothing."""
-    cls = _class(analysis, module, name)
-    if cls is None:
-        raise LookupError(f"there is no {module}.{name}")
-    return cls
+    value = analysis.member_of(module, name)
+    if not isinstance(value, Class):
+        raise LookupError(f"there is no {module}.{name}")  # noqa: TRY004 - another layout
+    return value
 
 
 def _run_methods(analysis: Analysis, instance: Instance) -> None:
@@ -93,9 +156,6 @@ def _run_methods(analysis: Analysis, instance: Instance) -> None:
                 calls.enter(analysis, method, calls.Arguments())
 
 
-def _run_function(analysis: Analysis, entry: Entry, value: Value) -> None:
-    function = analysis.member_of(entry.module, entry.name)
-    if isinstance(function, Function):
-        declared = function.node.args
-        if entry.parameter in [one.arg for one in (*declared.args, *declared.kwonlyargs)]:
-            calls.enter(analysis, function, calls.Arguments(named={entry.parameter: value}))
+def _run_function(analysis: Analysis, entry: Entry, function: Function, value: Value) -> None:
+    for parameter in _taken(entry, function):
+        calls.enter(analysis, function, calls.Arguments(named={parameter: value}))

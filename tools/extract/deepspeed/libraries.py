@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 def reader(analysis: Analysis) -> str:
     """The library that reads a config file: json, or hjson since 0.8.1."""
+    if not analysis.records.readers:
+        raise LookupError("nothing that is followed reads a config file")
     return "hjson" if "hjson.load" in analysis.records.readers else "json"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -113,6 +114,7 @@ class Sources:
 
     def __init__(self, tree: Path) -> None:
         self._tree = tree
+        self.package = tree / PACKAGE
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
@@ -129,6 +131,14 @@ class Sources:
         for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):
             if file.is_file():
                 return Module(name, is_package, ast.parse(file.read_text(encoding="utf-8")))
+        return None
+
+    def defining(self, name: str) -> str | None:
+        """The file that defines a function or class of this name at its top; None if there is none."""
+        pattern = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
+        for path in sorted(self.package.rglob("*.py")):
+            if pattern.search(path.read_text(encoding="utf-8", errors="replace")):
+                return path.relative_to(self._tree).as_posix()
         return None
 
     def definition(self, module: Module, name: str) -> tuple[Module, Definition] | None:

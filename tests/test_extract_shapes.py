@@ -1,0 +1,50 @@
+"""A release whose source no longer has the shape that an extractor knows is an error, and never silently fewer facts.
+
+Each case changes one thing in a release made for the tests; ``fidelity/test_installed_shapes.py`` does it with what is
+installed.
+"""
+
+from __future__ import annotations
+
+import json
+
+import made_sources
+import pytest
+from changed_shapes import RELEASES
+
+from tools.extract import __main__ as command
+from tools.extract import recipes
+
+
+def check(library, tree):
+    """The status of ``--check`` for the newest release that the store has, as if it lay in this folder."""
+    if library in command.LIBRARIES:
+        store = command.LIBRARIES[library].STORE
+        release = json.loads(store.read_text(encoding="utf-8"))["releases"][-1]
+        return command.main([library, release, "--check", "--tree", str(tree)])
+    name = next(name for name, one in recipes.FRAMEWORKS.items() if one.package == library)
+    return recipes.main([library, recipes.known(name)[-1], "--check", "--tree", str(tree)])
+
+
+@pytest.mark.parametrize("library", RELEASES)
+def test_the_releases_are_understood_as_they_are(library, tmp_path, capsys):
+    files, _ = RELEASES[library]
+    assert check(library, made_sources.write(tmp_path, files)) == 1
+    assert "error: " not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("library", "change"),
+    [(library, change) for library, (_, changes) in RELEASES.items() for change in changes],
+    ids=lambda value: getattr(value, "what", value),
+)
+def test_another_shape_is_an_error(library, change, tmp_path, capsys):
+    files = dict(RELEASES[library][0])
+    text = files.pop(change.file)
+    if change.before:
+        assert change.before in text
+        files[change.file] = text.replace(change.before, change.after)
+    assert check(library, made_sources.write(tmp_path, files)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: the extractor does not know how ")
+    assert change.error in error

@@ -1,0 +1,357 @@
+"""What a release of a framework makes of a recipe, read from its source.
+
+The fields that a recipe may have, the defaults that differ from those of transformers, what the framework sets itself,
+how it renames fields, and why it rejects a recipe with DeepSpeed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tools.extract import source
+from tools.extract.releases import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
+
+Facts = dict[str, Any]
+Assigned = dict[str, list[tuple[str, list[str]]]]  # by training argument, each expression with its conditions
+
+
+class Part(NamedTuple):
+    """What a release must have, if it is not older than ``since`` nor as new as ``before``: files, or a class.
+
+    ``what`` is a glob below the folder of the release, or the pattern of a name.
+    """
+
+    what: str
+    since: str = "0"
+    before: str = ""
+
+    def is_of(self, release: str | None) -> bool:
+        """Whether a release must have it; None is any that is newer than those that are known."""
+        if release is None:
+            return not self.before
+        is_older = not self.before or number(release) < number(self.before)
+        return number(release) >= number(self.since) and is_older
+
+
+class Framework(NamedTuple):
+    """Where a framework has what it makes of a recipe."""
+
+    package: str
+    modules: tuple[Part, ...]  # with the classes of fields
+    roots: tuple[Part, ...]  # the classes that a recipe is read into
+    builders: tuple[Part, ...] = ()  # with functions that make training arguments
+    names: tuple[str, ...] = ()  # of these functions' training arguments
+    refusing: tuple[Part, ...] = ()  # with functions that reject
+    unread: tuple[str, ...] = ()  # classes in other modules, without whose fields the store is
+
+    @property
+    def import_name(self) -> str:
+        """The package as its modules import each other."""
+        return self.modules[0].what.removeprefix("**/").partition("/")[0]
+
+
+FRAMEWORKS = {
+    "LLaMA-Factory": Framework(
+        "llamafactory",
+        (Part("llamafactory/hparams/*_args.py"),),
+        (
+            Part("ModelArguments"),
+            Part("DataArguments"),
+            Part("TrainingArguments", since="0.9.2"),
+            Part("FinetuningArguments"),
+            Part("GeneratingArguments"),
+        ),
+        (Part("llamafactory/hparams/parser.py"), Part("llamafactory/train/trainer_utils.py")),
+        ("training_args",),
+        (Part("llamafactory/hparams/parser.py"),),
+    ),
+    "axolotl": Framework(
+        "axolotl",
+        (Part("**/axolotl/utils/schemas/*.py"),),
+        (Part("AxolotlInputConfig"),),
+        (
+            Part("**/axolotl/core/trainer_builder.py", before="0.10"),
+            Part("**/axolotl/core/builders/base.py", since="0.10"),
+            Part("**/axolotl/core/builders/causal.py", since="0.10"),
+        ),
+        ("training_args_kwargs", "training_arguments_kwargs"),
+        (
+            Part("**/axolotl/utils/schemas/config.py"),
+            Part("**/axolotl/utils/schemas/validation.py", since="0.12"),
+        ),
+    ),
+    "ms-swift": Framework(
+        "ms-swift",
+        (
+            Part("swift/arguments/**/*.py", since="4.0"),
+            Part("swift/llm/argument/**/*.py", before="4.0"),
+            Part("swift/trainers/arguments.py"),
+        ),
+        (
+            Part("TrainArguments", before="4.0"),
+            Part("SftArguments", since="4.0"),
+            Part("PretrainArguments", since="4.0"),
+            Part("RLHFArguments"),
+        ),
+        (
+            Part("swift/arguments/**/*.py", since="4.0"),
+            Part("swift/llm/argument/**/*.py", before="4.0"),
+            Part("swift/trainers/arguments.py"),
+        ),
+        ("self",),
+        unread=("GRPOArgumentsMixin", "RayArguments"),
+    ),
+    "TRL": Framework(
+        "trl",
+        (Part("trl/trainer/*_config.py"), Part("trl/scripts/utils.py", since="0.16")),
+        (Part(r"(?!DDPO|AlignProp)\w*Config"), Part(r"\w*ScriptArguments", since="0.16")),
+        unread=("OnPolicyConfig", "_KTOConfig"),
+    ),
+}
+
+
+def extract(framework: Framework, tree: Path, release: str | None = None) -> Facts:
+    """What one release makes of a recipe; one whose number is not told is taken for new."""
+    known = transformers_fields()
+    fields: dict[str, set[str]] = {}  # each with the defaults that it has in some class
+    for cls in _classes(tree, framework, release):
+        for name, field in source.fields(cls).items():
+            fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
+    functions = [one for path in _files(tree, framework.builders, release) for one in _functions(path)]
+    assigned = _assigned(functions, framework.names)
+    if framework.builders and not assigned:
+        raise LookupError(f"no builder assigns anything to {' or '.join(framework.names)}")
+    renames = framework.package == "axolotl"
+    has_default = {name: json.loads(*defaults) for name, defaults in fields.items() if len(defaults) == 1}
+    facts: Facts = {"fields": sorted(set(fields) - known)}
+    if renames:
+        _verify_nothing_hides(functions, framework.names)
+        assigned = _with_words(assigned, tree)
+        facts["defaults"] = {name: value for name, value in sorted(has_default.items()) if value not in (None, _NONE)}
+        facts["unknown"] = sorted(name for name in fields if has_default.get(name, _NONE) == _NONE)
+        facts["arguments"] = {
+            name: [{"value": value, "only_if": only_if} for value, only_if in uses]
+            for name, uses in sorted(assigned.items())
+            if name in known
+        }
+    else:
+        sets = {name for name, uses in assigned.items() for _, only_if in uses if f"{name} is None" not in only_if}
+        fills = set(assigned) - sets
+        own = {name for name in fields if name in known}
+        uncertain = {name for name in own if has_default.get(name, _NONE) in (None, _NONE)} | fills
+        if framework.package == "trl":
+            uncertain |= own  # which of its configs a script uses, no recipe tells
+        facts["defaults"] = {name: has_default[name] for name in sorted(own - uncertain)}
+        facts["unknown"] = sorted(uncertain & known)
+        facts["sets"] = sorted(sets & known)
+    facts["behaviours"] = [name for name, does in _BEHAVIOURS.items() if any(map(does, functions))]
+    facts["refusals"] = list(_refusals(_files(tree, framework.refusing, release)))
+    return facts
+
+
+_NONE = "$not a constant"
+
+
+def _gives_muon_matrices(function: ast.FunctionDef) -> bool:
+    """Whether the optimizer Muon gets the parameters of two dimensions."""
+    tests = (ast.unparse(node.test) for node in ast.walk(function) if isinstance(node, ast.If))
+    return "muon" in function.name and any("param.ndim == 2" in test for test in tests)
+
+
+_BEHAVIOURS = {"muon-takes-matrices": _gives_muon_matrices}
+
+
+def transformers_fields() -> set[str]:
+    """The fields of TrainingArguments in any release."""
+    store = json.loads((SCHEMAS / "transformers.json").read_text(encoding="utf-8"))
+    return set(store["training_arguments"])
+
+
+def _files(tree: Path, parts: Iterable[Part], release: str | None) -> Iterator[Path]:
+    for part in parts:
+        if part.is_of(release):
+            found = sorted(tree.glob(part.what))
+            if not found:
+                raise LookupError(f"there is no {part.what} in {tree}")
+            yield from found
+
+
+# ------------------------------------------------------------------------------------------------------------- fields
+
+
+class _Class(NamedTuple):
+    node: ast.ClassDef
+    module: source.Module
+
+
+def _classes(tree: Path, framework: Framework, release: str | None) -> list[ast.ClassDef]:
+    """The classes that a recipe is read into, and those below them in the framework."""
+    known: dict[str, list[_Class]] = {}
+    for path in _files(tree, framework.modules, release):
+        module = source.parse(path)
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                known.setdefault(node.name, []).append(_Class(node, module))
+    pending, found = list[_Class](), list[ast.ClassDef]()
+    for root in framework.roots:
+        named = [cls for name, classes in known.items() if re.fullmatch(root.what, name) for cls in classes]
+        if not named and root.is_of(release):
+            raise LookupError(f"no class {root.what} in {', '.join(part.what for part in framework.modules)} of {tree}")
+        pending += named
+    while pending:
+        cls = pending.pop()
+        if cls.node not in found:
+            found.append(cls.node)
+            for base in cls.node.bases:
+                name = ast.unparse(base).split(".")[-1]
+                if name not in known and name not in framework.unread:
+                    _verify_foreign(cls, name, framework)
+                pending += known.get(name, ())
+    return found
+
+
+def _verify_foreign(cls: _Class, base: str, framework: Framework) -> None:
+    """A base whose fields are not read is one of another library."""
+    for node in ast.walk(cls.module):
+        if isinstance(node, ast.ImportFrom) and base in [alias.asname or alias.name for alias in node.names]:
+            origin = node.module or ""
+            if not node.level and origin.partition(".")[0] != framework.import_name:
+                return
+            raise LookupError(f"{cls.node.name} inherits from {base}, which is in {'.' * node.level}{origin}")
+        if isinstance(node, ast.Name) and node.id == base and isinstance(node.ctx, ast.Store):
+            return
+    if base != "object":
+        raise LookupError(f"{cls.node.name} inherits from {base}, which is not found")
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+
+def _functions(path: Path) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(source.parse(path)) if isinstance(node, ast.FunctionDef))
+
+
+def _assigned(functions: Iterable[ast.FunctionDef], receivers: Iterable[str]) -> Assigned:
+    """What is assigned to training arguments, as an attribute or an item: the expressions and their conditions."""
+    owners = set(receivers)
+    spelled = dict.fromkeys(owners, "") | {"self": ""}
+    found: Assigned = {}
+    for function in functions:
+        for statement in source.statements(function):
+            node = statement.node
+            if not isinstance(node, ast.Assign):
+                continue
+            for target in node.targets:
+                name = _target(target, owners, statement.names)
+                if name is not None:
+                    names = {key: value for key, value in statement.names.items() if key not in owners}
+                    value = source.text(node.value, names, spelled)
+                    only_if = [source.text(test, names, spelled) for test in statement.only_if]
+                    found.setdefault(name, []).append((_plain(value), [_plain(one) for one in only_if]))
+    return found
+
+
+def _target(target: ast.expr, owners: set[str], names: source.Names) -> str | None:
+    """The training argument that is assigned to."""
+    if isinstance(target, ast.Attribute) and ast.unparse(target.value) in owners:
+        return target.attr
+    if isinstance(target, ast.Subscript) and ast.unparse(target.value) in owners:
+        name = source.literal(target.slice, names)
+        return name if isinstance(name, str) else None
+    return None
+
+
+def _verify_nothing_hides(functions: list[ast.FunctionDef], owners: tuple[str, ...]) -> None:
+    """The dicts of training arguments are filled item by item, in the functions that are read."""
+    defined = {function.name for function in functions}
+    for node in (part for function in functions for part in ast.walk(function)):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) in owners:
+            raise LookupError(f"training arguments are added by {source.brief(node)}")
+        is_whole = isinstance(node, ast.Assign) and any(ast.unparse(target) in owners for target in node.targets)
+        if isinstance(node, ast.Assign) and is_whole and isinstance(node.value, ast.Dict) and node.value.keys:
+            raise LookupError(f"training arguments are made by {source.brief(node)}")
+        if not isinstance(node, ast.Call):
+            continue
+        owner, _, method = ast.unparse(node.func).rpartition(".")
+        if owner in owners and (method not in ("get", "pop", "update") or _is_own(node, defined)):
+            raise LookupError(f"training arguments are added by {source.brief(node)}")
+        if any(ast.unparse(argument) in owners for argument in node.args) and method not in defined:
+            raise LookupError(f"training arguments are handed to {ast.unparse(node.func)}, which is not read")
+
+
+def _is_own(call: ast.Call, defined: set[str]) -> bool:
+    """Whether a dict is updated with arguments of the builder itself, and not with those of a plugin."""
+    given = call.args[0] if call.args else None
+    is_made_here = isinstance(given, ast.Call) and ast.unparse(given.func).rpartition(".")[2] in defined
+    return ast.unparse(call.func).endswith(".update") and (
+        bool(call.keywords) or isinstance(given, (ast.Dict, ast.DictComp)) or is_made_here
+    )
+
+
+def _with_words(assigned: Assigned, tree: Path) -> Assigned:
+    """Expressions with the words of an enumeration instead of a loop over it."""
+    enumeration = "CustomSupportedOptimizers"
+    (path, *_) = _files(tree, [Part("**/axolotl/utils/schemas/enums.py")], None)
+    members = source.find(source.parse(path), enumeration).body
+    words = [source.literal(node.value, {}) for node in members if isinstance(node, ast.Assign)]
+    loop = f"[opt.value for opt in {enumeration}]"
+    spelled = {
+        name: [(value, [one.replace(loop, repr(words)) for one in only_if]) for value, only_if in uses]
+        for name, uses in assigned.items()
+    }
+    left = [one for uses in spelled.values() for value, only_if in uses for one in (value, *only_if)]
+    if not words or None in words or any(enumeration in one for one in left):
+        raise LookupError(f"the words of {enumeration} are used in another way than {loop}")
+    return spelled
+
+
+def _plain(expression: str) -> str:
+    """``getattr(cfg, 'x')`` as ``cfg.x``; that a config has an attribute goes without saying."""
+    expression = re.sub(r"getattr\(cfg, '(\w+)'(?:, None)?\)", r"cfg.\1", expression)
+    return re.sub(r"hasattr\(cfg, '\w+'\) and ", "", expression)
+
+
+# ----------------------------------------------------------------------------------------------------------- refusals
+
+
+_NO_FSDP = ["data.get('fsdp')"]
+
+
+def _refusals(paths: Iterable[Path]) -> Iterator[Facts]:
+    """Why a recipe with DeepSpeed is rejected: messages with conditions that are about DeepSpeed.
+
+    A release that no longer takes ``fsdp`` at all does not mention DeepSpeed.
+    """
+    receivers = dict.fromkeys(("training_args", "finetuning_args", "model_args", "data_args", "self"), "")
+    for path in paths:
+        for function in _functions(path):
+            messages = [message for message, _ in source.refusals(function, receivers)]
+            raising = [one for one in source.statements(function) if _raises(one.node)]
+            for message, statement in zip(messages, raising, strict=True):
+                only_if = [source.text(test, statement.names, receivers) for test in statement.only_if]
+                only_if += list(_otherwise_returned(function, statement, receivers))
+                if only_if == _NO_FSDP or any("deepspeed" in condition for condition in only_if):
+                    yield {"message": message, "only_if": only_if}
+
+
+def _raises(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and bool(node.exc.args)
+
+
+def _otherwise_returned(function: ast.FunctionDef, statement: source.Statement, receivers: Facts) -> Iterator[str]:
+    """The conditions under which a function has not returned before a statement."""
+    for earlier in source.statements(function):
+        if earlier.node is statement.node:
+            return
+        if isinstance(earlier.node, ast.Return) and earlier.only_if:
+            tests = (f"({source.text(test, earlier.names, receivers)})" for test in earlier.only_if)
+            yield f"not ({' and '.join(tests)})"
