@@ -1,6 +1,7 @@
 """Write ``schemas/shapes.json``: the shape of every parameter of a model, in terms of the keys of its ``config.json``.
 
     python -m tools.model_shapes llama mixtral t5        # these model types, beside those that the file has
+    python -m tools.model_shapes --changed               # those of the file that have other shapes in this release
     python -m tools.model_shapes                         # all that the file has, again
 
 Run it in an environment that has torch and transformers. For each model type the class that generates text is built
@@ -11,6 +12,7 @@ of further models that were not looked at before; a model type for which it does
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import itertools
 import json
@@ -30,6 +32,7 @@ STORE = Path(__file__).parent.parent / "schemas" / "shapes.json"
 SEED = 20261122
 PROBES, TRIALS = 9, 4  # models to find the expressions with, and models to hold them against
 MOST_SWITCHES = 5
+_GIVEN = 64  # of a size that a class works out where it is not given
 CASES = 6  # models to find out what stands in for a key that is left out
 
 
@@ -64,6 +67,7 @@ CASES_OF: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "opt": ({"word_embed_proj_dim": Same("hidden_size")}, {"word_embed_proj_dim": 320}),
     "qwen3_moe": ({"head_dim": 128},),
+    "seed_oss": ({"num_attention_heads": 32},),  # the 80 of its class do not divide its width
 }
 # Keys that must go with the number of layers, which is varied.
 FOLLOWING: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -250,6 +254,29 @@ def _described(family: Family) -> dict[str, Any]:
             ):
                 raise NotDescribed("what was found does not give the shapes of other models")
     return facts
+
+
+def holds(model_type: str, facts: dict[str, Any]) -> bool:
+    """Whether what the store says of a model type gives the shapes of further models of the installed release."""
+    families = [Family(model_type, case) for case in CASES_OF.get(model_type, ({},))]
+    described = [facts, *facts.get("others", ())]
+    return len(families) == len(described) and all(map(_holds, families, described))
+
+
+def _holds(family: Family, facts: dict[str, Any]) -> bool:
+    dice = random.Random(family.model_type)  # noqa: S311 - sizes to try
+    start, _ = _start(family)
+    usual = family.keys(start)
+    switches = [key for key in facts["keys"] if isinstance(usual.get(key), bool)]
+    sizes = {key: usual.get(key) or _GIVEN for key in facts["keys"] if key not in switches}
+    start |= {key: size for key, size in sizes.items() if not usual.get(key)}
+    for place in range(TRIALS):
+        chosen = {key: place % 2 == 1 if place < 2 else dice.random() < 0.5 for key in switches}
+        numbers = {**_numbers(start, sizes), **_varied(family, start, sizes, dice, [chosen])}
+        shapes = family.try_build({**start, **numbers, **chosen})
+        if shapes is None or _signature(shapes) != evaluated(facts, {**numbers, **chosen}):
+            return False
+    return True
 
 
 def evaluated(facts: dict[str, Any], values: dict[str, Any]) -> Signature:
@@ -649,39 +676,41 @@ def _constant(candidate: Any, values: dict[str, Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------------- command
 
 
-def main(names: Sequence[str]) -> int:
-    """Describe these model types, or those of the store; 1 if one of them cannot be."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Describe model types; 1 if one of them cannot be."""
     import transformers
 
+    parser = argparse.ArgumentParser(prog="python -m tools.model_shapes", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="(default: all that the file has)")
+    parser.add_argument("--changed", action="store_true", help="only those whose shapes are not what the file says")
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}, "remote_code": {}}
     left_out = 0
-    for name in names or list(store["models"]):
+    for name in options.names or list(store["models"]):
         try:
+            if options.changed and holds(name, store["models"][name]):
+                continue
             store["models"][name] = describe(name)
         except NotDescribed as reason:
             left_out += 1
             store["models"].pop(name, None)
-            sys.stderr.write(f"{name}: left out, {reason}\n")
+            sys.stdout.write(f"{name}: left out, {reason}\n")
         else:
-            sys.stderr.write(f"{name}: {len(store['models'][name]['parameters'])} kinds of parameters\n")
-        _write(
-            {
-                "transformers": transformers.__version__,
-                "models": dict(sorted(store["models"].items())),
-                "remote_code": store["remote_code"],
-            }
-        )
+            sys.stdout.write(f"{name}: {len(store['models'][name]['parameters'])} kinds of parameters\n")
+        _write(store["models"], store["remote_code"], transformers.__version__)
+    _write(store["models"], store["remote_code"], transformers.__version__)
     return 1 if left_out else 0
 
 
-def _write(store: dict[str, Any]) -> None:
+def _write(models: dict[str, Any], remote_code: dict[str, Any], release: str) -> None:
     """The store with one line for each kind of parameter and each key."""
+    store = {"transformers": release, "models": dict(sorted(models.items())), "remote_code": remote_code}
     text = json.dumps(store, indent=1)
     text = re.sub(r"\n {5,}(?=\S)|\n {4}(?=[\]}])", " ", text)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

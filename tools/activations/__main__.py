@@ -1,6 +1,7 @@
 """Write ``schemas/activations.json``: what a training step of a model type holds beside the model states.
 
     python -m tools.activations llama mixtral t5      # these model types, beside those that the file has
+    python -m tools.activations --changed             # those of the file that hold something else in this release
     python -m tools.activations                       # all that the file has, again
 
 Run it in an environment that has torch, transformers and peft, on the CPU. For each model type and each way to train,
@@ -13,7 +14,7 @@ training in 32 bit and of adapters, only the variant is.
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import datetime as dt
 import json
 import logging
@@ -28,13 +29,13 @@ import peft
 import torch
 import transformers
 
-from ds_lint.memory.quantities import KEYS, quantities
-from tools.activations import fit, models
-from tools.activations.timeline import Timeline, record
+from ds_lint.memory.quantities import quantities
+from tools.activations import fit, models, trials
+from tools.activations.step import measured
 from tools.model_shapes import Family, NotDescribed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 STORE = Path(__file__).parents[2] / "schemas" / "activations.json"
 PROBES, TRIALS = 5, 2
@@ -75,7 +76,7 @@ def _is_dropout(key: str) -> bool:
 
 def _variant(family: Family, variant: models.Variant, probes: Sequence[models.Probe]) -> dict[str, Any]:
     known = models.defaults(family)
-    timelines = [_measured(family, probe, variant) for probe in probes[:-TRIALS]]
+    timelines = [measured(family, probe, variant) for probe in probes[:-TRIALS]]
     sizes = [probe.quantities(known) for probe in probes[:-TRIALS]]
     forms = fit.Forms(timelines, sizes)
     layers = [forms.between(*entries[-2:]) for entries in timelines[0].entries]
@@ -84,34 +85,12 @@ def _variant(family: Family, variant: models.Variant, probes: Sequence[models.Pr
         peaks = [fit.difference(peak, {name: models.LAYERS * held for name, held in layer.items()}) for peak in peaks]
     for probe in probes[-TRIALS:]:
         count = 5 if probe is not probes[-1] else 2
-        peak = _measured(family, probe, variant, count).peak
+        peak = measured(family, probe, variant, count).peak
         now = probe.quantities(known)
         expected = max(fit.value(one, now) for one in peaks) + count * sum(fit.value(one, now) for one in layers)
         if abs(expected - peak) > OFF * peak:
             raise NotDescribed(f"{expected / peak - 1:+.1%} of the peak of a further model")
     return {"layers": layers, "peaks": peaks}
-
-
-def _measured(family: Family, probe: models.Probe, variant: models.Variant, layers: int = models.LAYERS) -> Timeline:
-    counts = {key: layers for size in ("layers", "decoder_layers") for key in KEYS[size] if key in probe.config}
-    model = models.build(family, probe, variant, counts)
-    with _as_on_a_gpu():
-        return record(model, models.batch(family, probe, variant))
-
-
-@contextlib.contextmanager
-def _as_on_a_gpu() -> Iterator[None]:
-    """Dropout with the kernel of a GPU, which keeps a mask of one byte."""
-
-    def dropout(values: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        return torch.ops.aten.native_dropout(values, p, True)[0] if training and p else values
-
-    usual = torch.nn.functional.dropout
-    torch.nn.functional.dropout = dropout
-    try:
-        yield
-    finally:
-        torch.nn.functional.dropout = usual
 
 
 def _realistic(*, has_experts: bool) -> list[dict[str, int]]:
@@ -147,8 +126,12 @@ def _realistic(*, has_experts: bool) -> list[dict[str, int]]:
     return found
 
 
-def main(names: Sequence[str]) -> int:
-    """Measure these model types, or those of the store; 1 if one of them cannot be described."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure model types; 1 if one of them cannot be described."""
+    parser = argparse.ArgumentParser(prog="python -m tools.activations", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="(default: all that the file has)")
+    parser.add_argument("--changed", action="store_true", help="only those that hold something else than they did")
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.WARNING)
@@ -156,33 +139,37 @@ def main(names: Sequence[str]) -> int:
     torch.manual_seed(0)
     store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}}
     left_out = 0
-    for name in names or list(store["models"]):
+    for name in options.names or list(store["models"]):
+        if options.changed and trials.hold(name):
+            continue
         try:
             store["models"][name] = describe(name)
         except NotDescribed as reason:
             left_out += 1
             store["models"].pop(name, None)
-            sys.stderr.write(f"{name}: left out, {reason}\n")
+            trials.forget(name)
+            sys.stdout.write(f"{name}: left out, {reason}\n")
         else:
-            sys.stderr.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
-        _write(
-            {
-                "transformers": transformers.__version__,
-                "torch": torch.__version__.partition("+")[0],
-                "peft": peft.__version__,
-                "measured": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
-                "models": dict(sorted(store["models"].items())),
-            }
-        )
+            trials.record(name, store["models"][name]["variants"])
+            sys.stdout.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
+        _write(store["models"])
+    _write(store["models"])
     return 1 if left_out else 0
 
 
-def _write(store: dict[str, Any]) -> None:
+def _write(found: dict[str, Any]) -> None:
     """The store with one line for each sum."""
+    store = {
+        "transformers": transformers.__version__,
+        "torch": torch.__version__.partition("+")[0],
+        "peft": peft.__version__,
+        "measured": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
+        "models": dict(sorted(found.items())),
+    }
     text = json.dumps(store, indent=1)
     text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", text)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
