@@ -24,10 +24,10 @@ HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\x1b
 PARAMETERS = 24736
 VERSIONS = {
     "python": "3.11.2",
-    "torch": "2.13.0",
-    "deepspeed": "0.19.8",
-    "transformers": "5.23.0",
-    "accelerate": "1.15.0",
+    "torch": "2.11.0",
+    "deepspeed": "0.18.9",
+    "transformers": "5.12.0",
+    "accelerate": "1.12.0",
 }
 TINY = Adaptation(
     "zero_optimization.stage3_param_persistence_threshold",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linted import config_of, lint_bytes, lint_document
+from newest import NEWEST
 
 from ds_lint.facts import Facts
 from ds_lint.facts.training import arguments_of
@@ -41,7 +42,7 @@ def found(text, **known):
     return [(one.code, one.key) for one in lint_bytes(text.encode(), "accelerate.yaml", **known).findings]
 
 
-def made(text, release="1.15.0"):
+def made(text, release=NEWEST["accelerate"]):
     document = documents.from_bytes(text.encode(), "accelerate.yaml")
     config = AccelerateFile(document, knowledge(Target(accelerate=release))).made
     return plain(config.root) if config is not None else None
@@ -278,7 +279,11 @@ def test_effective_values_name_their_places():
     sources = {value.key: (value.value, value.by, value.source) for value in values}
     assert sources["zero_optimization.stage"] == (3, "written", "written, a.yaml:4")
     assert sources["bf16.enabled"] == (True, "written", "written, a.yaml:7")
-    assert sources["zero_optimization.offload_param.device"] == ("none", "default", "default of Accelerate 1.15.0")
+    assert sources["zero_optimization.offload_param.device"] == (
+        "none",
+        "default",
+        f"default of Accelerate {NEWEST['accelerate']}",
+    )
 
 
 def test_effective_of_a_named_config_and_of_none(run, tmp_path):
@@ -320,7 +325,7 @@ def test_any_values_have_an_answer(values, kind):
     below = [f"  {name.partition('.')[2]}: {value}" for name, value in values.items() if "." in name]
     lines = [f"distributed_type: {kind}", "num_machines: 1", *top, *(["deepspeed_config:"] if below else []), *below]
     document = documents.from_bytes("\n".join(lines).encode(), "accelerate.yaml")
-    for release in ("0.15.0", "0.20.0", "1.15.0"):
+    for release in ("0.15.0", "0.20.0", NEWEST["accelerate"]):
         report = lint_document(document, target=Target(accelerate=release))
         assert all(one.span.end <= len(document.text) for one in report.findings)
 
@@ -343,7 +348,7 @@ def test_why_a_key_is_not_read():
     found = {one.key: (one.message, one.help) for one in lint_bytes(text.encode(), "accelerate.yaml").findings}
     assert found == {
         "deepspeed_config.max_restart": (
-            "`deepspeed_config.max_restart` has no effect: accelerate 1.15.0 has no such setting",
+            f"`deepspeed_config.max_restart` has no effect: accelerate {NEWEST['accelerate']} has no such setting",
             "Write `max_restarts`.",
         ),
         "downcast_bf16": (

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from newest import NEWEST
 
 import ds_lint
 from ds_lint.diagnostics.finding import Edit, Finding, Fix
@@ -97,15 +98,17 @@ def test_a_text_without_quotes_is_shown_with_them(tmp_path):
     path.write_text(
         '{\n  "train_batch_size": 1,\n  "wall_clock_breakdown": True,\n  "steps_per_print": 1\n}', encoding="utf-8"
     )
-    messages = [finding.message for finding in ds_lint.check(path, stack="deepspeed", deepspeed_version="0.19.8")]
+    messages = [
+        finding.message for finding in ds_lint.check(path, stack="deepspeed", deepspeed_version=NEWEST["deepspeed"])
+    ]
     assert '`wall_clock_breakdown` must be true or false, got "True,": DeepSpeed rejects the config' in messages
 
 
 def test_ranks_that_share_a_sequence_count_as_one():
     config = {**CONFIG, "train_batch_size": 1, "gradient_accumulation_steps": 1, "sequence_parallel_size": 2}
-    assert ds_lint.check(config, deepspeed_version="0.19.8") == []
-    assert ds_lint.check(config, deepspeed_version="0.19.8", world_size=2) == []
-    (finding,) = ds_lint.check(config, deepspeed_version="0.19.8", world_size=4)
+    assert ds_lint.check(config, deepspeed_version=NEWEST["deepspeed"]) == []
+    assert ds_lint.check(config, deepspeed_version=NEWEST["deepspeed"], world_size=2) == []
+    (finding,) = ds_lint.check(config, deepspeed_version=NEWEST["deepspeed"], world_size=4)
     assert finding.message == (
         "`train_batch_size` is 1, but 1 per GPU x 1 accumulation step x 2 ranks = 2 "
         "(2 ranks share a sequence and count as one)"
@@ -168,7 +171,7 @@ def test_a_release_or_a_range_of_them():
     assert brief(ds_lint.check(config, stack="deepspeed", deepspeed_version="0.19.8")) == [
         ("DS103", "amp", "rejected", "parse")
     ]
-    (finding,) = ds_lint.check(config, stack="deepspeed", deepspeed_version=">=0.19.6")
+    (finding,) = ds_lint.check(config, stack="deepspeed", deepspeed_version=">=0.19.6,<=0.19.8")
     assert finding.affected_releases == "deepspeed 0.19.8"
 
 

@@ -12,6 +12,7 @@ from generate import configs as generated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+from newest import NEWEST
 
 from ds_lint.conversion import fsdp, table, zero
 from ds_lint.conversion.note import Converted, Note, joined, spelled
@@ -70,7 +71,7 @@ def forward(
     *,
     stack: Any = "deepspeed",
     version: int | None = None,
-    release: str = "1.15.0",
+    release: str = NEWEST["accelerate"],
     **facts: Any,
 ) -> Converted:
     known = knowledge(Target(accelerate=release))
@@ -78,13 +79,13 @@ def forward(
     return to_fsdp(configs.from_dict(config, basis), fsdp.target_of(known, version, facts.get("world_size")))
 
 
-def launch_of(text: str, release: str = "1.15.0") -> AccelerateLaunch:
+def launch_of(text: str, release: str = NEWEST["accelerate"]) -> AccelerateLaunch:
     root = documents.from_bytes(text.encode(), "accelerate.yaml").root
     assert root is not None
     return AccelerateLaunch(root, knowledge(Target(accelerate=release)))
 
 
-def back(content: dict[str, Any] | str, release: str = "1.15.0", **more: Any) -> Converted:
+def back(content: dict[str, Any] | str, release: str = NEWEST["accelerate"], **more: Any) -> Converted:
     text = content if isinstance(content, str) else yaml.safe_dump(content)
     return to_deepspeed(launch_of(text, release), "accelerate.yaml", **more)
 
@@ -164,7 +165,7 @@ def test_every_key_that_is_written_shows_in_the_yaml_or_in_a_note():
     silent = []
     for version in (1, 2):
         without = forward({"zero_optimization": {"stage": 3}}, version=version)
-        for key in knowledge(Target(accelerate="1.15.0")).everywhere():
+        for key in knowledge(Target(accelerate=NEWEST["accelerate"])).everywhere():
             config = written_with(key)
             if key.path in (("zero_optimization",), ("zero_optimization", "stage")):
                 continue  # without which there is nothing to convert
@@ -216,7 +217,7 @@ SETUPS = st.builds(
 )
 
 
-@given(SETUPS, st.sampled_from([1, 2]), st.sampled_from(["1.15.0", "1.6.0", "0.26.0", "0.20.3"]))
+@given(SETUPS, st.sampled_from([1, 2]), st.sampled_from([NEWEST["accelerate"], "1.6.0", "0.26.0", "0.20.3"]))
 @settings(max_examples=150, deadline=None)
 def test_what_has_a_counterpart_comes_back(wish, version, release):
     version = min(version, fsdp.newest_version(knowledge(Target(accelerate=release))))
@@ -226,12 +227,12 @@ def test_what_has_a_counterpart_comes_back(wish, version, release):
     first, second = (zero.setup_of(configs.from_dict(one, BASIS)) for one in (config, again))
     if version == 2:
         first = first._replace(prefetches=True)  # FSDP 2 always does, as a note says
-        if release != "1.15.0":
+        if release == "1.6.0":  # which has no groups yet
             first = first._replace(group=None)
     assert second == first
 
 
-BASIS = Basis(knowledge(Target(accelerate="1.15.0")), "accelerate", Facts())
+BASIS = Basis(knowledge(Target(accelerate=NEWEST["accelerate"])), "accelerate", Facts())
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -265,7 +266,7 @@ def test_the_yaml_for_fsdp_2():
 def test_keys_are_those_of_the_release():
     newest, old, older = (
         set(forward(ZERO_3, version=1, release=release).content["fsdp_config"])
-        for release in ("1.15.0", "0.26.0", "0.25.0")
+        for release in (NEWEST["accelerate"], "0.26.0", "0.25.0")
     )
     assert newest - old == {"fsdp_version"}
     assert old - older == {"fsdp_backward_prefetch"}
@@ -310,12 +311,12 @@ def test_drives_become_memory():
     [
         (
             16,
-            "1.15.0",
+            NEWEST["accelerate"],
             "becomes `parallelism_config_dp_replicate_size: 2`",
             {"dp_replicate_size": 2, "dp_shard_size": 8},
         ),
-        (None, "1.15.0", "set --world-size", None),
-        (12, "1.15.0", "shards over all 12 ranks", None),
+        (None, NEWEST["accelerate"], "set --world-size", None),
+        (12, NEWEST["accelerate"], "shards over all 12 ranks", None),
         (16, "1.9.0", "of accelerate 1.9.0 shards over all ranks", None),
     ],
 )
@@ -361,7 +362,7 @@ def test_keys_that_deepspeed_does_not_know_are_left_out():
 
 @pytest.mark.parametrize(
     ("release", "version", "upcasts"),
-    [("1.15.0", 2, True), ("1.13.0", 2, False), ("1.12.0", 2, True), ("0.30.0", 1, True), ("0.29.3", 1, False)],
+    [("1.14.0", 2, True), ("1.13.0", 2, False), ("1.12.0", 2, True), ("0.30.0", 1, True), ("0.29.3", 1, False)],
 )
 def test_what_is_upcast_depends_on_the_release(release, version, upcasts):
     lines = joined(forward(ZERO_3, version=version, release=release).notes)
@@ -453,7 +454,7 @@ def test_every_flag_of_the_command_is_one_of_the_launch():
 
 def test_convert_writes_to_standard_output(run, files):
     files({"ds.json": {**ZERO_3, "overlap_comm": True, "gradient_clipping": 0.5}})
-    result = run("convert", "ds.json", "--to", "fsdp", "--accelerate-version", "1.15.0")
+    result = run("convert", "ds.json", "--to", "fsdp", "--accelerate-version", NEWEST["accelerate"])
     assert result.returncode == 0
     assert yaml.safe_load(result.stdout)["distributed_type"] == "FSDP"
     assert "note: `gradient_clipping: 0.5` belongs to the script: " in result.stderr

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from jsonschema import Draft7Validator
+from newest import FLAGS, NEWEST
 
 from ds_lint.commands import effective
 from ds_lint.knowledge import resources
@@ -19,7 +20,6 @@ CONFIG = {
     "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"},
 }
 ARGUMENTS = ("--trainer-args", "--per_device_train_batch_size 4 --gradient_accumulation_steps 2")
-VERSIONS = ("--deepspeed-version=0.19.8", "--transformers-version=5.23.0", "--accelerate-version=1.15.0")
 
 
 @pytest.fixture
@@ -34,22 +34,22 @@ def lines(result):
 
 
 def test_every_value_says_who_gave_it(run, ds):
-    result = run("effective", "ds.json", *ARGUMENTS, *VERSIONS)
+    result = run("effective", "ds.json", *ARGUMENTS, *FLAGS)
     assert (result.returncode, result.stderr) == (0, "")
     found = lines(result)
     assert found["train_micro_batch_size_per_gpu"] == "4 filled by the Trainer with per_device_train_batch_size"
     assert found["gradient_accumulation_steps"] == "2 written, ds.json:3"
     assert found["gradient_clipping"] == "1.0 filled by the Trainer with max_grad_norm"
     assert found["zero_optimization.reduce_bucket_size"] == "? filled by the Trainer with hidden_size ** 2"
-    assert found["zero_optimization.overlap_comm"] == "null default of DeepSpeed 0.19.8"
+    assert found["zero_optimization.overlap_comm"] == f"null default of DeepSpeed {NEWEST['deepspeed']}"
     assert found["bf16.enabled"] == "false added by Accelerate"
     assert found["steps_per_print"] == '"inf" overwritten by Accelerate with inf'
     assert "aio.block_size" not in found
 
 
 def test_all_has_the_defaults_of_every_section(run, ds):
-    found = lines(run("effective", "ds.json", "--all", *ARGUMENTS, *VERSIONS))
-    assert found["aio.block_size"] == "1048576 default of DeepSpeed 0.19.8"
+    found = lines(run("effective", "ds.json", "--all", *ARGUMENTS, *FLAGS))
+    assert found["aio.block_size"] == f"1048576 default of DeepSpeed {NEWEST['deepspeed']}"
 
 
 def test_parameters_have_the_defaults_of_their_constructor(run, ds):
@@ -60,7 +60,7 @@ def test_parameters_have_the_defaults_of_their_constructor(run, ds):
 def test_parameters_of_other_constructors_are_not_shown(run, ds):
     ds.write_text(json.dumps({**CONFIG, "scheduler": {"type": "WarmupLR"}}), encoding="utf-8")
     found = [
-        line.split(" = ")[0] for line in run("effective", "ds.json", "--all", *ARGUMENTS, *VERSIONS).stdout.split("\n")
+        line.split(" = ")[0] for line in run("effective", "ds.json", "--all", *ARGUMENTS, *FLAGS).stdout.split("\n")
     ]
     assert "scheduler.params.warmup_type" in found
     assert "scheduler.params.warmup_max_lr" not in found  # the optimizer's learning rate, whichever that is
@@ -77,7 +77,7 @@ def test_no_key_is_shown_twice(run, ds):
 
 def test_plain_deepspeed_gets_what_is_written(run, ds):
     ds.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 1}}', encoding="utf-8")
-    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *VERSIONS))
+    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *FLAGS))
     assert found["zero_optimization.stage"] == "1 written, ds.json:1"
     assert "bf16.enabled" not in found
 
@@ -183,14 +183,14 @@ def test_a_text_that_no_stack_reads_has_no_values(run, tmp_path, output_format):
     ("written", "stage", "bucket"),
     [
         ("true", "1 written as true, ds.json:2", "1000 written as allgather_size, ds.json:1"),
-        ("false", "0 written as false, ds.json:2", "500000000 default of DeepSpeed 0.19.8"),
+        ("false", "0 written as false, ds.json:2", f"500000000 default of DeepSpeed {NEWEST['deepspeed']}"),
     ],
 )
 def test_a_boolean_zero_section_is_a_stage(run, ds, written, stage, bucket):
     ds.write_text(
         f'{{"train_batch_size": 8, "allgather_size": 1000,\n"zero_optimization": {written}}}', encoding="utf-8"
     )
-    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *VERSIONS))
+    found = lines(run("effective", "ds.json", "--stack", "deepspeed", *FLAGS))
     assert found["zero_optimization.stage"] == stage
     assert found["zero_optimization.allgather_bucket_size"] == bucket
     assert "zero_optimization" not in found
@@ -211,7 +211,7 @@ def test_a_section_with_the_defaults_is_no_difference(run, ds, tmp_path, more):
     ds.write_text(json.dumps(plain), encoding="utf-8")
     (tmp_path / "other.json").write_text(json.dumps({**plain, **more}), encoding="utf-8")
     for pair in (("ds.json", "other.json"), ("other.json", "ds.json")):
-        result = run("effective", pair[0], "--against", pair[1], "--stack", "deepspeed", *VERSIONS)
+        result = run("effective", pair[0], "--against", pair[1], "--stack", "deepspeed", *FLAGS)
         assert (result.returncode, result.stdout) == (0, "")
 
 
@@ -219,7 +219,7 @@ def test_a_second_name_of_a_key_is_no_difference(run, ds, tmp_path):
     for name, key in (("ds.json", "stage3_prefetch_bucket_size"), ("other.json", "prefetch_bucket_size")):
         content = {"train_batch_size": 8, "zero_optimization": {"stage": 3, key: 1000}}
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    result = run("effective", "ds.json", "--against", "other.json", "--stack", "deepspeed", *VERSIONS)
+    result = run("effective", "ds.json", "--against", "other.json", "--stack", "deepspeed", *FLAGS)
     assert (result.returncode, result.stdout) == (0, "")
 
 
@@ -233,7 +233,7 @@ def test_every_line_of_a_difference_differs(run, ds, tmp_path):
     }
     (tmp_path / "other.json").write_text(json.dumps(other, indent=2), encoding="utf-8")
     arguments = ("--trainer-args", "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --fp16")
-    result = run("effective", "ds.json", "--against", "other.json", *arguments, *VERSIONS)
+    result = run("effective", "ds.json", "--against", "other.json", *arguments, *FLAGS)
     assert [" ".join(line.split()[:4]) for line in result.stdout.splitlines()] == [
         "- zero_optimization.stage = 2",
         "+ zero_optimization.stage = 3",
@@ -249,6 +249,6 @@ def test_every_line_of_a_difference_differs(run, ds, tmp_path):
 
 
 def test_a_section_that_may_be_added_has_no_defaults(run, ds):
-    found = lines(run("effective", "ds.json", "--stack", "trainer", *VERSIONS))
+    found = lines(run("effective", "ds.json", "--stack", "trainer", *FLAGS))
     assert found["bf16"].startswith("? added by Accelerate")
     assert "bf16.enabled" not in found

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from linted import lint_bytes
+from newest import NEWEST
 
 from ds_lint.facts import Facts, training
 from ds_lint.knowledge import tables
@@ -27,7 +28,7 @@ def test_every_release_can_be_linted_with(stage, stack):
             lint_bytes(text, "d.json", target=Target(release), stack=stack, facts=facts, rules=every_rule())
 
 
-@pytest.mark.parametrize(("release", "is_told"), [("0.3.13", False), ("0.3.14", True), ("0.19.8", True)])
+@pytest.mark.parametrize(("release", "is_told"), [("0.3.13", False), ("0.3.14", True), (NEWEST["deepspeed"], True)])
 def test_nothing_says_to_gather_weights_before_a_release_can(release, is_told):
     text = json.dumps({**AUTOS, "zero_optimization": {"stage": 3}}).encode()
     report = lint_bytes(text, "d.json", target=Target(release), stack="trainer")

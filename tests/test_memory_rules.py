@@ -270,8 +270,8 @@ FP32 = 4 * PARAMETERS
     ("keywords", "transformers", "width"),
     [
         ("", "4.57.6", 4),
-        ("", "5.23.0", 0),
-        (", dtype=torch.float32", "5.23.0", 4),
+        ("", "5.0.0", 0),
+        (", dtype=torch.float32", "5.0.0", 4),
         (', torch_dtype="auto"', "4.57.6", 0),
         (", torch_dtype=torch.bfloat16", "4.41.2", 2),
         (", torch_dtype=torch.bfloat16, low_cpu_mem_usage=True", "4.41.2", 0),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from command_line import write_into
+from newest import NEWEST
 
 ZERO_2 = {"stage": 2, "contiguous_gradients": True}
 ZERO_3 = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}
@@ -48,7 +49,7 @@ def test_lightning_adds_the_batch_size_to_a_file(codes):
     assert codes({**project, "ds.json": {"zero_optimization": {**ZERO_2, "overlap_com": True}}}) == ["DS101"]
 
 
-@pytest.mark.parametrize("release", ["0.15.4", "0.19.8"])
+@pytest.mark.parametrize("release", ["0.15.4", NEWEST["deepspeed"]])
 def test_the_precision_that_lightning_adds_is_unknown(codes, release):
     keywords = "stage=2, overlap_comm=True"
     project = {"train.py": LIGHTNING.format(keywords=keywords), "requirements.txt": f"deepspeed=={release}\n"}

@@ -7,6 +7,7 @@ import json
 import pytest
 from generate import configs
 from linted import lint_document, lint_with
+from newest import NEWEST
 
 from ds_lint.facts import Facts
 from ds_lint.knowledge import keys
@@ -18,7 +19,7 @@ from ds_lint.source import documents
 
 def report(config, *, stack="deepspeed", directory=".", **versions):
     document = documents.from_bytes(json.dumps(config, indent=1).encode(), "ds_config.json")
-    flags = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"} | versions
+    flags = NEWEST | versions
 
     return lint_with(choose(directory, flags), document, stack=stack, facts=Facts(world_size=1))
 
@@ -51,7 +52,7 @@ def test_what_the_newest_release_does_not_do_is_information():
 
 
 def test_a_finding_says_from_which_release_it_holds():
-    (finding,) = report({**ZENFLOW, "amp": {"enabled": False}}, deepspeed=">=0.19.0").findings
+    (finding,) = report({**ZENFLOW, "amp": {"enabled": False}}, deepspeed=">=0.19.0,<=0.19.8").findings
     assert (finding.code, finding.severity, finding.affected_releases) == ("DS103", "error", "deepspeed 0.19.8")
 
 
@@ -72,7 +73,7 @@ def test_releases_that_take_different_values_are_told_apart():
     config = {"train_batch_size": 1, "gradient_clipping": 1.0, "scheduler": scheduler,
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}}  # fmt: skip
     newest, older = (one for one in report(config, deepspeed=">=0.16.0").findings if one.code == "DS504")
-    assert (newest.severity, newest.affected_releases) == ("error", "deepspeed 0.17.2 to 0.19.8")
+    assert (newest.severity, newest.affected_releases) == ("error", f"deepspeed 0.17.2 to {NEWEST['deepspeed']}")
     assert (older.severity, older.affected_releases) == ("info", "deepspeed 0.16.0 to 0.17.1")
     assert "must be null, " in newest.message
     assert "null" not in older.message

@@ -10,6 +10,7 @@ from command_line import write_into
 from hypothesis import given
 from hypothesis import strategies as st
 from linted import lint_bytes
+from newest import NEWEST
 
 from ds_lint.facts.argument_values import argument
 from ds_lint.facts.recipes import TrainingRecipe
@@ -222,7 +223,7 @@ def test_a_file_of_megabytes_is_not_parsed():
     [
         (LLAMA_FACTORY, "gradient_accumulation_steps", (2, "recipe.yaml:6")),
         (LLAMA_FACTORY, "learning_rate", (1e-4, "recipe.yaml:7")),  # a string for PyYAML
-        (LLAMA_FACTORY, "weight_decay", (0.0, "default of transformers 5.23.0")),
+        (LLAMA_FACTORY, "weight_decay", (0.0, f"default of transformers {NEWEST['transformers']}")),
         (LLAMA_FACTORY.replace("1e-4", "${lr}"), "learning_rate", None),
         (LLAMA_FACTORY + "field_of_a_fork: 1\n", "weight_decay", None),
         (LLAMA_FACTORY, "remove_unused_columns", None),  # LLaMA-Factory sets it
@@ -238,14 +239,14 @@ def test_a_file_of_megabytes_is_not_parsed():
         (AXOLOTL.replace("bf16: true\n", ""), "bf16", None),
         (AXOLOTL.replace("bf16: true", "bf16: false\nfp16: true"), "fp16", (True, "recipe.yaml:9")),
         (AXOLOTL, "weight_decay", (0.0, "default of axolotl")),
-        (AXOLOTL, "max_grad_norm", (1.0, "default of transformers 5.23.0")),
+        (AXOLOTL, "max_grad_norm", (1.0, f"default of transformers {NEWEST['transformers']}")),
         (AXOLOTL, "warmup_steps", None),  # by the length of the data
         (SWIFT, "adam_beta2", None),  # newer than some releases
         (SWIFT, "weight_decay", (0.1, "default of ms-swift")),
         (SWIFT, "learning_rate", None),  # by the kind of tuning
         (SWIFT, "gradient_accumulation_steps", None),  # by the number of ranks
         (SWIFT, "fp16", None),  # by the dtype of the model
-        (TRL, "max_grad_norm", (1.0, "default of transformers 5.23.0")),
+        (TRL, "max_grad_norm", (1.0, f"default of transformers {NEWEST['transformers']}")),
         (TRL, "learning_rate", None),  # by the trainer
         (TRL, "bf16", None),
         (SCRIPT, "per_device_train_batch_size", (4, "recipe.yaml:2")),

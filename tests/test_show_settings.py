@@ -24,7 +24,7 @@ world-size = 8
 ignore = [
   "unknown-key",
 ]
-accelerate-version = "1.15.0"
+accelerate-version = "1.12.0"
 
 [tool.ds-lint.per-file-ignores]
 "zero3/*" = ["DS3"]
@@ -37,7 +37,7 @@ world-size = 64
 path = "old/*"
 stack = "deepspeed"
 """
-VERSIONS = ("--transformers-version", "5.23.0")
+VERSIONS = ("--transformers-version", "5.12.0")
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_every_value_says_who_gave_it(project, run):
     assert said["nodes"] == (None, "not set")
     assert said["ignore"] == (["unknown-key", "DS7"], "pyproject.toml:7 and --ignore")
     assert said["deepspeed-version"] == ("0.16.9", "pyproject.toml [project]")
-    assert said["transformers-version"] == ("5.23.0", "--transformers-version")
-    assert said["accelerate-version"] == ("1.15.0", "pyproject.toml:10")
+    assert said["transformers-version"] == ("5.12.0", "--transformers-version")
+    assert said["accelerate-version"] == ("1.12.0", "pyproject.toml:10")
     assert said["fail-on"] == ("warning", "default")
     assert values(of_folder)["world-size"] == (8, "pyproject.toml:6")
     assert values(of_folder)['configs."old/*".stack'] == ("deepspeed", "pyproject.toml:21")
@@ -108,7 +108,7 @@ def test_it_is_what_a_config_is_linted_with(project, run, tmp_path, monkeypatch,
     flags = [f"--{name}={value if isinstance(value, str) else value[0]}" for name, value in given.items()]
     (one,) = shown(run, path, *flags)
     monkeypatch.chdir(tmp_path)
-    context = Session(Options([path], versions={"transformers": "5.23.0"}, **given)).context(path)
+    context = Session(Options([path], versions={"transformers": "5.12.0"}, **given)).context(path)
     said = values(one)
     assert said["stack"][0] == context.basis.stack
     assert said["world-size"][0] == context.basis.facts.world_size

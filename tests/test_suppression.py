@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linted import lint_with
+from newest import NEWEST
 
 from ds_lint.linter.choice import choose
 from ds_lint.linter.selection import Selection, select
 from ds_lint.source import documents
 from ds_lint.source.comments import comments_of
 
-FLAGS = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"}
 BATCH = '"train_micro_batch_size_per_gpu": 4'
 
 
-def linted(text, stack="deepspeed", versions=FLAGS, **asked):
+def linted(text, stack="deepspeed", versions=NEWEST, **asked):
     return lint_with(choose("", versions), documents.from_bytes(text.encode(), "a.json"), stack=stack, **asked)
 
 
@@ -82,7 +82,7 @@ def test_in_a_range_of_releases_a_comment_is_used_where_one_of_them_needs_it():
         '"log_trace_cache_warnings": true // ds-lint: ignore[newer-key]\n}}'
     )
     assert codes(text) == ["DS302", "DS013"]
-    assert codes(text, versions=FLAGS | {"deepspeed": ">=0.14.4"}) == ["DS302"]
+    assert codes(text, versions=NEWEST | {"deepspeed": ">=0.14.4"}) == ["DS302"]
 
 
 def test_a_comment_that_holds_nothing_back_is_information():
@@ -152,7 +152,7 @@ def test_a_comment_that_names_no_rule_is_a_finding(comment, said):
 def test_a_document_may_be_linted_twice():
     document = documents.from_bytes(SUPPRESSED.encode(), "a.json")
     for _ in range(2):
-        assert lint_with(choose("", FLAGS), document, stack="deepspeed").findings == []
+        assert lint_with(choose("", NEWEST), document, stack="deepspeed").findings == []
 
 
 def test_the_severity_of_the_settings_goes_for_comments_too():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from newest import NEWEST
 
 from ds_lint.knowledge import resources
 from ds_lint.knowledge.stacks import records, trainer_facts
 
-NEWEST = ("5.23.0", "1.15.0")
+TRANSFORMERS, ACCELERATE = NEWEST["transformers"], NEWEST["accelerate"]
 
 
 def load(name):
@@ -18,7 +19,7 @@ def load(name):
 
 
 def test_both_fill_and_the_trainer_compares():
-    fills = trainer_facts(*NEWEST)["fills"]
+    fills = trainer_facts(TRANSFORMERS, ACCELERATE)["fills"]
     assert fills["optimizer.params.lr"] == {
         "with": "learning_rate",
         "by": ["trainer", "accelerate"],
@@ -34,13 +35,13 @@ def test_both_fill_and_the_trainer_compares():
     [("4.44.2", "0.9 * hidden_size ** 2, a float"), ("4.45.0", "int(0.9 * hidden_size ** 2)")],
 )
 def test_a_float_became_an_integer(transformers, filled):
-    fills = trainer_facts(transformers, "1.15.0")["fills"]
+    fills = trainer_facts(transformers, ACCELERATE)["fills"]
     assert fills["zero_optimization.stage3_prefetch_bucket_size"]["with"] == filled
 
 
 @pytest.mark.parametrize(("transformers", "filled"), [("5.17.0", "warmup_steps"), ("5.18.0", "max(1, warmup_steps)")])
 def test_no_warm_up_became_one_step(transformers, filled):
-    assert trainer_facts(transformers, "1.15.0")["fills"]["scheduler.params.warmup_num_steps"]["with"] == filled
+    assert trainer_facts(transformers, ACCELERATE)["fills"]["scheduler.params.warmup_num_steps"]["with"] == filled
 
 
 def test_a_trainer_that_prepares_without_accelerate():
@@ -56,17 +57,15 @@ def test_accelerate_before_it_filled_the_stage():
 
 
 def test_a_write_whose_condition_has_no_words_is_not_claimed():
-    stored = records(load("transformers.json"), "overwrites", "5.23.0")
+    stored = records(load("transformers.json"), "overwrites", TRANSFORMERS)
     assert "checkpoint.use_node_local_storage" in stored
-    assert "checkpoint.use_node_local_storage" not in trainer_facts(*NEWEST)["overwrites"]
+    assert "checkpoint.use_node_local_storage" not in trainer_facts(TRANSFORMERS, ACCELERATE)["overwrites"]
 
 
 @pytest.mark.parametrize("library", ["transformers", "accelerate"])
 def test_every_release_can_be_asked_for(library):
-    newest = dict(zip(("transformers", "accelerate"), NEWEST, strict=True))
-    releases = load(f"{library}.json")["releases"]
-    assert releases[-1] == newest[library]
-    for release in releases:
+    newest = {"transformers": TRANSFORMERS, "accelerate": ACCELERATE}
+    for release in load(f"{library}.json")["releases"]:
         facts = trainer_facts(**{**newest, library: release})
         assert facts[library] == release
         assert facts["fills"]["train_batch_size"]["matched"] is True

@@ -77,11 +77,11 @@ def test_an_override_points_into_the_file_of_the_arguments(tmp_path):
 @pytest.mark.parametrize(
     ("optim", "accelerate", "effects"),
     [
-        ("lion_32bit", "1.15.0", ["rejected"]),
+        ("lion_32bit", "1.2.0", ["rejected"]),
         ("lion_32bit", "1.1.1", ["overridden"]),
-        ("adamw_bnb_8bit", "1.15.0", ["overridden"]),
+        ("adamw_bnb_8bit", "1.2.0", ["overridden"]),
         ("adamw_bnb_8bit", "1.1.1", []),  # in 32 bit, and AdamW
-        ("paged_adamw_32bit", "1.15.0", []),
+        ("paged_adamw_32bit", "1.2.0", []),
     ],
 )
 def test_accelerate_tells_optimizers_apart_since_1_2(optim, accelerate, effects):
@@ -95,7 +95,7 @@ def test_adafactor_beside_an_optimizer_is_told_once():
     def codes(arguments, transformers):
         return [finding.code for finding in findings(config, arguments, transformers=transformers)]
 
-    assert codes("--optim adafactor", "5.23.0") == ["DS522"]
+    assert codes("--optim adafactor", "5.0.0") == ["DS522"]
     assert codes("--optim adafactor", "4.57.6") == ["DS620"]
     assert codes("--optim adafactor", "4.56.2") == ["DS522"]
     assert codes("--adafactor", "4.56.2") == ["DS620"]
@@ -119,7 +119,7 @@ def test_what_is_refused_depends_on_the_release():
     [
         ({"warmup_steps": -1}, "4.41.2", False),
         ({"warmup_steps": -1}, "4.42.0", True),
-        ({"warmup_steps": -1}, "5.23.0", True),
+        ({"warmup_steps": -1}, "5.0.0", True),
         ({"warmup_steps": 0.1}, "4.41.2", False),
         ({"warmup_steps": 0.1}, "4.57.6", True),
         ({"warmup_steps": 0.1}, "5.0.0", False),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from jsonschema import Draft7Validator
+from newest import NEWEST
 
 from ds_lint.knowledge import resources
 from ds_lint.output import FORMATS
@@ -63,7 +64,7 @@ def test_everything_that_changes(upgrade):
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_newly_read_section_matters_where_it_is_switched_on(upgrade, is_on):
     config = {"train_batch_size": 8, "torch_autocast": {"enabled": is_on}}
-    result = upgrade(config, "--from", "0.16.9", "--to", "0.19.8", "--output-format", "json")
+    result = upgrade(config, "--from", "0.16.9", "--to", "0.18.9", "--output-format", "json")
     assert ("DS122" in {code for code, _, _ in found(result)}) == is_on
 
 
@@ -109,11 +110,12 @@ def test_nothing_changes(upgrade):
     result = upgrade(config, "--from", "0.14.4")
     assert result.returncode == 0
     assert "ds_config.json: no findings." in result.stdout
-    assert "only changes are reported: deepspeed 0.14.4 to 0.19.8" in result.stdout
+    assert f"only changes are reported: deepspeed 0.14.4 to {NEWEST['deepspeed']}" in result.stdout
 
 
 def test_an_upgrade_of_transformers(upgrade):
-    result = upgrade(AUTO, "--transformers-from", "5.23.0", "--stack", "trainer", "--output-format", "json")
+    result = upgrade(AUTO, "--transformers-from", "5.18.0", "--transformers-to", "5.22.2",
+                     "--stack", "trainer", "--output-format", "json")  # fmt: skip
     assert found(result) == set()
     result = upgrade(AUTO, "--from", "0.14.4", "--transformers-from", "4.40", "--transformers-to", "4.44",
                      "--stack", "trainer", "--output-format", "json")  # fmt: skip
@@ -133,18 +135,18 @@ def test_every_output_format(upgrade, output_format):
 
 def test_verbose_says_which_releases(upgrade, tmp_path):
     (tmp_path / "requirements.txt").write_text("transformers==4.57.6\n", encoding="utf-8")
-    shown = upgrade(CONFIG, "--from", "0.19.5", "--to", "0.19.8", "-v").stdout
-    assert "checked against deepspeed 0.19.5 to 0.19.8 (asked for), transformers 4.57.6 (requirements.txt:1)," in shown
+    shown = upgrade(CONFIG, "--from", "0.18.5", "--to", "0.18.9", "-v").stdout
+    assert "checked against deepspeed 0.18.5 to 0.18.9 (asked for), transformers 4.57.6 (requirements.txt:1)," in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ([], "upgrade needs the old release: --from, "),
-        (["--to", "0.19.8"], "--to needs --from"),
+        (["--to", "0.18.9"], "--to needs --from"),
         (["--transformers-to", "5.0.0"], "--transformers-to needs --transformers-from"),
         (["--from", "0.16.77"], "ds-lint does not know DeepSpeed 0.16.77"),
-        (["--from", "0.19.8", "--to", "0.14.4"], "DeepSpeed 0.14.4 is older than 0.19.8"),
+        (["--from", "0.18.9", "--to", "0.14.4"], "DeepSpeed 0.14.4 is older than 0.18.9"),
     ],
 )
 def test_wrong_usage_is_one_line(upgrade, arguments, complaint):

@@ -222,7 +222,7 @@ def test_settings_and_pins_are_those_near_each_file(project, hooks):
     project.write(
         {
             "old/requirements.txt": "deepspeed==0.9.1\n",
-            "new/requirements.txt": "deepspeed==0.19.8\n",
+            "new/requirements.txt": "deepspeed==0.18.9\n",
             "own/ds-lint.toml": 'deepspeed-version = "0.9.2"\n',
             "left/ds-lint.toml": 'deepspeed-version = "0.9.1"\nexclude = ["zero.json"]\n',
             **{f"{folder}/zero.json": config for folder in ("old", "new", "own", "left")},
@@ -230,7 +230,7 @@ def test_settings_and_pins_are_those_near_each_file(project, hooks):
     )
     done = project.run()
     assert linted(done) == {"old/zero.json", "own/zero.json"}
-    assert "Checked against deepspeed 0.19.8 and 0.9.1 and 0.9.2" in done.stdout
+    assert "Checked against deepspeed 0.18.9 and 0.9.1 and 0.9.2" in done.stdout
 
 
 def test_thousands_of_files_in_several_batches(project, hooks):

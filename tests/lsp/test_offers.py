@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lsprotocol import types
+from newest import NEWEST
 
 from ds_lint.lsp import completion as completions
 from ds_lint.lsp.documents import OpenDocument
@@ -11,7 +12,7 @@ from ds_lint.session.options import Options
 from ds_lint.session.session import Session
 
 
-def completed(text, *, stack=None, version="0.19.8"):
+def completed(text, *, stack=None, version=NEWEST["deepspeed"]):
     """The items at the cursor, by label, and the text of each with its edit applied."""
     offset = text.index("|")
     text = text.replace("|", "", 1)

@@ -28,7 +28,7 @@ def test_pins_are_read_again_when_they_change(client, codes, tmp_path):
     (tmp_path / "requirements.txt").write_text("deepspeed==0.16.9\n")
     touch(client)
     assert "DS109" in codes()
-    (tmp_path / "requirements.txt").write_text("deepspeed==0.19.8\n")
+    (tmp_path / "requirements.txt").write_text("deepspeed==0.18.9\n")
     touch(client)
     assert "DS109" not in codes()
 

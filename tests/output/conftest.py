@@ -9,7 +9,7 @@ from ds_lint.diagnostics.report import FileReport, Report
 from ds_lint.source.document import Document
 from ds_lint.source.tree import Span
 
-TARGET = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"}
+TARGET = {"deepspeed": "0.18.9", "transformers": "5.12.0", "accelerate": "1.12.0"}
 
 
 def make_span(text: str, part: str) -> Span:

@@ -6,7 +6,7 @@ from ds_lint.output.concise import render
 from ds_lint.output.terminal import Terminal
 from ds_lint.source.tree import Span
 
-LINTED = "Checked against deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
+LINTED = "Checked against deepspeed 0.18.9, transformers 5.12.0, accelerate 1.12.0; stack trainer\n"
 
 
 def test_one_line_a_finding_and_the_summary(report, file, finding, span):

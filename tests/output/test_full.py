@@ -300,7 +300,7 @@ def test_summary_counts_and_names_the_next_step(report, file, finding):
     ]
     assert summary(*files, report=report) == (
         "2 errors, 1 warning in 2 of 3 files\n"
-        "Checked against deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
+        "Checked against deepspeed 0.18.9, transformers 5.12.0, accelerate 1.12.0; stack trainer\n"
         "For details: ds-lint explain DS101\n"
     )
 
@@ -308,15 +308,15 @@ def test_summary_counts_and_names_the_next_step(report, file, finding):
 def test_summary_of_one_file(report, file, finding):
     assert summary(file("{}", finding(Span(0, 1), severity="info")), report=report) == (
         "1 info in config.json\n"
-        "Checked against deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer\n"
+        "Checked against deepspeed 0.18.9, transformers 5.12.0, accelerate 1.12.0; stack trainer\n"
         "For details: ds-lint explain DS101\n"
     )
 
 
 def test_a_clean_file_says_what_the_claim_rests_on(report, file):
     assert summary(file("{}", stack=None, missing=["world size", "moon phase"]), report=report, width=80) == (
-        "config.json: no findings. Checked against deepspeed 0.19.8, transformers 5.23.0,\n"
-        "  accelerate 1.15.0; stack unknown (set --stack); unknown: world size\n"
+        "config.json: no findings. Checked against deepspeed 0.18.9, transformers 5.12.0,\n"
+        "  accelerate 1.12.0; stack unknown (set --stack); unknown: world size\n"
         "  (--world-size N), moon phase\n"
     )
 
@@ -325,7 +325,7 @@ def test_many_clean_files_take_one_line(report, file):
     files = [file("{}", path="a.json"), file("{}", path="b.json", stack=None, missing=["moon phase"])]
     files.append(file("{}", path="c.json", target={"deepspeed": "0.14.0"}))
     assert summary(*files, report=report) == (
-        "3 files: no findings. Checked against deepspeed 0.19.8 and 0.14.0, transformers 5.23.0, accelerate 1.15.0; "
+        "3 files: no findings. Checked against deepspeed 0.18.9 and 0.14.0, transformers 5.12.0, accelerate 1.12.0; "
         "stack trainer for 2 files, unknown (set --stack) for 1 file; unknown for some files: moon phase\n"
     )
 

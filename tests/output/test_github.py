@@ -31,7 +31,7 @@ def test_a_finding_is_a_command_and_the_summary_follows(lines):
     )
     assert log == [
         "1 error in config.json",
-        "Checked against deepspeed 0.19.8, transformers 5.23.0, accelerate 1.15.0; stack trainer",
+        "Checked against deepspeed 0.18.9, transformers 5.12.0, accelerate 1.12.0; stack trainer",
         "For details: ds-lint explain DS101",
     ]
 

@@ -48,7 +48,7 @@ def test_the_whole_contract(rendered, report, file, finding, span):
         fix=Fix("rename it", "safe", [Edit(Span(key.start + 1, key.end - 1), "gradient_clipping")]),
     )
     script = Document("train.sh", "#\n\n--fp16", None, [])
-    target = {"deepspeed": "0.19.8", "transformers": "5.23.0", "accelerate": "1.15.0"}
+    target = {"deepspeed": "0.18.9", "transformers": "5.12.0", "accelerate": "1.12.0"}
     assert rendered(report(file(TEXT, found), file("", path="empty.json", stack=None), material=[script])) == {
         "version": 1,
         "tool": {"name": "ds-lint", "version": "0.1.0"},

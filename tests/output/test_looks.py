@@ -7,6 +7,7 @@ import re
 
 import pytest
 from command_line import write_into
+from newest import FLAGS
 
 from ds_lint.output.text import width_of
 
@@ -32,9 +33,9 @@ MODEL = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "v
 COMMANDS = [
     "check",
     "check broken.json",
-    "check clean.json -v --deepspeed-version 0.19.8",
+    "check clean.json -v",
     "check --statistics",
-    "check --show-settings --deepspeed-version 0.19.8 --transformers-version 5.23.0 --accelerate-version 1.15.0",
+    f"check --show-settings {' '.join(FLAGS)}",
     "upgrade --from 0.14.4 broken.json",
     "effective clean.json --stack trainer --world-size 8",
     "effective clean.json --against broken.json",

@@ -234,8 +234,8 @@ def test_what_a_message_quotes_is_no_link_and_no_control_character(result):
 
 
 def test_releases_are_told(result):
-    told = result(releases={"deepspeed": [("0.17.1", "0.19.8")]})["message"]["text"]
-    assert told == "DeepSpeed knows no such key (with deepspeed 0.17.1 to 0.19.8)."
+    told = result(releases={"deepspeed": [("0.17.1", "0.18.9")]})["message"]["text"]
+    assert told == "DeepSpeed knows no such key (with deepspeed 0.17.1 to 0.18.9)."
 
 
 def test_what_a_run_confirmed_is_told(run, file, finding):

@@ -118,7 +118,7 @@ class Ranks(training_runs.Pool):
     """Ranks that are never started."""
 
     has_cuda = True
-    versions = {"torch": "2.13.0"}  # noqa: RUF012 - read only
+    versions = {"torch": "2.11.0"}  # noqa: RUF012 - read only
 
     def __init__(self):
         """Start nothing."""
@@ -135,7 +135,7 @@ class Ranks(training_runs.Pool):
             [None, "the run uses GPU 0, because other programs use GPU 1"],
         ),
         ((9000,), True, ["cpu-gloo"], ["the run uses CPU ranks only, because other programs use GPU 0"]),
-        ((0,), False, ["cpu-gloo"], ["the run uses CPU ranks only, because torch 2.13.0 is built without CUDA"]),
+        ((0,), False, ["cpu-gloo"], ["the run uses CPU ranks only, because torch 2.11.0 is built without CUDA"]),
     ],
 )
 def test_the_runs_of_a_machine_with_gpus(machine, monkeypatch, used, has_cuda, modes, about):
@@ -162,14 +162,14 @@ def test_an_instance_of_mig_is_named_by_nothing(machine):
 def test_ranks_of_a_launcher_whose_torch_has_no_cuda_run_on_the_cpu(machine):
     class Launched:
         has_cuda = False
-        versions = {"torch": "2.13.0"}  # noqa: RUF012 - read only
+        versions = {"torch": "2.11.0"}  # noqa: RUF012 - read only
         world_size = 2
 
     machine(0)
     (wish,) = training_runs._wishes(training_runs.Smoke(), Launched())
     assert (wish.mode, wish.ranks) == ("cpu-gloo", 2)
-    assert wish.about_gpus == "the run uses CPU ranks only, because torch 2.13.0 is built without CUDA"
-    with pytest.raises(CouldNotRun, match=r"and torch 2\.13\.0 is built without CUDA"):
+    assert wish.about_gpus == "the run uses CPU ranks only, because torch 2.11.0 is built without CUDA"
+    with pytest.raises(CouldNotRun, match=r"and torch 2\.11\.0 is built without CUDA"):
         training_runs._wishes(training_runs.Smoke(device="cuda"), Launched())
 
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from linted import lint_dict
-from smoke_runs import VERSIONS, verdict
+from newest import NEWEST
+from smoke_runs import verdict
 
 from ds_lint.facts import Facts
 from ds_lint.output.secrets import MASK
@@ -30,7 +31,6 @@ MICRO = {"train_micro_batch_size_per_gpu": 1}
 NO_STAGE = {**MICRO, "zero_optimization": {"stage": 9}}
 TWO_DTYPES = {**MICRO, "bf16": {"enabled": True}, "fp16": {"enabled": True}}
 MISSPELLED = {**MICRO, "gradient_cliping": 1.0}
-RELEASES = {name: VERSIONS[name] for name in ("deepspeed", "transformers", "accelerate")}
 REFUSAL = Raised(
     "ValidationError", "1 validation error for DeepSpeedZeroConfig\nstage\n  Input should be less", "initialize",
     where="deepspeed/runtime/config_utils.py:57 __init__",
@@ -54,7 +54,7 @@ def seen(**changes):
         "parted": "",
         "given": {},
         "unread": frozenset(),
-        "versions": RELEASES,
+        "versions": NEWEST,  # which the config is linted for
     }
     return SeenRun(**(usual | changes))
 
@@ -155,7 +155,7 @@ def test_a_name_with_dots_in_the_config_of_a_model_that_is_not_trained():
 
 @pytest.mark.parametrize(
     ("changes", "size"),
-    [({"versions": {**RELEASES, "deepspeed": "0.14.5"}}, 2), ({}, 8)],
+    [({"versions": {**NEWEST, "deepspeed": "0.14.5"}}, 2), ({}, 8)],
     ids=["another release", "another number of ranks"],
 )
 def test_a_run_of_something_else_contradicts_nothing(changes, size):
@@ -186,7 +186,7 @@ def test_a_contradiction_tells_how_to_reproduce_it_without_secrets():
     assert told["command"] == f"ds-lint smoke -- torchrun --nproc-per-node 2 train.py --hub_token {MASK}"
     assert told["config"]["hub_token"] == MASK
     assert told["config"]["zero_optimization"] == {"stage": 9}
-    assert told["versions"] == RELEASES
+    assert told["versions"] == NEWEST
     assert "hunter2" not in str(made)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from linted import config_of
+from newest import NEWEST
 
 from ds_lint.knowledge.keys import Target
 from ds_lint.smoke.driver.adaptation import adapt
@@ -16,11 +17,11 @@ SEQUENCE = {"sequence_parallel_size": 2}
 @pytest.mark.parametrize(
     ("release", "parallel", "train"),
     [
-        ("0.19.8", {}, 8),
-        ("0.19.8", TENSOR, 8),
+        (NEWEST["deepspeed"], {}, 8),
+        (NEWEST["deepspeed"], TENSOR, 8),
         ("0.16.9", SEQUENCE, 8),
         ("0.16.9", {**SEQUENCE, "data_parallel_size": 1}, 4),
-        ("0.19.8", SEQUENCE, 4),
+        (NEWEST["deepspeed"], SEQUENCE, 4),
     ],
 )
 def test_sizes_that_fit_two_ranks_are_kept(release, parallel, train, tmp_path):

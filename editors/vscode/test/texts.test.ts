@@ -71,9 +71,9 @@ test("a smoke run is made on the terms of the settings", () => {
 const TARGET: Target = {
   config: true,
   target: {
-    deepspeed: { version: "0.19.8", oldest: "0.14.0", source: "/p/requirements.txt:3" },
-    transformers: { version: "5.23.0", oldest: "5.23.0", source: "installed in /env/lib" },
-    accelerate: { version: "1.15.0", oldest: "1.15.0", source: "the newest one known" },
+    deepspeed: { version: "0.18.9", oldest: "0.14.0", source: "/p/requirements.txt:3" },
+    transformers: { version: "5.12.0", oldest: "5.12.0", source: "installed in /env/lib" },
+    accelerate: { version: "1.12.0", oldest: "1.12.0", source: "the newest one known" },
   },
   settings: null,
   stack: "trainer",
@@ -81,14 +81,14 @@ const TARGET: Target = {
 };
 
 test("the status bar has releases and stack in a line", () => {
-  assert.equal(summary(TARGET), "deepspeed 0.14.0 to 0.19.8 · transformers 5.23.0 · trainer");
+  assert.equal(summary(TARGET), "deepspeed 0.14.0 to 0.18.9 · transformers 5.12.0 · trainer");
   assert.match(summary({ ...TARGET, stack: null, stacks: ["trainer", "accelerate"] }), /· trainer or accelerate$/);
   assert.match(summary({ ...TARGET, stack: null, stacks: ["deepspeed", "trainer", "accelerate"] }), /· any stack$/);
 });
 
 test("each row has its source", () => {
   const [deepspeed] = rows(TARGET);
-  assert.deepEqual(deepspeed, { name: "deepspeed", value: "0.14.0 to 0.19.8", source: "/p/requirements.txt:3" });
+  assert.deepEqual(deepspeed, { name: "deepspeed", value: "0.14.0 to 0.18.9", source: "/p/requirements.txt:3" });
   assert.equal(
     rows({ ...TARGET, stack: null, stacks: ["trainer", "accelerate"] }).at(-1)?.source,
     "may be trainer, accelerate",

@@ -47,7 +47,7 @@ const UNFINISHED = `{
 const FILES = {
   "ds_config.json": WRONG,
   "zero3.json": UNFINISHED,
-  "requirements.txt": "deepspeed==0.19.8\ntransformers==5.23.0\naccelerate==1.15.0\n",
+  "requirements.txt": "deepspeed==0.18.9\ntransformers==5.12.0\naccelerate==1.12.0\n",
 };
 
 const pictures = {

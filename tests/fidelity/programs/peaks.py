@@ -93,12 +93,13 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 def _model(job: dict[str, Any]) -> Any:
     config = transformers.LlamaConfig(**job["model"])
+    make = transformers.LlamaForCausalLM  # imports torch._dynamo, which raises within zero.Init
     torch.set_default_dtype(DTYPES[job["dtype"]])
     if job["config"]["zero_optimization"]["stage"] == 3:
         with deepspeed.zero.Init(config_dict_or_path=job["config"]):
-            model = transformers.LlamaForCausalLM(config)
+            model = make(config)
     else:
-        model = transformers.LlamaForCausalLM(config)
+        model = make(config)
     torch.set_default_dtype(torch.float32)
     return model
 

@@ -31,14 +31,15 @@ torch.set_num_threads(1)
 ops.install(builds=False)
 kernels._adam = lambda *_arguments: None  # the stand-ins compute with temporary tensors that the real kernels lack
 deepspeed.init_distributed("gloo")
+make = transformers.LlamaForCausalLM  # imports torch._dynamo, which raises within zero.Init
 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the imports
 before = resident("VmRSS")
 torch.set_default_dtype(torch.bfloat16)
 if job["config"]["zero_optimization"]["stage"] == 3:
     with deepspeed.zero.Init(config_dict_or_path=job["config"]):
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**job["model"]))
+        model = make(transformers.LlamaConfig(**job["model"]))
 else:
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**job["model"]))
+    model = make(transformers.LlamaConfig(**job["model"]))
 torch.set_default_dtype(torch.float32)
 engine = deepspeed.initialize(model=model, config=job["config"])[0]
 words = torch.ones(1, TOKENS, dtype=torch.long)
