@@ -31,6 +31,7 @@ NOT_RUN = {
     "docs/agreement.md": ["trains for half an hour"],
     "docs/launches.md": ["trains with the scripts of the project"],
     "docs/smoke.md": ["a folder of your own", "measures for minutes"],
+    "docs/dev/releases.md": ["downloads every release and trains"],
     "docs/dev/training-runs.md": ["downloads 300 MB"],
     "docs/vscode.md": ["the tests of the extension build it"],
 }
@@ -165,6 +166,15 @@ def test_three_dots_leave_lines_out():
     assert matches("a\n...\nd\n", "a\nd\n")
     assert not matches("a\n...\nd\n", "a\nb\n")
     assert not matches("a.c\n", "abc\n")
+
+
+def test_a_document_may_leave_out_the_releases(folder):
+    right = (
+        "```console\n$ echo 'Checked against deepspeed 0.9.5; stack trainer'\nChecked against ...; stack trainer\n```\n"
+    )
+    assert [found for _, found in run_blocks(right, folder)] == [[]]
+    wrong = right.replace("...; stack trainer", "...; stack accelerate")
+    assert corrected(wrong, run_blocks(wrong, folder)) == right
 
 
 def test_a_command_may_take_several_lines():
