@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,7 @@ STORE = SCHEMAS / "pairs.json"
 MEASURED = Path(__file__).parent / "measured.json"
 COMPANIONS = ("torch", "pydantic", "numpy")
 OLDEST = {"torch": "1.13.0", "pydantic": "1.8", "numpy": "1.19.0"}  # nothing older is known to be different
+_DOWNLOADS = 4  # at once
 EVERY_STACK = ["deepspeed", "trainer", "accelerate"]
 
 # What every run with the Trainer and DeepSpeed imports and calls.
@@ -73,13 +76,23 @@ def store(cache: Path) -> dict[str, Any]:
     """What the releases and the measurements say."""
     companions = {name: [one for one in available(name) if number(one) >= number(OLDEST[name])] for name in COMPANIONS}
     releases = {name: _known(name) for name in ("deepspeed", "transformers", "accelerate")}
+    _download(releases, cache)
     conflicts = [
         *_trainer(releases, cache),
         *_accelerate(releases, cache),
         *_torch(releases["deepspeed"], companions["torch"], cache),
         *(_bounded(one, companions) for one in json.loads(MEASURED.read_text(encoding="utf-8"))),
     ]
-    return {"releases": companions, "conflicts": conflicts}
+    compared = {name: known[-1] for name, known in releases.items()}
+    return {"compared": compared, "releases": companions, "conflicts": conflicts}
+
+
+def _download(releases: dict[str, list[str]], cache: Path) -> None:
+    """Fill the cache: pip waits for the package index most of the time."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(_DOWNLOADS) as pool:
+        for name, known in releases.items():
+            list(pool.map(partial(tree, name, cache=cache), known))
 
 
 def _bounded(measured: dict[str, Any], companions: dict[str, list[str]]) -> dict[str, Any]:

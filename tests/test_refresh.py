@@ -1,0 +1,303 @@
+"""``tools/refresh`` with a made-up index, extractors and environment: what is done, in which order, and when."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.extract import recipes
+from tools.extract.releases import UnavailableError
+from tools.fidelity import environments
+from tools.refreshing import __main__ as command
+from tools.refreshing import changelog, pins, readings, refresh, steps
+from tools.refreshing.refresh import Done
+from tools.refreshing.releases import known
+
+ROOT = Path(__file__).parent.parent
+USED = (
+    "CHANGELOG.md",
+    "examples/requirements.txt",
+    "requirements/fidelity.txt",
+    "schemas",
+    "tools/raises/releases.json",
+)
+NEXT = "99.0.0"
+
+
+class World:
+    """A copy of the files that are brought up to date, and everything that would be run, as a stand-in.
+
+    A stand-in does to the files what the command does to those of the repository: it names the release.
+    """
+
+    def __init__(self, root):
+        self.root = root
+        self.index = {library: [release] for library, release in known().items()}
+        self.ran = []
+        self.fails = {}  # by the beginning of a command, what it ends with
+
+    def releases(self, chosen):
+        """The package index."""
+        return {name: found for name, found in self.index.items() if not chosen or name in chosen}
+
+    def run(self, _title, arguments):
+        """Run a command."""
+        words = " ".join(str(word) for word in arguments if word not in (sys.executable, "-m"))
+        words = words.replace(f"{self.root}/", "").partition(" --cache")[0]
+        self.ran.append(words)
+        for beginning, ended in self.fails.items():
+            if words.startswith(beginning):
+                return ended
+        name, *rest = words.split()
+        return Done(0, getattr(self, name.replace(".", "_").replace("/", "_"), lambda *_: "")(*rest) or "", "")
+
+    def edit(self, path, **facts):
+        path = self.root / path
+        path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+
+    def tools_extract(self, name, *releases):
+        store = f"schemas/{name}.json"
+        before = json.loads((self.root / store).read_text())["releases"]
+        self.edit(store, releases=[*before, *releases])
+        library = "transformers" if name == "models" else name
+        return f'{library} {releases[-1]} (after {before[-1]})\n* training_arguments: `made_up` is new: type "int"\n'
+
+    def tools_model_classes(self, *_):
+        self.edit("schemas/model_classes.json", release=self.pin("transformers"))
+
+    def tools_lora_targets(self, *_):
+        self.edit("schemas/peft.json", release=self.pin("peft"), transformers=self.pin("transformers"))
+
+    def tools_launcher_options(self, *_):
+        launchers = json.loads(self.text("schemas/launchers.json"))
+        self.edit("schemas/launchers.json", **{
+            name: one | {"releases": [self.pin(one["library"])]} for name, one in launchers.items()
+        })  # fmt: skip
+
+    def tools_model_shapes(self, *_):
+        self.edit("schemas/shapes.json", transformers=self.pin("transformers"))
+
+    def tools_activations(self, *_):
+        libraries = ("transformers", "torch", "peft")
+        self.edit("schemas/activations.json", **{library: self.pin(library) for library in libraries})
+
+    def tools_raises(self, *_):
+        libraries = ("deepspeed", "transformers", "accelerate")
+        self.edit("tools/raises/releases.json", **{library: self.pin(library) for library in libraries})
+
+    def tools_pairs(self, *_):
+        self.edit("schemas/pairs.json", compared={name: self.index[name][-1] for name in steps.PAIRS.rests_on()
+                                                  if name in ("deepspeed", "transformers", "accelerate")})  # fmt: skip
+
+    def tools_test(self, *_):
+        return "1 passed\n"
+
+    def pin(self, library):
+        """What requirements/fidelity.txt has."""
+        return environments.pins()[library]
+
+    def text(self, path):
+        return (self.root / path).read_text(encoding="utf-8")
+
+    def files(self):
+        return {path: path.read_bytes() for path in sorted(self.root.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    for path in USED:
+        target = tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / path).is_dir() else shutil.copy)(ROOT / path, target)
+    made = World(tmp_path)
+    monkeypatch.setattr(steps, "ROOT", tmp_path)
+    monkeypatch.setattr(refresh, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "PINS", tmp_path / "requirements/fidelity.txt")
+    monkeypatch.setattr(pins, "PINS", tmp_path / "requirements/fidelity.txt")
+    monkeypatch.setattr(pins, "EXAMPLES", tmp_path / "examples/requirements.txt")
+    monkeypatch.setattr(changelog, "CHANGELOG", tmp_path / "CHANGELOG.md")
+    monkeypatch.setattr(recipes, "STORE", tmp_path / "schemas/recipes.json")
+    stored = readings._stored
+    monkeypatch.setattr(readings, "_stored", lambda store: stored(tmp_path / "schemas" / store.name))
+    monkeypatch.setattr(refresh, "on_the_index", made.releases)
+    monkeypatch.setattr(refresh, "_run", made.run)
+    monkeypatch.setattr(refresh, "fetch", lambda _library, release, _cache: tmp_path / "trees" / release)
+    monkeypatch.setattr(pins, "has_small_build", lambda _library, _release: False)
+    return made
+
+
+def test_nothing_new_changes_nothing(world, capsys):
+    before = world.files()
+    assert command.main([]) == 0
+    assert (world.files(), world.ran) == (before, [])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("nothing is new: deepspeed ")
+
+
+def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys):
+    world.index["transformers"].append(NEXT)
+    for release in (known()["transformers"], NEXT):
+        (world.root / "trees" / release / "transformers/models/llama").mkdir(parents=True)
+        (world.root / "trees" / release / "transformers/models/llama/modeling_llama.py").touch()
+    (world.root / "trees" / NEXT / "transformers/models/alpaca").mkdir()
+    (world.root / "trees" / NEXT / "transformers/models/alpaca/modeling_alpaca.py").touch()
+    assert command.main([]) == 0
+    assert world.ran == [
+        f"tools.extract transformers {NEXT}",
+        f"tools.extract models {NEXT}",
+        "tools/environment",
+        "tools.model_classes --write",
+        "tools.lora_targets --write",
+        "tools.raises --write",
+        "tools.model_shapes --changed",
+        "tools.activations --changed",
+        "tools.pairs",
+        "tools.publish_schemas",
+        "tools.rule_pages --write",
+        "tools.documents --write",
+        "tools.picture --write",
+        "tools/test",
+    ]
+    assert f"\ntransformers=={NEXT}\n" in world.text("requirements/fidelity.txt")
+    assert f"\ntransformers=={NEXT}\n" in world.text("examples/requirements.txt")
+    assert f"\n* Knows transformers {NEXT}: new training argument `made_up`; new model `alpaca`." in world.text(
+        "CHANGELOG.md"
+    )
+    report = capsys.readouterr().out
+    assert "\n### New\n\n* training_arguments: `made_up` is new" in report
+    assert "\n* model `alpaca` is new\n" in report
+    assert report.endswith("Tests: 1 passed\n")
+
+
+def test_the_second_run_finds_nothing(world):
+    world.index["deepspeed"].append(NEXT)
+    command.main([])
+    before, world.ran = world.files(), []
+    assert command.main([]) == 0
+    assert (world.files(), world.ran) == (before, [])
+
+
+def test_what_was_interrupted_goes_on(world):
+    world.index["deepspeed"].append(NEXT)
+    world.fails["tools.raises"] = Done(2, "", "error: killed")
+    assert command.main([]) == 1
+    world.ran, world.fails = [], {}
+    assert command.main([]) == 0
+    assert world.ran[0] == "tools.raises --write"
+
+
+def test_a_release_that_cannot_be_read_keeps_its_pin_and_holds_up_no_other(world, capsys):
+    world.index["accelerate"].append(NEXT)
+    world.index["deepspeed"].append(NEXT)
+    reason = f"error: the extractor does not know how accelerate {NEXT} is laid out: no DeepSpeedPlugin"
+    world.fails["tools.extract accelerate"] = Done(2, "", reason)
+    before = world.pin("accelerate")
+    assert command.main([]) == 1
+    assert (world.pin("accelerate"), world.pin("deepspeed")) == (before, NEXT)
+    report = capsys.readouterr().out
+    assert f"## Not done\n\n* accelerate {NEXT} cannot be read: the extractor does not know" in report
+    assert f"Knows accelerate {NEXT}" not in world.text("CHANGELOG.md")
+
+
+def test_releases_that_do_not_go_together_are_not_pinned(world, capsys):
+    world.index["peft"].append(NEXT)
+    world.fails["tools/environment"] = Done(1, "", f"ERROR: No matching distribution found for torch>={NEXT}")
+    before = world.files()
+    assert command.main([]) == 2
+    assert world.files() == before
+    assert "cannot be installed together: ERROR: No matching distribution" in capsys.readouterr().err
+
+
+def test_torch_is_pinned_where_it_has_a_small_build(world, monkeypatch, capsys):
+    world.index["torch"].append(NEXT)
+    before = world.pin("torch")
+    command.main([])
+    assert world.pin("torch") == before
+    assert f"* torch {NEXT} is read only: the tests run with {before}" in capsys.readouterr().out
+    monkeypatch.setattr(pins, "has_small_build", lambda _library, _release: True)
+    command.main([])
+    assert world.pin("torch") == NEXT
+
+
+def test_only_the_named_library(world):
+    world.index["deepspeed"].append(NEXT)
+    world.index["lightning"].append(NEXT)
+    command.main(["lightning", "--no-tests"])
+    assert world.ran[0] == f"tools.extract lightning {NEXT}"
+    assert not any("deepspeed" in one or one == "tools/test" for one in world.ran)
+
+
+def test_an_older_line_that_is_still_patched_is_read_too(world):
+    world.index["transformers"].insert(0, "4.99.0")
+    for release in ("4.99.0", "4.57.6"):
+        (world.root / "trees" / release).mkdir(parents=True)
+    before = world.pin("transformers")
+    command.main([])
+    assert world.ran[:2] == ["tools.extract transformers 4.99.0", "tools.extract models 4.99.0"]
+    assert world.pin("transformers") == before
+
+
+def test_failing_tests_and_open_questions_need_a_person(world, capsys):
+    world.index["deepspeed"].append(NEXT)
+    world.fails["tools/test"] = Done(1, "FAILED tests/fidelity/test_knowledge.py::test_x - assert\n1 failed\n", "")
+    world.fails["tools.raises"] = Done(1, "new: deepspeed/runtime/config.py:7 f: raise\n", "")
+    assert command.main([]) == 1
+    report = capsys.readouterr().out
+    assert "## What raises\n\n* new: deepspeed/runtime/config.py:7" in report
+    assert "## Tests\n\n* FAILED tests/fidelity/test_knowledge.py::test_x" in report
+
+
+def test_check_says_what_is_new_and_writes_nothing(world, capsys):
+    assert command.main(["--check"]) == 0
+    world.index["numpy"].append(NEXT)
+    world.index["axolotl"] += ["98.0.0", NEXT]
+    before = world.files()
+    assert command.main(["--check"]) == 1
+    assert (world.files(), world.ran) == (before, [])
+    out = capsys.readouterr().out
+    assert f"axolotl: {NEXT} (known: {known()['axolotl']})\n" in out  # of a framework, the newest
+    assert f"numpy: {NEXT} (known: " in out
+
+
+def test_an_index_that_cannot_be_reached_is_one_line(world, monkeypatch, capsys):
+    def unreachable(_chosen):
+        raise UnavailableError("pip cannot reach the package index")
+
+    monkeypatch.setattr(refresh, "on_the_index", unreachable)
+    before = world.files()
+    assert command.main([]) == 2
+    assert (capsys.readouterr().err, world.files()) == ("error: pip cannot reach the package index\n", before)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Changelog\n\n## 0.2.0, unreleased\n\n* One.\n\n## 0.1.0, 2026-12-01\n\n* Old.\n",
+        "# Changelog\n\n## 0.2.0, unreleased\n\n* One.\n",
+    ],
+)
+def test_a_line_goes_below_what_is_not_released(text):
+    assert changelog._with(text, ["* Two."]) == text.replace("* One.\n", "* One.\n* Two.\n")
+
+
+def test_after_a_release_the_changelog_begins_a_section():
+    text = "# Changelog\n\n## 0.1.0, 2026-12-01\n\n* Old.\n"
+    assert changelog._with(text, ["* Two."]) == text.replace("## 0.1", "## Unreleased\n\n* Two.\n\n## 0.1")
+
+
+def test_every_store_that_a_program_writes_is_brought_up_to_date():
+    """The table of ``schemas/README.md`` says who writes what."""
+    written = {
+        line.split("|")[1].strip(" `"): line.split("|")[3]
+        for line in (ROOT / "schemas/README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `") and "`python -m tools." in line.split("|")[-2]
+    }
+    modules = {step.command[0] for step in (*steps.INSTALLED, steps.PAIRS, *steps.PAGES)}
+    modules |= {reading.module for reading in readings.readings()}
+    by_hand = {"allowances.json"}  # measured on a GPU
+    assert {name for name, writer in written.items() if not any(f"-m {one}" in writer for one in modules)} == by_hand

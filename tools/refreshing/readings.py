@@ -1,0 +1,64 @@
+"""What is read off the source of releases, without installing them: which of them the stores do not have yet."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.extract import __main__ as extract
+from tools.extract import recipes
+from tools.extract.releases import number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+
+
+class Reading(NamedTuple):
+    """An extractor, as it is run for releases of a library."""
+
+    library: str  # on the package index
+    module: str
+    name: str  # of the library, for the extractor
+    known: Callable[[], list[str]]  # the releases that its store has, oldest first
+    reads_each: bool = True  # every final release, also of an older line; else only the newest
+
+    def missing(self, available: Sequence[str]) -> list[str]:
+        """The releases on the package index that the store lacks, oldest first."""
+        known = self.known()
+        if self.reads_each:
+            return [one for one in available if one not in known and number(one) > number(known[0])]
+        return [one for one in available[-1:] if number(one) > number(known[-1])]
+
+
+def readings() -> list[Reading]:
+    """Every extractor."""
+    return list(_readings())
+
+
+def _readings() -> Iterator[Reading]:
+    for name, library in extract.LIBRARIES.items():
+        # Of torch, the store has the newest patch of each older line only.
+        yield Reading(library.LIBRARY, "tools.extract", name, partial(_stored, library.STORE), name != "torch")
+    for name, framework in recipes.FRAMEWORKS.items():
+        package = framework.package
+        yield Reading(package, "tools.extract.recipes", package, partial(recipes.known, name), reads_each=False)
+
+
+def _stored(store: Path) -> list[str]:
+    found: list[str] = json.loads(store.read_text(encoding="utf-8"))["releases"]
+    return found
+
+
+def newest_known() -> dict[str, str]:
+    """The newest release of each library that is read."""
+    return {one.library: one.known()[-1] for one in readings()}
+
+
+def behind(available: Mapping[str, Sequence[str]]) -> list[tuple[Reading, list[str]]]:
+    """The extractors with releases to read."""
+    found = ((one, one.missing(available[one.library])) for one in readings() if one.library in available)
+    return [(one, releases) for one, releases in found if releases]

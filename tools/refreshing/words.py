@@ -1,0 +1,110 @@
+"""What an extractor printed about a release, as the report and the changelog say it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_HEAD = re.compile(r"(\S+) (\S+) \(after (\S+)\)|(\S+) (\S+): the oldest in the store")
+_RECORD = re.compile(r"(\w+): `([^`]+)` is (new|gone)")
+_DEFAULT = re.compile(r"default\S* .* (became|->) |default of |defaults? of ")
+# What a table of a store has records of, for a reader who has never seen the store.
+NOUNS = {
+    "arguments": "training argument",
+    "behaviours": "behaviour",
+    "chosen_experts": "model type with chosen experts",
+    "defaults": "default",
+    "fields": "field",
+    "fills": "filled key",
+    "fsdp_config": "key of fsdp_config",
+    "fsdp_plugin": "argument of FullyShardedDataParallelPlugin",
+    "fsdp_variables": "FSDP setting",
+    "hidden_sizes": "model type without a plain hidden_size",
+    "inserts": "inserted key",
+    "launch_arguments": "flag of accelerate launch",
+    "optimizers": "optimizer",
+    "overwrites": "overwritten key",
+    "plugin": "argument of DeepSpeedPlugin",
+    "refusals": "error message",
+    "schedulers": "scheduler",
+    "strategy": "keyword of DeepSpeedStrategy",
+    "strategy_config": "key of DeepSpeedStrategy's config",
+    "training_arguments": "training argument",
+    "words": "enumeration",
+    "yaml": "key of Accelerate's YAML",
+}
+# What users notice by other tables: a field without a constant default, and what a recipe leaves out.
+_INNER = ("unknown", "default")
+MOST, LONGEST = 6, 50  # names in a sentence, and characters of one
+
+
+class Change(NamedTuple):
+    """One line of a change log."""
+
+    kind: str  # "new", "gone", "default" or "other"
+    noun: str  # what is new or gone
+    name: str
+    line: str
+
+
+class Entry(NamedTuple):
+    """What changed in one release."""
+
+    library: str
+    release: str
+    after: str | None
+    changes: list[Change]
+
+
+def entries(printed: str) -> list[Entry]:
+    """The entries of the change log that an extractor prints."""
+    found: list[Entry] = []
+    for line in printed.splitlines():
+        if head := _HEAD.fullmatch(line):
+            library, release = head[1] or head[4], head[2] or head[5]
+            found.append(Entry(library, release, head[3], []))
+        elif found and line.startswith("* ") and line != "* nothing changed":
+            found[-1].changes.append(_change(line.removeprefix("* ")))
+    return found
+
+
+def _change(line: str) -> Change:
+    if record := _RECORD.match(line):
+        return Change(record[3], NOUNS.get(record[1], record[1]), record[2], line)
+    if came := re.match(r"new `([^`]+)`", line):
+        return Change("new", "key", came[1], line)
+    if went := re.match(r"(?:refused|no longer read) `([^`]+)`", line):
+        return Change("gone", "key", went[1], line)
+    name = re.search(r"`([^`]+)`", line)
+    return Change("default" if _DEFAULT.search(line) else "other", "", name[1] if name else line, line)
+
+
+def sentence(entry: Entry) -> str:
+    """What users notice of a release, to be put into the changelog."""
+    parts = [
+        *_named("new", entry, "new"),
+        *_named("gone", entry, "gone"),
+        *_listed("other defaults", [one.name for one in entry.changes if one.kind == "default"]),
+        *_listed("changed", [one.name for one in entry.changes if one.kind == "other"]),
+    ]
+    return "; ".join(parts) or "nothing that ds-lint reads changed"
+
+
+def _named(kind: str, entry: Entry, word: str) -> list[str]:
+    nouns = dict.fromkeys(one.noun for one in entry.changes if one.kind == kind and one.noun not in _INNER)
+    return [
+        part
+        for noun in nouns
+        for part in _listed(
+            f"{word} {noun}", [one.name for one in entry.changes if (one.kind, one.noun) == (kind, noun)]
+        )
+    ]
+
+
+def _listed(title: str, names: list[str]) -> list[str]:
+    """``new key `a`, `b` and 3 more``, if there is one at all; messages are only counted."""
+    names = list(dict.fromkeys(names))
+    shown = [f"`{name}`" for name in names if len(name) <= LONGEST][:MOST]
+    rest = len(names) - len(shown)
+    more = ([f"{rest} more"] if shown else [str(rest)]) if rest else []
+    return [f"{title} {' and '.join([', '.join(shown), *more] if shown else more)}"] if names else []
