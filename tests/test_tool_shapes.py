@@ -11,6 +11,7 @@ import pytest
 
 from tools import launcher_options, lora_targets, model_classes
 from tools.raises.sites import MANY, sites, sites_of
+from tools.raises.table import extracted
 
 # Options of launchers
 
@@ -190,3 +191,8 @@ def test_a_statement_that_is_not_followed_is_an_error(tmp_path):
     (tmp_path / "one.py").write_text(text, encoding="utf-8")
     with pytest.raises(LookupError, match=r"line 4 of one\.py raises in a statement that is not followed"):
         sites(tmp_path, "one.py")
+
+
+def test_a_library_that_has_moved_does_not_empty_the_table(tmp_path):
+    with pytest.raises(LookupError, match="nothing raises in accelerate/"):
+        extracted(tmp_path, "accelerate")

@@ -2,8 +2,8 @@
 
     python -m tools.launcher_options [--write]
 
-Without ``--write`` the exit status is 1 if the stored file differs from what the installed releases say. Only ``ast``
-reads the sources.
+``--write`` adds the newest releases that the stores know to those that the file has; an option that is gone stays.
+Without it the exit status is 1 if the file lacks an option of the installed releases. Only ``ast`` reads the sources.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.extract import parsers, source
-from tools.extract.releases import fetch
+from tools.extract.releases import UnavailableError, fetch, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-STORE = Path(__file__).parent.parent / "schemas" / "launchers.json"
-# The launcher, the library that has it, where its parser is, and releases whose options are kept beside the installed.
+SCHEMAS = Path(__file__).parent.parent / "schemas"
+STORE = SCHEMAS / "launchers.json"
+# The launcher, the library that has it, and where its parser is.
 LAUNCHERS = {
-    "deepspeed": ("deepspeed", ("deepspeed/launcher/runner.py",), ("0.5.10", "0.9.5", "0.12.6", "0.15.4")),
-    "torchrun": ("torch", ("torch/distributed/run.py", "torch/distributed/launch.py"), ()),
-    "accelerate": ("accelerate", ("accelerate/commands/launch.py",), ("0.15.0", "0.21.0", "0.27.2", "1.0.1")),
+    "deepspeed": ("deepspeed", ("deepspeed/launcher/runner.py",)),
+    "torchrun": ("torch", ("torch/distributed/run.py", "torch/distributed/launch.py")),
+    "accelerate": ("accelerate", ("accelerate/commands/launch.py",)),
 }
 _WITHOUT_VALUE = {"store_true", "store_false", "store_const", "count", "help", "version", "check_env"}
 
@@ -36,58 +37,53 @@ _WITHOUT_VALUE = {"store_true", "store_false", "store_const", "count", "help", "
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare or write the store; 1 if it differs, 2 if a launcher is not laid out as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the store, with older releases downloaded")
+    parser.add_argument("--write", action="store_true", help="add the newest known releases, which are downloaded")
     options = parser.parse_args(arguments)
-    stored = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
-    known = {launcher: stored.get(launcher, {}).get("options", {}) for launcher in LAUNCHERS}
+    stored = json.loads(STORE.read_text(encoding="utf-8"))
     try:
-        found = {launcher: _options_now(launcher, known[launcher]) for launcher in LAUNCHERS}
-        written = _all(found) if options.write else None
-    except LookupError as error:
+        found = {launcher: newest(launcher) if options.write else (None, installed(launcher)) for launcher in LAUNCHERS}
+        for launcher, (release, now) in found.items():
+            _verify(launcher, release, now, stored[launcher]["options"])
+    except (LookupError, UnavailableError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    if written is not None:
-        STORE.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    if options.write:
+        for launcher, (release, now) in found.items():
+            known = stored[launcher]
+            known["releases"] = sorted({*known["releases"], str(release)}, key=number)
+            known["options"] = dict(sorted({**known["options"], **now}.items()))
+        STORE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
         return 0
     missing = [
         f"{launcher} {option}"
-        for launcher, now in found.items()
+        for launcher, (_, now) in found.items()
         for option, takes in now.items()
-        if known[launcher].get(option) != takes
+        if stored[launcher]["options"].get(option) != takes
     ]
     sys.stdout.write("".join(f"{line}\n" for line in missing))
     return 1 if missing else 0
 
 
-def _options_now(launcher: str, known: Mapping[str, str]) -> dict[str, str]:
-    """The options of a launcher in the installed release, which has at least half of those that are known."""
-    found = installed(launcher)
-    if len(found) < len(known) / 2:
-        library = LAUNCHERS[launcher][0]
-        release = importlib.metadata.version(library)
-        raise LookupError(f"only {len(found)} options of {launcher} in {library} {release}; {len(known)} are known")
-    return found
+def newest(launcher: str) -> tuple[str, dict[str, str]]:
+    """The newest release of its library that the stores know, and the options that the launcher has there."""
+    library, files = LAUNCHERS[launcher]
+    release = json.loads((SCHEMAS / f"{library}.json").read_text(encoding="utf-8"))["releases"][-1]
+    with tempfile.TemporaryDirectory() as folder:
+        return release, _options(fetch(library, release, Path(folder)), files)
 
 
 def installed(launcher: str) -> dict[str, str]:
     """The options of a launcher in the installed release, each with how many words it takes, as ``nargs`` says it."""
-    library, files, _ = LAUNCHERS[launcher]
-    folder = Path(str(importlib.metadata.distribution(library).locate_file("")))
-    return _options(folder, files)
+    library, files = LAUNCHERS[launcher]
+    return _options(Path(str(importlib.metadata.distribution(library).locate_file(""))), files)
 
 
-def _all(now: Mapping[str, Mapping[str, str]]) -> Mapping[str, object]:
-    """The store, with the options of the installed releases ``now`` beside those of the older ones."""
-    stored = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for launcher, (library, files, older) in LAUNCHERS.items():
-            options: dict[str, str] = {}
-            for release in older:
-                options |= _options(fetch(library, release, Path(folder)), files)
-            options |= now[launcher]
-            releases = [*older, importlib.metadata.version(library).partition("+")[0]]
-            stored[launcher] = {"library": library, "releases": releases, "options": dict(sorted(options.items()))}
-    return stored
+def _verify(launcher: str, release: str | None, found: Mapping[str, str], known: Mapping[str, str]) -> None:
+    """A release has at least half of the options that are known."""
+    if len(found) < len(known) / 2:
+        library = LAUNCHERS[launcher][0]
+        release = release or importlib.metadata.version(library)
+        raise LookupError(f"only {len(found)} options of {launcher} in {library} {release}; {len(known)} are known")
 
 
 def _options(folder: Path, files: Sequence[str]) -> dict[str, str]:

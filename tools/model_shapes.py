@@ -276,7 +276,20 @@ def _holds(family: Family, facts: dict[str, Any]) -> bool:
         shapes = family.try_build({**start, **numbers, **chosen})
         if shapes is None or _signature(shapes) != evaluated(facts, {**numbers, **chosen}):
             return False
-    return True
+    values = {**_numbers(start, sizes), **dict.fromkeys(switches, False)}
+    said = facts["class"], facts["prefix"], facts["head"] is None or facts["head"] in family.heads
+    return said == (family.name, family.model_class.base_model_prefix, True) and all(
+        _stands_in(family, facts, {**start, **values}, values, key) for key in facts["keys"]
+    )
+
+
+def _stands_in(family: Family, facts: dict[str, Any], given: dict[str, Any], values: dict[str, Any], key: str) -> bool:
+    """Whether a key that is left out is what the store says."""
+    otherwise = facts["keys"][key].get("missing")
+    shapes = family.try_build({name: value for name, value in given.items() if name != key})
+    if otherwise is None or shapes is None:
+        return True
+    return _signature(shapes) == evaluated(facts, {**values, key: _constant(otherwise, values)})
 
 
 def evaluated(facts: dict[str, Any], values: dict[str, Any]) -> Signature:
@@ -686,7 +699,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}, "remote_code": {}}
+    nothing = {"transformers": transformers.__version__, "models": {}, "remote_code": {}}
+    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     left_out = 0
     for name in options.names or list(store["models"]):
         try:
@@ -699,14 +713,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{name}: left out, {reason}\n")
         else:
             sys.stdout.write(f"{name}: {len(store['models'][name]['parameters'])} kinds of parameters\n")
-        _write(store["models"], store["remote_code"], transformers.__version__)
-    _write(store["models"], store["remote_code"], transformers.__version__)
+        _write(store)  # with the release of before: an interrupted run is not done
+    if not options.names:
+        store["transformers"] = transformers.__version__
+    _write(store)
     return 1 if left_out else 0
 
 
-def _write(models: dict[str, Any], remote_code: dict[str, Any], release: str) -> None:
+def _write(store: dict[str, Any]) -> None:
     """The store with one line for each kind of parameter and each key."""
-    store = {"transformers": release, "models": dict(sorted(models.items())), "remote_code": remote_code}
+    store["models"] = dict(sorted(store["models"].items()))
     text = json.dumps(store, indent=1)
     text = re.sub(r"\n {5,}(?=\S)|\n {4}(?=[\]}])", " ", text)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")

@@ -287,7 +287,7 @@ GITHUB = ROOT / ".github"
 NEWER_THAN_ACTIONLINT = 'unknown permission scope \\"attestations\\"'
 
 
-@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+@pytest.mark.parametrize("name", sorted(path.name for path in (GITHUB / "workflows").glob("*.yml")))
 def test_our_workflows(accepted_by, program, name):
     workflow = GITHUB / "workflows" / name
     accepted_by("bin/check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)

@@ -283,7 +283,7 @@ LAUNCHERS = (
 
 @pytest.mark.parametrize("change", LAUNCHERS, ids=lambda one: one.what)
 def test_a_launcher_that_adds_its_options_in_another_way_is_an_error(change, tmp_path):
-    library, files, _ = launcher_options.LAUNCHERS[change.what]
+    library, files = launcher_options.LAUNCHERS[change.what]
     if find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     for file in files:

@@ -45,7 +45,6 @@ OFF = 0.03  # of the peak of a further model
 def describe(model_type: str) -> dict[str, Any]:
     """What the store says of a model type."""
     family = Family(model_type)
-    usual = family.config_class().to_dict()
     probes = models.probes(family, PROBES + TRIALS)
     found, said = {}, []
     for variant in models.variants(family):
@@ -60,18 +59,7 @@ def describe(model_type: str) -> dict[str, Any]:
         raise NotDescribed("; ".join(said))
     for line in said:
         sys.stderr.write(f"{model_type}, {line}\n")
-    dropouts = {key: bool(value) for key, value in usual.items() if _is_dropout(key) and isinstance(value, float)}
-    return {
-        "class": family.name,
-        "attention": models.attentions(family)[0],
-        "defaults": models.defaults(family),
-        "dropouts": dropouts,
-        "variants": found,
-    }
-
-
-def _is_dropout(key: str) -> bool:
-    return ("dropout" in key or key.endswith("_pdrop")) and not re.search("attention|attn|classi|qa_|summary", key)
+    return {**models.facts(family), "variants": found}
 
 
 def _variant(family: Family, variant: models.Variant, probes: Sequence[models.Probe]) -> dict[str, Any]:
@@ -137,12 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {"models": {}}
+    nothing: dict[str, Any] = {**_measured_with(), "models": {}}
+    store = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else nothing
     left_out = 0
     for name in options.names or list(store["models"]):
-        if options.changed and trials.hold(name):
-            continue
         try:
+            if options.changed and trials.hold(name, store["models"][name]):
+                continue
             store["models"][name] = describe(name)
         except NotDescribed as reason:
             left_out += 1
@@ -152,20 +141,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             trials.record(name, store["models"][name]["variants"])
             sys.stdout.write(f"{name}: {len(store['models'][name]['variants'])} variants\n")
-        _write(store["models"])
-    _write(store["models"])
+        _write(store)  # with the releases of before: an interrupted run is not done
+    if not options.names:
+        store |= _measured_with()
+    _write(store)
     return 1 if left_out else 0
 
 
-def _write(found: dict[str, Any]) -> None:
-    """The store with one line for each sum."""
-    store = {
+def _measured_with() -> dict[str, str]:
+    return {
         "transformers": transformers.__version__,
         "torch": torch.__version__.partition("+")[0],
         "peft": peft.__version__,
         "measured": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
-        "models": dict(sorted(found.items())),
     }
+
+
+def _write(store: dict[str, Any]) -> None:
+    """The store with one line for each sum."""
+    store["models"] = dict(sorted(store["models"].items()))
     text = json.dumps(store, indent=1)
     text = re.sub(r"\n {6,}(?=\S)|\n {5}(?=[\]}])", " ", text)
     STORE.write_text(text + "\n", encoding="utf-8", newline="\n")

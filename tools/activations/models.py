@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -72,6 +73,21 @@ def defaults(family: Family) -> dict[str, Any]:
     """The values of the keys about sizes that a config.json may leave out."""
     values = family.config_class().to_dict()
     return {key: values[key] for keys in KEYS.values() for key in keys if isinstance(values.get(key), int)}
+
+
+def facts(family: Family) -> dict[str, Any]:
+    """What a class says of itself that decides about its activations, beside the sizes."""
+    usual = family.config_class().to_dict()
+    return {
+        "class": family.name,
+        "attention": attentions(family)[0],
+        "defaults": defaults(family),
+        "dropouts": {key: bool(value) for key, value in usual.items() if _is_dropout(key) and isinstance(value, float)},
+    }
+
+
+def _is_dropout(key: str) -> bool:
+    return ("dropout" in key or key.endswith("_pdrop")) and not re.search("attention|attn|classi|qa_|summary", key)
 
 
 def probes(family: Family, count: int) -> list[Probe]:

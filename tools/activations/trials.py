@@ -25,9 +25,13 @@ STORE = Path(__file__).parent / "trials.json"
 MODELS = 2
 
 
-def hold(model_type: str) -> bool:
-    """Whether the models hold what they held; prints which variants do not."""
+def hold(model_type: str, described: dict[str, Any]) -> bool:
+    """Whether the models hold what they held, and their class says of itself what it said; prints what differs."""
     known = _stored().get(model_type, [])
+    said = models.facts(Family(model_type))
+    if other := [name for name in said if said[name] != described[name]]:
+        sys.stdout.write(f"{model_type}: other {', '.join(other)}\n")
+        return False
     changed = {
         name
         for trial in known

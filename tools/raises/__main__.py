@@ -29,8 +29,16 @@ PAGES = Path(__file__).parents[2] / "docs" / "raises"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 the table is complete, 1 it differs or has rows without an answer."""
+    """Run the command; 0 the table is complete, 1 it differs or has rows without an answer, 2 it cannot be compared."""
     options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except (LookupError, SyntaxError) as error:
+        sys.stderr.write(f"error: tools/raises/sites.py does not know this layout: {error}\n")
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.release:
         with tempfile.TemporaryDirectory() as folder:
             tree = fetch(options.library, options.release, Path(folder))

@@ -12,11 +12,12 @@ that it is found again while lines move, and adds one of three:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tools.raises.sites import Fingerprint, Site, count, sites
+from tools.raises.sites import Fingerprint, Site, count, sites_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def rows(library: str) -> list[Row]:
 
 def extracted(tree: Path, library: str) -> list[Site]:
     """The sites of the release whose package lies in ``tree``."""
-    return [site for module in modules().of(library) if (tree / module).is_file() for site in sites(tree, module)]
+    return sites_of(tree, modules().of(library), Counter(row.module for row in rows(library)))
 
 
 def differences(tree: Path, library: str) -> Differences:

@@ -4,21 +4,21 @@
     tools/refresh transformers       this one
     tools/refresh --check            only say what is new; status 1 if anything is
 
-Standard output is a list in Markdown of what a person has to look at, standard error says what is going on. The status
-is 0 where nothing is new or everything went well, 1 where a person is needed, 2 where it cannot be done. A run that was
-interrupted goes on where it was: each file names the releases that it rests on.
+Standard output is a list in Markdown of what a person has to look at, standard error reports progress. The status is 0
+where nothing is new or every step went well, 1 where a step failed or left something open, 2 where the run stops. A run
+after one that was interrupted continues where it stopped: each file names the releases that it rests on.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tools.extract.releases import UnavailableError
 from tools.refreshing import refresh
-from tools.refreshing.refresh import CannotRefresh
 from tools.refreshing.releases import libraries
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.check:
             return refresh.check(options.libraries)
         return refresh.run(options.libraries, options.cache.absolute(), everything=options.all, tests=options.tests)
-    except (UnavailableError, CannotRefresh) as error:
+    except UnavailableError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 2
+    except Exception:  # noqa: BLE001 - Python itself ends with 1, which says something else here
+        traceback.print_exc()
         return 2
 
 

@@ -22,10 +22,14 @@ WIDTH = 120
 def add(entries: Sequence[Entry]) -> list[str]:
     """Write a line for each release that has none yet; what was written."""
     text = CHANGELOG.read_text(encoding="utf-8")
-    lines = [_line(entry) for entry in entries if f"\n* Knows {entry.library} {entry.release}" not in text]
+    lines = [_line(entry) for entry in entries if not _has(text, entry)]
     if lines:
         CHANGELOG.write_text(_with(text, lines), encoding="utf-8", newline="\n")
     return lines
+
+
+def _has(text: str, entry: Entry) -> bool:
+    return re.search(rf"\* Knows {re.escape(f'{entry.library} {entry.release}')}(?![\d.]*\d)", text) is not None
 
 
 def _line(entry: Entry) -> str:

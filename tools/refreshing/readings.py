@@ -41,7 +41,7 @@ def readings() -> list[Reading]:
 
 def _readings() -> Iterator[Reading]:
     for name, library in extract.LIBRARIES.items():
-        # Of torch, the store has the newest patch of each older line only.
+        # The store of torch does not have every patch of its older lines.
         yield Reading(library.LIBRARY, "tools.extract", name, partial(_stored, library.STORE), name != "torch")
     for name, framework in recipes.FRAMEWORKS.items():
         package = framework.package
@@ -53,9 +53,13 @@ def _stored(store: Path) -> list[str]:
     return found
 
 
-def newest_known() -> dict[str, str]:
-    """The newest release of each library that is read."""
-    return {one.library: one.known()[-1] for one in readings()}
+def newest_read() -> dict[str, str]:
+    """The newest release of each library that every extractor of it has read."""
+    found: dict[str, str] = {}
+    for reading in readings():
+        release = reading.known()[-1]
+        found[reading.library] = min(found.get(reading.library, release), release, key=number)
+    return found
 
 
 def behind(available: Mapping[str, Sequence[str]]) -> list[tuple[Reading, list[str]]]:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tools.extract.releases import UnavailableError, available
-from tools.refreshing.readings import readings
-from tools.refreshing.steps import INSTALLED, PAIRS
+from tools.refreshing.readings import newest_read
+from tools.refreshing.steps import INSTALLED, READ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ def libraries() -> list[str]:
 
 def known() -> dict[str, str]:
     """The newest release of each library that something here rests on."""
-    found = {one.library: one.known()[-1] for one in readings()}
-    for step in (*INSTALLED, PAIRS):
+    found = newest_read()
+    for step in (*INSTALLED, *READ):
         for library, release in step.rests_on().items():
             found.setdefault(library, release)
     return found

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"new": "New", "gone": "Gone", "default": "Defaults that changed", "other": "Other changes"}
 # What a person does about a change, by what it is about; docs/dev/releases.md has the whole of it.
+LONGEST = 60_000  # characters; GitHub takes 65,536 in a pull request
 _ADVICE = """\
 * A new key of DeepSpeed: describe it in `schemas/documentation.json` and `schemas/conversion.json`. What becomes of a
   raw key, `tests/fidelity/oracle.py` measures (`schemas/overlay.json`).
@@ -65,12 +66,10 @@ class Report:
 
     def text(self, pins: Mapping[str, str], newest: Mapping[str, str], files: Sequence[str]) -> str:
         """The list."""
-        parts = ["# New releases", *(f"* {self._head(entry)}" for entry in self._entries)]
+        parts = ["# New releases", "", *(f"* {self._head(entry)}" for entry in self._entries)]
         behind = [one for one in pins if newest.get(one, pins[one]) != pins[one]]
         parts += [
-            f"* {one} {newest[one]} is read only: the tests run with {pins[one]}, as pip has no build of the newest "
-            "release here that leaves out CUDA"
-            for one in behind
+            f"* The tests run with {one} {pins[one]}; {newest[one]} is only read, its pin by hand." for one in behind
         ]
         parts += _section("## Not done", self._failures)
         for entry in self._entries:
@@ -81,12 +80,14 @@ class Report:
         parts += ["", "## What to do", "", _ADVICE.rstrip()]
         parts += _section("## Files", [f"`{file}`" for file in files])
         parts += ["", f"Tests: {self._tests or 'not run'}"]
-        return "\n".join(parts) + "\n"
+        text = "\n".join(parts)
+        return (text if len(text) <= LONGEST else f"{text[:LONGEST]}\n... (cut)") + "\n"
 
     @staticmethod
     def _head(entry: Entry) -> str:
         after = f" (after {entry.after})" if entry.after else ""
-        return f"{entry.library} {entry.release}{after}: {len(entry.changes) or 'no'} changes"
+        count = len(entry.changes)
+        return f"{entry.library} {entry.release}{after}: {count or 'no'} change{'s' * (count != 1)}"
 
 
 def _of_release(entry: Entry) -> list[str]:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tools.extract.releases import number
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -19,11 +21,12 @@ class Step(NamedTuple):
     command: tuple[str, ...]  # behind `python -m`
     rests_on: Callable[[], Mapping[str, str]]  # what its files say of themselves: a release of each library
     store: str = ""  # the file whose records are compared with what they were
-    is_checked: bool = False  # status 1 says that a person has to look
+    is_checked: bool = False  # status 1, and what it prints, say that a person has to look
+    keeps_downloads: bool = False  # takes the option --cache
 
     def is_due(self, releases: Mapping[str, str]) -> bool:
-        """Whether its result rests on other releases than these."""
-        return any(releases.get(library, release) != release for library, release in self.rests_on().items())
+        """Whether its result rests on older releases than these."""
+        return any(number(releases.get(name, rested)) > number(rested) for name, rested in self.rests_on().items())
 
 
 def _read(path: str) -> Any:
@@ -62,7 +65,6 @@ def _of_pairs() -> Mapping[str, str]:
 INSTALLED = (
     Step("Classes of models", ("tools.model_classes", "--write"), _of_classes, "schemas/model_classes.json"),
     Step("Layers with adapters", ("tools.lora_targets", "--write"), _of_peft, "schemas/peft.json"),
-    Step("Options of launchers", ("tools.launcher_options", "--write"), _of_launchers, "schemas/launchers.json"),
     Step("What raises", ("tools.raises", "--write"),
          _named("tools/raises/releases.json", "deepspeed", "transformers", "accelerate"), is_checked=True),
     Step("Shapes of parameters", ("tools.model_shapes", "--changed"),
@@ -72,8 +74,11 @@ INSTALLED = (
          is_checked=True),
 )  # fmt: skip
 
-# With the newest releases on the package index, read.
-PAIRS = Step("Releases that do not work together", ("tools.pairs",), _of_pairs, "schemas/pairs.json")
+# With the newest releases that were read.
+READ = (
+    Step("Options of launchers", ("tools.launcher_options", "--write"), _of_launchers, "schemas/launchers.json"),
+    Step("Releases that do not work together", ("tools.pairs",), _of_pairs, "schemas/pairs.json", keeps_downloads=True),
+)
 
 
 def nothing() -> Mapping[str, str]:

@@ -82,27 +82,33 @@ def _change(line: str) -> Change:
 def sentence(entry: Entry) -> str:
     """What users notice of a release, to be put into the changelog."""
     parts = [
-        *_named("new", entry, "new"),
-        *_named("gone", entry, "gone"),
-        *_listed("other defaults", [one.name for one in entry.changes if one.kind == "default"]),
-        *_listed("changed", [one.name for one in entry.changes if one.kind == "other"]),
+        *_by_noun("new", "new {}", entry),
+        *_by_noun("gone", "no {} any more:", entry),
+        *_listed("other defaults of", [one.name for one in entry.changes if one.kind == "default"]),
+        *_listed("changes of", [one.name for one in entry.changes if one.kind == "other"]),
     ]
     return "; ".join(parts) or "nothing that ds-lint reads changed"
 
 
-def _named(kind: str, entry: Entry, word: str) -> list[str]:
-    nouns = dict.fromkeys(one.noun for one in entry.changes if one.kind == kind and one.noun not in _INNER)
+def _by_noun(kind: str, title: str, entry: Entry) -> list[str]:
+    by_noun: dict[str, list[str]] = {}
+    for one in entry.changes:
+        if one.kind == kind and one.noun not in _INNER:
+            by_noun.setdefault(one.noun, []).append(one.name)
     return [
         part
-        for noun in nouns
-        for part in _listed(
-            f"{word} {noun}", [one.name for one in entry.changes if (one.kind, one.noun) == (kind, noun)]
-        )
+        for noun, names in by_noun.items()
+        for part in _listed(title.format(noun if len(set(names)) == 1 else _plural(noun)), names)
     ]
 
 
+def _plural(noun: str) -> str:
+    """``keys of fsdp_config``."""
+    return re.sub(r"^(.*?)(?= of | with | without |$)", r"\1s", noun, count=1)
+
+
 def _listed(title: str, names: list[str]) -> list[str]:
-    """``new key `a`, `b` and 3 more``, if there is one at all; messages are only counted."""
+    """``new keys `a`, `b` and 3 more``, if there is one at all; messages are only counted."""
     names = list(dict.fromkeys(names))
     shown = [f"`{name}`" for name in names if len(name) <= LONGEST][:MOST]
     rest = len(names) - len(shown)

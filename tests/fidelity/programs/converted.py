@@ -132,12 +132,9 @@ def whole_gradients(wrapped: torch.nn.Module) -> int:
     if isinstance(wrapped, FSDPModule):
         units = [module for module in wrapped.modules() if isinstance(module, FSDPModule)]
         groups = [group for unit in units if (group := unit._get_fsdp_state()._fsdp_param_group) is not None]
-        return sum(
-            gradient.numel()
-            for group in groups
-            for one in group.fsdp_params
-            if (gradient := one.unsharded_accumulated_grad or one._unsharded_param.grad) is not None
-        )
+        parameters = [one for group in groups for one in group.fsdp_params]
+        kept = [(one.unsharded_accumulated_grad, one._unsharded_param.grad) for one in parameters]
+        return sum(next((gradient.numel() for gradient in both if gradient is not None), 0) for both in kept)
     flat = [module._flat_param for module in FullyShardedDataParallel.fsdp_modules(wrapped) if module._has_params]
     return sum(one.grad.numel() for one in flat if one.grad is not None)
 
