@@ -718,6 +718,13 @@ OF_AXOLOTL = (
         "training arguments are made by training_args_kwargs =",
     ),
     Change(
+        "arguments are there from the beginning",
+        BUILDER,
+        'training_args_kwargs["not_of_transformers"] = 1',
+        "training_args_kwargs: dict[str, Any] = dict(seed=1)",
+        "training arguments are made by training_args_kwargs: dict",
+    ),
+    Change(
         "another module adds arguments",
         BUILDER,
         'training_args_kwargs["not_of_transformers"] = 1',

@@ -472,6 +472,11 @@ def test_what_axolotl_rejects(text, is_rejected):
     assert (recipe_of(text).refusal(2) is not None) == is_rejected
 
 
+def test_the_reason_names_deepspeed_where_one_release_gives_such_a_reason():
+    refusal = recipe_of(AXOLOTL + "fsdp: [full_shard]\n").refusal(None)
+    assert refusal.message == "deepspeed and fsdp cannot be used together."
+
+
 @pytest.mark.parametrize(
     ("fields", "stage", "codes"),
     [

@@ -31,7 +31,7 @@ LAUNCHERS = {
     "torchrun": ("torch", ("torch/distributed/run.py", "torch/distributed/launch.py")),
     "accelerate": ("accelerate", ("accelerate/commands/launch.py",)),
 }
-_WITHOUT_VALUE = {"store_true", "store_false", "store_const", "count", "help", "version", "check_env"}
+_WITHOUT_VALUE = {"store_true", "store_false", "store_const", "append_const", "count", "help", "version", "check_env"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

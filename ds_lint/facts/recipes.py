@@ -181,7 +181,11 @@ class TrainingRecipe:
         """
         known = tables.load("recipes")["frameworks"].get(self.framework)
         found = [self._refused_by(state, stage) for state in known["states"]] if known is not None else []
-        return found[-1] if found and all(found) else None
+        if not found or not all(found):
+            return None
+        # A release that does not take a field at all says nothing of DeepSpeed.
+        about = (one for one in reversed(found) if one is not None and "deepspeed" in one.message.lower())
+        return next(about, found[-1])
 
     def _refused_by(self, state: RecipeState, stage: int | None) -> RecipeRejection | None:
         read: list[str] = []

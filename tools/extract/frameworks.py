@@ -276,8 +276,9 @@ def _verify_nothing_hides(functions: list[ast.FunctionDef], owners: tuple[str, .
     for node in (part for function in functions for part in ast.walk(function)):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) in owners:
             raise LookupError(f"training arguments are added by {source.brief(node)}")
-        is_whole = isinstance(node, ast.Assign) and any(ast.unparse(target) in owners for target in node.targets)
-        if isinstance(node, ast.Assign) and is_whole and isinstance(node.value, ast.Dict) and node.value.keys:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        is_whole = any(target is not None and ast.unparse(target) in owners for target in targets)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and is_whole and _is_filled(node.value):
             raise LookupError(f"training arguments are made by {source.brief(node)}")
         if not isinstance(node, ast.Call):
             continue
@@ -286,6 +287,13 @@ def _verify_nothing_hides(functions: list[ast.FunctionDef], owners: tuple[str, .
             raise LookupError(f"training arguments are added by {source.brief(node)}")
         if any(ast.unparse(argument) in owners for argument in node.args) and method not in defined:
             raise LookupError(f"training arguments are handed to {ast.unparse(node.func)}, which is not read")
+
+
+def _is_filled(made: ast.expr | None) -> bool:
+    """Whether a dict has items from the beginning."""
+    if isinstance(made, ast.Call):
+        return ast.unparse(made.func) == "dict" and bool(made.args or made.keywords)
+    return isinstance(made, ast.DictComp) or (isinstance(made, ast.Dict) and bool(made.keys))
 
 
 def _is_own(call: ast.Call, defined: set[str]) -> bool:

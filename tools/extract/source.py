@@ -94,11 +94,6 @@ def _where(tree: ast.AST) -> str:
     return f" in {tree.name}" if isinstance(tree, (ast.FunctionDef, ast.ClassDef)) else ""
 
 
-def has(tree: ast.AST, name: str) -> bool:
-    """Whether a function or class of this name is defined."""
-    return any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name for node in ast.walk(tree))
-
-
 def statements(function: Definition) -> list[Statement]:
     """The simple statements of a function in their order; a loop over constants is written out."""
     return list(_statements(function.body, (), _assigned_once(function)))

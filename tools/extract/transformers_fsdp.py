@@ -114,7 +114,7 @@ def _holds(test: ast.expr, version: int) -> bool:
 
 def _policy(test: ast.expr) -> int | None:
     """The number in ``auto_wrap_policy == FSDP_AUTO_WRAP_POLICY[number]``."""
-    for part in ast.walk(test) if not isinstance(test, ast.UnaryOp) else ():  # which is "not"
+    for part in ast.walk(test) if not isinstance(test, ast.UnaryOp) else ():  # a negated test
         if isinstance(part, ast.Compare) and ast.unparse(part.left) == "auto_wrap_policy":
             index = part.comparators[0]
             if isinstance(part.ops[0], ast.Eq) and isinstance(index, ast.Subscript):
