@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from changed_shapes import Change
+from installed import measured_with_the_newest
 
 from tools import launcher_options, model_classes
 from tools.extract import __main__ as command
 from tools.raises import table
 from tools.raises.sites import sites_of
 
-pytestmark = pytest.mark.fidelity
+pytestmark = [pytest.mark.fidelity, measured_with_the_newest]  # the changes are those of its source
 
 TRANSFORMERS = (
     Change(
