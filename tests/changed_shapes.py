@@ -36,6 +36,20 @@ TRANSFORMERS = made_sources.transformers(
 _HELPER = "def helper(self, why='wrong'):\n    {body}\n\n\ndef deepspeed_optim_sched("
 OF_TRANSFORMERS = (
     Change(
+        "a function that fills returns early",
+        INTEGRATION,
+        "    if args.save_on",
+        "    if not args.save:\n        return\n    if args.save_on",
+        "before self.config['checkpoint']['use_node_local_storage'] = True, the function returns where not args.save",
+    ),
+    Change(
+        "a function that refuses returns early",
+        INTEGRATION,
+        "    if inference:",
+        "    if auto:\n        return\n    if inference:",
+        "before raise ValueError('only with stage 3'), the function returns where auto",
+    ),
+    Change(
         "a stage is renamed",
         INTEGRATION,
         "def trainer_config_finalize",
@@ -215,6 +229,20 @@ ACCELERATE = made_sources.accelerate(
     """,
 )
 OF_ACCELERATE = (
+    Change(
+        "a method that fills returns early",
+        PLUGIN,
+        'ds_config["fp16"]',
+        'if ready:\n            return\n        ds_config["fp16"]',
+        "the function returns where ready",
+    ),
+    Change(
+        "a method that fills a plugin returns early",
+        ACCELERATOR,
+        "config_kwargs = {",
+        "if ready:\n            return\n        config_kwargs = {",
+        "the function returns where ready",
+    ),
     Change("the plugin is renamed", PLUGIN, "class DeepSpeedPlugin", "class Plugin", "there is no DeepSpeedPlugin in"),
     Change(
         "the plugin inherits its fields",
@@ -541,11 +569,26 @@ OF_LIGHTNING = (
     Change(
         "a keyword has no default", STRATEGY, "accelerator=None", "accelerator", "takes something without a default"
     ),
+    Change(
+        "a keyword has no place",
+        STRATEGY,
+        "accelerator=None, ",
+        "accelerator=None, *, ",
+        "takes keyword-only arguments or **kwargs, which are not read",
+    ),
+    Change(
+        "the config is returned early",
+        STRATEGY,
+        "        if size !=",
+        "        if size is None:\n            return cfg\n        if size !=",
+        "the config is made by return cfg",
+    ),
 )
 
+READ = "self.steps = param_dict.get(STEPS, STEPS_DEFAULT)"
 DEEPSPEED = {
     **made_sources.deepspeed(
-        "self.steps = param_dict.get(STEPS, STEPS_DEFAULT)",
+        READ,
         before="""
             from deepspeed.runtime.constants import STEPS
             from .defaults import *
@@ -566,6 +609,13 @@ DEEPSPEED = {
     "deepspeed/runtime/pipe/engine.py": "class PipelineEngine:\n    pass\n",
 }
 OF_DEEPSPEED = (
+    Change(
+        "a pattern takes the config apart",
+        "deepspeed/runtime/config.py",
+        READ,
+        "match param_dict:\n            case {'steps': steps}:\n                self.steps = steps",
+        "a value of the config is matched with {'steps': steps}, which is not followed",
+    ),
     Change(
         "the config is moved",
         "deepspeed/runtime/config.py",
@@ -655,6 +705,13 @@ OF_DEEPSPEED = (
 BUILDER, FIELDS = "axolotl/core/builders/base.py", "axolotl/utils/schemas/config.py"
 OF_AXOLOTL = (
     Change(
+        "a builder returns early",
+        BUILDER,
+        "        names = [",
+        "        if self.cfg.plain:\n            return\n        names = [",
+        "the function returns where self.cfg.plain",
+    ),
+    Change(
         "a builder is moved",
         "axolotl/core/builders/causal.py",
         "",
@@ -722,7 +779,7 @@ OF_AXOLOTL = (
         BUILDER,
         'training_args_kwargs["not_of_transformers"] = 1',
         "training_args_kwargs: dict[str, Any] = dict(seed=1)",
-        "training arguments are made by training_args_kwargs: dict",
+        "training arguments are made by training_args_kwargs = dict(seed=1)",
     ),
     Change(
         "another module adds arguments",
@@ -753,6 +810,7 @@ OF_AXOLOTL = (
         "refuse raises with a message that it is handed",
     ),
 )
+PARSER, _SEED = "llamafactory/hparams/parser.py", "training_args.seed = 1"
 OF_LLAMA_FACTORY = (
     Change(
         "a class of arguments is renamed",
@@ -775,6 +833,61 @@ OF_LLAMA_FACTORY = (
         "arguments",
         "no builder assigns anything to training_args",
     ),
+    *(
+        Change(f"arguments are set by {way}", PARSER, _SEED, way, error)
+        for way, error in (
+            ("setattr(training_args, 'seed', 1)", "training arguments are set by setattr(training_args"),
+            (
+                "training_args = dataclasses.replace(training_args, seed=1)",
+                "are set by dataclasses.replace(training_ar",
+            ),
+            ("vars(training_args).update(seed=1)", "are set by vars(training_args).update(seed=1)"),
+            ("training_args.__dict__['seed'] = 1", "are set by an item of training_args.__dict__"),
+            ("training_args.__setattr__('seed', 1)", "are set by training_args.__setattr__("),
+            ("finish(training_args)", "training arguments are handed to finish, which is not read"),
+            ("finish(arguments=training_args)", "training arguments are handed to finish, which is not read"),
+        )
+    ),
+)
+ARGUMENTS_OF_SWIFT = "swift/arguments/sft_args.py"
+OF_MS_SWIFT = (
+    Change("a class is renamed", ARGUMENTS_OF_SWIFT, "class RLHFArguments", "class RL", "no class RLHFArguments in"),
+    Change("a module is moved", "swift/trainers/arguments.py", "", "", "there is no swift/trainers/arguments.py in"),
+    Change(
+        "a base is moved",
+        ARGUMENTS_OF_SWIFT,
+        "from transformers import",
+        "from swift.base import",
+        "SftArguments inherits from Seq2SeqTrainingArguments, which is in swift.base",
+    ),
+    *(
+        Change(f"arguments are set by {way}", ARGUMENTS_OF_SWIFT, "self.seed = 1", way, error)
+        for way, error in (
+            ("setattr(self, name, 1)", "training arguments are set by setattr(self, name, 1)"),
+            ("self.__dict__.update(seed=1)", "training arguments are set by self.__dict__.update(seed=1)"),
+            ("object.__setattr__(self, 'seed', 1)", "training arguments are set by object.__setattr__("),
+        )
+    ),
+    Change(
+        "another function takes over what was saved",
+        ARGUMENTS_OF_SWIFT,
+        "def load_args_from_ckpt",
+        "def load",
+        "training arguments are set by setattr(self, key, value)",
+    ),
+)
+CONFIG = "trl/trainer/sft_config.py"
+OF_TRL = (
+    Change("the configs have other names", CONFIG, "class SFTConfig", "class SFT", "no class (?!DDPO|AlignProp)"),
+    Change("the scripts are moved", "trl/scripts/utils.py", "", "", "there is no trl/scripts/utils.py in"),
+    Change(
+        "a base is moved",
+        CONFIG,
+        "from transformers import",
+        "from .base_config import",
+        "SFTConfig inherits from TrainingArguments, which is in .base_config",
+    ),
+    Change("a field is made from a table", CONFIG, "= 10", "= field(**STEPS)", "a default is given by field(**STEPS)"),
 )
 
 RELEASES = {
@@ -785,4 +898,131 @@ RELEASES = {
     "deepspeed": (DEEPSPEED, OF_DEEPSPEED),
     "axolotl": (made_sources.AXOLOTL, OF_AXOLOTL),
     "llamafactory": (made_sources.LLAMA_FACTORY, OF_LLAMA_FACTORY),
+    "ms-swift": (made_sources.MS_SWIFT, OF_MS_SWIFT),
+    "trl": (made_sources.TRL, OF_TRL),
+}
+
+
+class Harmless(NamedTuple):
+    """What a release does in another way that means the same."""
+
+    what: str
+    file: str
+    before: str
+    after: str
+
+
+_MATCHING = (
+    'def named(mode):\n    match mode:\n        case "a" | "b":\n            return 1\n        case {"c": c, **d}:\n'
+)
+_MATCHING += '            log(c)\n        case _:\n            log("unknown")\n\n\n'
+HARMLESS = {
+    "transformers": (
+        Harmless(
+            "a type hint",
+            INTEGRATION,
+            "config = hf_deepspeed_config.config",
+            "config: dict = hf_deepspeed_config.config",
+        ),
+        Harmless(
+            "a helper", INTEGRATION, "def deepspeed_init(", "def named(mode):\n    return mode\n\n\ndef deepspeed_init("
+        ),
+        Harmless("a helper with match", INTEGRATION, "def deepspeed_init(", f"{_MATCHING}def deepspeed_init("),
+        Harmless(
+            "a log line",
+            INTEGRATION,
+            "    if inference:",
+            '    logger.info("starts with DeepSpeed")\n    if inference:',
+        ),
+        Harmless("a docstring", INTEGRATION, "    config = hf_", '    """Makes the optimizer."""\n    config = hf_'),
+        Harmless(
+            "a return at the end",
+            INTEGRATION,
+            '    raise ValueError("only with stage 3")',
+            '    raise ValueError("only with stage 3")\n    if model:\n        return 1',
+        ),
+        Harmless(
+            "a return in the other branch",
+            INTEGRATION,
+            "    if args.save_on_each_node:",
+            "    if not args.save_on_each_node:\n        return\n    else:",
+        ),
+    ),
+    "accelerate": (
+        Harmless("a type hint of values", PLUGIN, "        kwargs = {v:", "        kwargs: dict = {v:"),
+        Harmless("a type hint of a mapping", PLUGIN, "mapping = {", "mapping: dict[str, str] = {"),
+        Harmless("a type hint of arguments", ACCELERATOR, "config_kwargs = {", "config_kwargs: dict[str, Any] = {"),
+        Harmless("a type hint of a field", PLUGIN, "self.zero_stage = int(", "self.zero_stage: int = int("),
+        Harmless(
+            "a match",
+            ACCELERATOR,
+            "        config_kwargs = {",
+            "        match mode:\n            case {'a': a}:\n                log(a)\n        config_kwargs = {",
+        ),
+        Harmless("a helper", ACCELERATOR, "class Accelerator:", f"{_MATCHING}class Accelerator:"),
+    ),
+    "lightning": (
+        Harmless("a type hint", STRATEGY, 'cfg = {"aio"', 'cfg: dict[str, Any] = {"aio"'),
+        Harmless(
+            "a docstring", STRATEGY, '        cfg = {"aio"', '        """Makes the config."""\n        cfg = {"aio"'
+        ),
+        Harmless("a helper", STRATEGY, "class DeepSpeedStrategy", f"{_MATCHING}class DeepSpeedStrategy"),
+    ),
+    "models": (Harmless("a docstring", CONFIGURATION, "    model_type", '    """Small."""\n    model_type'),),
+    "deepspeed": (
+        Harmless("a type hint", "deepspeed/runtime/config.py", "self.steps = ", "self.steps: int = "),
+        Harmless(
+            "a match",
+            "deepspeed/runtime/config.py",
+            READ,
+            f'match self.mode:\n            case "a" | "b":\n                {READ}',
+        ),
+        Harmless(
+            "a captured name",
+            "deepspeed/runtime/config.py",
+            READ,
+            f"match param_dict:\n            case given:\n                {READ.replace('param_dict', 'given')}",
+        ),
+        Harmless(
+            "a group of errors",
+            "deepspeed/runtime/config.py",
+            READ,
+            f"try:\n            {READ}\n        except* OSError:\n            pass",
+        ),
+        Harmless(
+            "a loop that has an else",
+            "deepspeed/runtime/config.py",
+            READ,
+            f"while self.more():\n            pass\n        else:\n            {READ}",
+        ),
+    ),
+    "axolotl": (
+        Harmless("a type hint", BUILDER, "        names = [", "        names: list[str] = ["),
+        Harmless(
+            "a match",
+            BUILDER,
+            "        names = [",
+            '        match mode:\n            case ["a", *rest]:\n                log(rest)\n        names = [',
+        ),
+    ),
+    "llamafactory": (
+        Harmless(
+            "a type hint",
+            PARSER,
+            "training_args.remove_unused_columns =",
+            "training_args.remove_unused_columns: bool =",
+        ),
+        Harmless("a log line", PARSER, _SEED, f"{_SEED}\n        print(training_args)"),
+        Harmless("a helper", PARSER, "def get_train_args", f"{_MATCHING}def get_train_args"),
+    ),
+    "ms-swift": (
+        Harmless("a type hint", ARGUMENTS_OF_SWIFT, "self.seed = 1", "self.seed: int = 1"),
+        Harmless(
+            "a helper",
+            ARGUMENTS_OF_SWIFT,
+            "    def load_args",
+            "    def hand_on(self):\n        log(self)\n\n    def load_args",
+        ),
+    ),
+    "trl": (Harmless("a docstring", CONFIG, "    packing", '    """Config of SFT."""\n    packing'),),
 }

@@ -395,3 +395,41 @@ def get_train_args(args):
 """,
     "llamafactory/train/trainer_utils.py": "",
 }
+MS_SWIFT = {
+    "swift/arguments/sft_args.py": """
+from transformers import Seq2SeqTrainingArguments
+
+class SftArguments(Seq2SeqTrainingArguments):
+    lora_rank: int = 8
+    weight_decay: float = 0.1
+
+    def __post_init__(self):
+        self.remove_unused_columns = False
+        if self.seed is None:
+            self.seed = 1
+
+    def load_args_from_ckpt(self):
+        for key, value in saved.items():
+            setattr(self, key, value)
+
+class PretrainArguments(SftArguments):
+    pass
+
+class RLHFArguments(SftArguments):
+    beta: float = 0.1
+""",
+    "swift/trainers/arguments.py": "",
+}
+TRL = {
+    "trl/trainer/sft_config.py": """
+from transformers import TrainingArguments
+
+class SFTConfig(TrainingArguments):
+    packing: bool = False
+    logging_steps: float = 10
+""",
+    "trl/scripts/utils.py": """
+class ScriptArguments:
+    dataset_name: str | None = None
+""",
+}

@@ -7,13 +7,13 @@ from textwrap import dedent
 
 import pytest
 
-from tools.extract import source
+from tools.extract import forms, source
 
 RECEIVERS = {"args": "", "self": "Accelerator"}
 
 
 def body(text):
-    return source.statements(source.find(ast.parse(dedent(text)), "made"))
+    return source.statements(source.find(forms.simplified(ast.parse(dedent(text))), "made"))
 
 
 def expression(text):
@@ -134,11 +134,63 @@ def test_a_default_that_comes_from_elsewhere_is_an_error():
     assert source.default(expression("helper(5)")) == {"default_is": "helper(5)"}
 
 
-def test_the_body_of_a_while_has_its_condition_and_a_match_is_an_error():
+def test_the_body_of_a_while_has_its_condition_and_an_unknown_statement_is_an_error():
     (taken,) = body("def made(self):\n    while self.is_left():\n        take()")
     assert source.conditions(taken, RECEIVERS) == ["Accelerator.is_left()"]
-    with pytest.raises(LookupError, match="a match of mode is not followed"):
-        body("def made(mode):\n    match mode:\n        case 'fp16':\n            take()")
+    with pytest.raises(LookupError, match="a statement is not followed: match mode:"):
+        source.statements(
+            source.find(ast.parse("def made(mode):\n    match mode:\n        case 'fp16':\n            take()"), "made")
+        )
+
+
+def test_a_match_has_the_conditions_of_a_chain_of_ifs():
+    lines = body(
+        """
+        def made(mode, n):
+            match mode:
+                case "fp16":
+                    a()
+                case "bf16" | "fp8" if n:
+                    b()
+                case None:
+                    c()
+                case Mode(name=name):
+                    use(name)
+                case _:
+                    e()
+        """
+    )
+    told = [(ast.unparse(line.node), source.conditions(line, RECEIVERS)) for line in lines]
+    not_fp16, not_other = "mode != 'fp16'", "not (mode in ['bf16', 'fp8'] and n)"
+    assert told == [
+        ("a()", ["mode == 'fp16'"]),
+        ("b()", [not_fp16, "mode in ['bf16', 'fp8']", "n"]),
+        ("c()", [not_fp16, not_other, "mode is None"]),
+        ("name = Mode(name=name)", [not_fp16, not_other, "mode is Mode(name=name)"]),
+        ("use(name)", [not_fp16, not_other, "mode is Mode(name=name)"]),
+        ("e()", [not_fp16, not_other, "mode is not Mode(name=name)"]),
+    ]
+
+
+def test_hints_are_left_out_in_functions_and_stay_in_classes():
+    tree = forms.simplified(
+        ast.parse("x: int = 1\nclass Made:\n    a: int = 1\n    def made(self):\n        b: int = 2\n        c: int")
+    )
+    told = "x: int = 1\n\nclass Made:\n    a: int = 1\n\n    def made(self):\n        b = 2\n        c: int"
+    assert ast.unparse(tree) == told
+
+
+def test_what_stands_in_the_else_of_a_loop_is_read():
+    loops = ("for x in xs():\n        a()\n", "while more():\n        c()\n")
+    text = "def made():\n    {}    else:\n        b()\n    {}    else:\n        d()".format(*loops)
+    assert [ast.unparse(one.node) for one in body(text)] == ["a()", "b()", "c()", "d()"]
+
+
+def test_an_early_return_is_a_condition_of_what_follows():
+    lines = body("def made(x):\n    if x:\n        return\n    if not x:\n        a()\n    b()")
+    lines[1].verify_reached()  # says the same itself
+    with pytest.raises(LookupError, match=r"before b\(\), the function returns where x"):
+        lines[2].verify_reached()
 
 
 @pytest.mark.parametrize(

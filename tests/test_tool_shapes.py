@@ -46,7 +46,10 @@ def test_the_options_of_a_launcher(tmp_path):
         ('"--force_multi"', "f'--{name}'", "parse_args adds an argument by group.add_argument"),
         ('"--force_multi", action', "*names, action", "parse_args adds an argument by group.add_argument"),
         ('action="store_true"', "**known", "parse_args adds an argument by group.add_argument"),
-        ('action="store_true"', "action=argparse.BooleanOptionalAction", "the action argparse.BooleanOptionalAction"),
+        ('action="store_true"', "action=actions.Pair", "an option has the action actions.Pair"),
+        ('action="store_true"', "action=Pair", "an option has the action Pair"),
+        ('action="store_true"', "action='pair'", "an option has the action 'pair'"),
+        ('action="store_true"', "nargs=WORDS", "how many words an option takes is WORDS"),
         ("def again", "    add_more(group)\n\ndef again", "parse_args adds an argument by add_more"),
     ],
 )
@@ -55,6 +58,40 @@ def test_options_that_are_added_in_another_way_are_an_error(tmp_path, before, af
     with pytest.raises(LookupError) as raised:
         options(tmp_path, PARSER.replace(before, after))
     assert error in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("how", "takes"),
+    [
+        ("action='append'", {"--force_multi": "1"}),
+        ("action=env", {"--force_multi": "1"}),
+        ("action=check_env", {"--force_multi": "0"}),
+        ("nargs='+'", {"--force_multi": "+"}),
+        ("nargs=argparse.REMAINDER", {"--force_multi": "..."}),
+        ("action=argparse.BooleanOptionalAction", {"--force_multi": "0", "--no-force_multi": "0"}),
+    ],
+)
+def test_how_many_words_an_option_takes(tmp_path, how, takes):
+    found = options(tmp_path, PARSER.replace('action="store_true"', how))
+    assert found == {"-H": "1", "--hostfile": "1", **takes}
+
+
+@pytest.mark.parametrize("error", [TypeError("odd"), SyntaxError("odd"), AttributeError("odd")])
+def test_what_the_readers_stumble_over_is_one_line(monkeypatch, capsys, error):
+    def stumble(*_):
+        raise error
+
+    for module, name, arguments in (
+        (launcher_options, "installed", []),
+        (lora_targets, "installed", []),
+        (model_classes, "store", ["--write"]),
+    ):
+        monkeypatch.setattr(module, name, stumble)
+        assert module.main(arguments) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("error: ")
+        assert said.endswith("odd\n")
+        assert said.count("\n") == 1
 
 
 def test_a_launcher_whose_parser_is_elsewhere_is_an_error(tmp_path):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.extract import parsers, source
+from tools.extract.reading import STUMBLES, told
 from tools.extract.releases import UnavailableError, fetch, number
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ LAUNCHERS = {
     "torchrun": ("torch", ("torch/distributed/run.py", "torch/distributed/launch.py")),
     "accelerate": ("accelerate", ("accelerate/commands/launch.py",)),
 }
-_WITHOUT_VALUE = {"store_true", "store_false", "store_const", "append_const", "count", "help", "version", "check_env"}
+# The actions, as their source says them: those of argparse, and the classes that torchrun has.
+_BOOLEAN = ("BooleanOptionalAction", "argparse.BooleanOptionalAction")  # which has its opposite beside it
+_WITHOUT_VALUE = {
+    *("'store_true'", "'store_false'", "'store_const'", "'append_const'", "'count'", "'help'", "'version'"),
+    *("check_env", *_BOOLEAN),
+}
+_WITH_VALUE = {"'store'", "'append'", "'extend'", "env"}
+_REST = ("REMAINDER", "argparse.REMAINDER")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = {launcher: newest(launcher) if options.write else (None, installed(launcher)) for launcher in LAUNCHERS}
         for launcher, (release, now) in found.items():
             _verify(launcher, release, now, stored[launcher]["options"])
-    except (LookupError, UnavailableError) as error:
-        sys.stderr.write(f"error: {error}\n")
+    except (*STUMBLES, UnavailableError) as error:
+        sys.stderr.write(f"error: {told(error)}\n")
         return 2
     if options.write:
         for launcher, (release, now) in found.items():
@@ -95,12 +103,7 @@ def _defined(path: Path) -> dict[str, str]:
     module = source.parse(path)
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and _adds_option(node)]
     calls = [call for function in functions for call in parsers.added(function)]
-    found = {
-        name: _takes({keyword.arg: keyword.value for keyword in call.keywords})
-        for call in calls
-        for name in parsers.names(call)
-        if name.startswith("-")
-    }
+    found = {name: _takes(call) for call in calls for name in _names(call)}
     if not found:
         raise LookupError(f"no function in {path} adds an option to a parser")
     return found
@@ -113,16 +116,34 @@ def _adds_option(function: ast.FunctionDef) -> bool:
     return any(name.startswith("-") for names in added for name in names)
 
 
-def _takes(keywords: Mapping[str | None, ast.expr]) -> str:
+def _names(call: ast.Call) -> list[str]:
+    """The names of the option that a call adds; none for an argument without a name."""
+    names = [name for name in parsers.names(call) if name.startswith("-")]
+    if _action(call) in _BOOLEAN:
+        names += [f"--no-{name[2:]}" for name in names if name.startswith("--")]
+    return names
+
+
+def _action(call: ast.Call) -> str:
+    action = source.keyword(call, "action")
+    return "'store'" if action is None else ast.unparse(action)
+
+
+def _takes(call: ast.Call) -> str:
     """``0``, ``1``, or what ``nargs`` says."""
-    action = keywords.get("action")
-    if action is not None and not isinstance(action, (ast.Constant, ast.Name)):
-        raise LookupError(f"an option has the action {ast.unparse(action)}")
-    name = action.value if isinstance(action, ast.Constant) else action.id if isinstance(action, ast.Name) else None
-    if name in _WITHOUT_VALUE:
+    action = _action(call)
+    if action in _WITHOUT_VALUE:
         return "0"
-    nargs = keywords.get("nargs")
-    return str(nargs.value) if isinstance(nargs, ast.Constant) else "1"
+    if action not in _WITH_VALUE:
+        raise LookupError(f"an option has the action {action}")
+    nargs = source.keyword(call, "nargs")
+    if nargs is None:
+        return "1"
+    if ast.unparse(nargs) in _REST:
+        return argparse.REMAINDER
+    if not isinstance(nargs, ast.Constant):
+        raise LookupError(f"how many words an option takes is {ast.unparse(nargs)}")  # noqa: TRY004 - another layout
+    return str(nargs.value)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.extract.reading import STUMBLES, told
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         found = installed()
-    except LookupError as error:
-        sys.stderr.write(f"error: {error}\n")
+    except STUMBLES as error:
+        sys.stderr.write(f"error: {told(error)}\n")
         return 2
     if options.write:
         STORE.write_text(_text(found), encoding="utf-8", newline="\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tools.extract import source
+from tools.extract.reading import STUMBLES, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,8 +96,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         found = store()
-    except LookupError as error:
-        sys.stderr.write(f"error: {error}\n")
+    except STUMBLES as error:
+        sys.stderr.write(f"error: {told(error)}\n")
         return 2
     STORE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from changed_shapes import Change
+from changed_shapes import Change, Harmless
 from installed import measured_with_the_newest
 
 from tools import launcher_options, model_classes
@@ -259,6 +259,51 @@ def substitute(folder, change):
 @pytest.mark.parametrize("library", ["transformers", "accelerate", "lightning"])
 def test_what_is_copied_is_all_that_is_read(library, copied):
     assert copied(library) == 0
+
+
+_MATCHING = "def named(mode):\n    match mode:\n        case [one, *_]:\n            return one\n\n\n"
+HARMLESS = {
+    "transformers": (
+        Harmless("type hint", "integrations/deepspeed.py", "train_batch_size = args.", "train_batch_size: int = args."),
+        Harmless("match", "integrations/deepspeed.py", "def deepspeed_init(", f"{_MATCHING}def deepspeed_init("),
+        Harmless(
+            "log line",
+            "integrations/deepspeed.py",
+            "        # scheduler\n",
+            '        logger.info("the optimizer is read")\n        # scheduler\n',
+        ),
+    ),
+    "accelerate": (
+        Harmless(
+            "type hint of a mapping", "utils/dataclasses.py", "config_mapping = {", "config_mapping: dict[str, str] = {"
+        ),
+        Harmless(
+            "type hint of values", "utils/dataclasses.py", "            kwargs = {", "            kwargs: dict = {"
+        ),
+        Harmless(
+            "type hint of arguments", "accelerator.py", " config_kwargs = {", " config_kwargs: dict[str, Any] = {"
+        ),
+        Harmless("match", "accelerator.py", "class Accelerator:", f"{_MATCHING}class Accelerator:"),
+    ),
+    "lightning": (
+        Harmless("type hint", "pytorch/strategies/deepspeed.py", " cfg = {", " cfg: dict[str, Any] = {"),
+        Harmless(
+            "helper",
+            "pytorch/strategies/deepspeed.py",
+            "class DeepSpeedStrategy(",
+            f"{_MATCHING}class DeepSpeedStrategy(",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("library", "change"),
+    [(library, change) for library, changes in HARMLESS.items() for change in changes],
+    ids=lambda value: getattr(value, "what", value),
+)
+def test_a_harmless_change_changes_no_fact(library, change, copied):
+    assert copied(library, change) == 0
 
 
 @pytest.mark.parametrize(

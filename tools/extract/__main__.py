@@ -27,10 +27,10 @@ from tools.extract.reading import (
     entry,
     extracted,
     refuse_losses,
+    status,
     tree_of,
     verify_asked,
 )
-from tools.extract.releases import UnavailableError
 
 if TYPE_CHECKING:
     import argparse
@@ -71,12 +71,7 @@ LIBRARIES: dict[str, Library] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except (ExtractionError, UnavailableError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+    return status(_run, _parser().parse_args(arguments))
 
 
 def _run(options: argparse.Namespace) -> int:

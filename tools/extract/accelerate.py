@@ -91,7 +91,7 @@ def extract(tree: Path) -> Facts:
 
 
 def _verify_nothing_hides(stages: list[Stage], raising: set[str]) -> None:
-    """Whatever refuses a config is read, and what happens to a given config is told from what makes one."""
+    """Whatever refuses is read; what is done to a given config is kept apart from how a missing one is made."""
     for stage in stages:
         hidden = source.called(stage.method) & raising - _OWN_ERRORS - {one.method.name for one in stages}
         if hidden:
@@ -200,7 +200,8 @@ def _uses(stages: list[Stage], of_kind: Callable[..., Iterator[Use]]) -> Iterato
 
 def _refusals(stages: list[Stage]) -> Iterator[tuple[str, Facts]]:
     for stage in stages:
-        for message, only_if in source.refusals(stage.method, stage.receivers):
+        is_told = stage.method.name not in _FILLING  # which return where a key or its section is missing
+        for message, only_if in source.refusals(stage.method, stage.receivers, all_conditions=is_told):
             yield message, {"at": stage.name, "only_if": [one for one in only_if if not one.startswith(_IS_GIVEN)]}
 
 

@@ -32,6 +32,7 @@ def fill(
     value: ast.expr, statement: source.Statement, stage: str, receivers: Mapping[str, str], *, matched: bool
 ) -> Facts:
     """What an ``"auto"`` is replaced by; ``matched`` where any other value must equal it."""
+    statement.verify_reached()
     facts: Facts = {"from": source.text(value, statement.names, receivers), "at": stage, "matched": matched}
     kind = _number(value)
     if kind:
@@ -57,6 +58,7 @@ class _Write(NamedTuple):
 def _writes(statement: source.Statement, stage: str, receivers: Mapping[str, str]) -> Iterator[_Write]:
     told = source.conditions(statement, receivers)
     for key, value in _assignments(statement):
+        statement.verify_reached()
         others = [condition for condition in told if condition != f"{key} is missing"]
         facts = {"with": source.text(value, statement.names, receivers), "at": stage, **_only_if(others)}
         yield _Write(Use(key, facts), where_missing=others != told)

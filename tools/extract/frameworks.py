@@ -51,7 +51,9 @@ class Framework(NamedTuple):
     builders: tuple[Part, ...] = ()  # with functions that make training arguments
     names: tuple[str, ...] = ()  # of these functions' training arguments
     refusing: tuple[Part, ...] = ()  # with functions that reject
-    unread: tuple[str, ...] = ()  # classes in other modules, without whose fields the store is
+    readers: tuple[str, ...] = ()  # other functions that are handed training arguments, and only read them
+    loaders: tuple[str, ...] = ()  # functions that take over what was saved, by names that are not written out
+    unread: tuple[str, ...] = ()  # classes in other modules, whose fields the store lacks
 
     @property
     def import_name(self) -> str:
@@ -73,6 +75,7 @@ FRAMEWORKS = {
         (Part("llamafactory/hparams/parser.py"), Part("llamafactory/train/trainer_utils.py")),
         ("training_args",),
         (Part("llamafactory/hparams/parser.py"),),
+        readers=("Trainer.get_optimizer_cls_and_kwargs", "model_args.apply_kt_config"),
     ),
     "axolotl": Framework(
         "axolotl",
@@ -108,6 +111,7 @@ FRAMEWORKS = {
             Part("swift/trainers/arguments.py"),
         ),
         ("self",),
+        loaders=("from_pretrained", "load_args_from_ckpt"),
         unread=("GRPOArgumentsMixin", "RayArguments"),
     ),
     "TRL": Framework(
@@ -127,10 +131,10 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
         for name, field in source.fields(cls).items():
             fields.setdefault(name, set()).add(json.dumps(field.get("default", _NONE)))
     functions = [one for path in _files(tree, framework.builders, release) for one in _functions(path)]
-    assigned = _assigned(functions, framework.names)
+    renames = framework.package == "axolotl"
+    assigned = _assigned(functions, framework.names, all_conditions=renames)
     if framework.builders and not assigned:
         raise LookupError(f"no builder assigns anything to {' or '.join(framework.names)}")
-    renames = framework.package == "axolotl"
     has_default = {name: json.loads(*defaults) for name, defaults in fields.items() if len(defaults) == 1}
     facts: Facts = {"fields": sorted(set(fields) - known)}
     if renames:
@@ -144,6 +148,7 @@ def extract(framework: Framework, tree: Path, release: str | None = None) -> Fac
             if name in known
         }
     else:
+        _verify_attributes(functions, framework)
         sets = {name for name, uses in assigned.items() for _, only_if in uses if f"{name} is None" not in only_if}
         fills = set(assigned) - sets
         own = {name for name in fields if name in known}
@@ -240,8 +245,11 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(source.parse(path)) if isinstance(node, ast.FunctionDef))
 
 
-def _assigned(functions: Iterable[ast.FunctionDef], receivers: Iterable[str]) -> Assigned:
-    """What is assigned to training arguments, as an attribute or an item: the expressions and their conditions."""
+def _assigned(functions: Iterable[ast.FunctionDef], receivers: Iterable[str], *, all_conditions: bool) -> Assigned:
+    """What is assigned to training arguments, as an attribute or an item: the expressions and their conditions.
+
+    ``all_conditions`` where these must be all that there are.
+    """
     owners = set(receivers)
     spelled = dict.fromkeys(owners, "") | {"self": ""}
     found: Assigned = {}
@@ -253,6 +261,8 @@ def _assigned(functions: Iterable[ast.FunctionDef], receivers: Iterable[str]) ->
             for target in node.targets:
                 name = _target(target, owners, statement.names)
                 if name is not None:
+                    if all_conditions:
+                        statement.verify_reached()
                     names = {key: value for key, value in statement.names.items() if key not in owners}
                     value = source.text(node.value, names, spelled)
                     only_if = [source.text(test, names, spelled) for test in statement.only_if]
@@ -270,15 +280,43 @@ def _target(target: ast.expr, owners: set[str], names: source.Names) -> str | No
     return None
 
 
+def _verify_attributes(functions: list[ast.FunctionDef], framework: Framework) -> None:
+    """Training arguments that are an object get their attributes by assignments, in the functions that are read."""
+    owners = {f"{name}{suffix}" for name in framework.names for suffix in ("", ".__dict__")}
+    owners |= {f"vars({name})" for name in framework.names}
+    handed = {name for name in framework.names if name != "self"}  # which every other call is handed
+    known = {*(function.name for function in functions), *_READERS, *framework.readers}
+    for function in functions:
+        for node in ast.walk(function):
+            target = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
+            if target is not None and ast.unparse(target) in owners - {*framework.names}:
+                raise LookupError(f"training arguments are set by an item of {ast.unparse(target)}")
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            owner, _, method = called.rpartition(".")
+            passed = {ast.unparse(one) for one in (*node.args, *(keyword.value for keyword in node.keywords))}
+            is_written = called in _SETTERS and bool(node.args) and ast.unparse(node.args[0]) in owners
+            is_written |= owner in framework.names and method == "__setattr__"
+            is_written |= owner in owners - {*framework.names} and method in ("__setitem__", "setdefault", "update")
+            if is_written and function.name not in framework.loaders:
+                raise LookupError(f"training arguments are set by {source.brief(node)}")
+            if passed & handed and called not in known and method not in known:
+                raise LookupError(f"training arguments are handed to {called}, which is not read")
+
+
+_READERS = ("bool", "dict", "getattr", "hasattr", "id", "isinstance", "print", "repr", "str", "type", "vars")
+_SETTERS = ("setattr", "object.__setattr__", "dataclasses.replace", "replace")
+
+
 def _verify_nothing_hides(functions: list[ast.FunctionDef], owners: tuple[str, ...]) -> None:
     """The dicts of training arguments are filled item by item, in the functions that are read."""
     defined = {function.name for function in functions}
     for node in (part for function in functions for part in ast.walk(function)):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) in owners:
             raise LookupError(f"training arguments are added by {source.brief(node)}")
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        is_whole = any(target is not None and ast.unparse(target) in owners for target in targets)
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and is_whole and _is_filled(node.value):
+        is_whole = isinstance(node, ast.Assign) and any(ast.unparse(target) in owners for target in node.targets)
+        if isinstance(node, ast.Assign) and is_whole and _is_filled(node.value):
             raise LookupError(f"training arguments are made by {source.brief(node)}")
         if not isinstance(node, ast.Call):
             continue
@@ -289,7 +327,7 @@ def _verify_nothing_hides(functions: list[ast.FunctionDef], owners: tuple[str, .
             raise LookupError(f"training arguments are handed to {ast.unparse(node.func)}, which is not read")
 
 
-def _is_filled(made: ast.expr | None) -> bool:
+def _is_filled(made: ast.expr) -> bool:
     """Whether a dict has items from the beginning."""
     if isinstance(made, ast.Call):
         return ast.unparse(made.func) == "dict" and bool(made.args or made.keywords)
@@ -342,7 +380,7 @@ def _refusals(paths: Iterable[Path]) -> Iterator[Facts]:
     receivers = dict.fromkeys(("training_args", "finetuning_args", "model_args", "data_args", "self"), "")
     for path in paths:
         for function in _functions(path):
-            messages = [message for message, _ in source.refusals(function, receivers)]
+            messages = [message for message, _ in source.refusals(function, receivers, all_conditions=False)]
             raising = [one for one in source.statements(function) if _raises(one.node)]
             for message, statement in zip(messages, raising, strict=True):
                 only_if = [source.text(test, statement.names, receivers) for test in statement.only_if]

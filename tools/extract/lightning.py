@@ -40,7 +40,9 @@ def _keywords(constructor: source.Definition) -> Facts:
     """The keywords of the constructor, with their defaults."""
     arguments = _arguments_of(constructor)
     names = [one.arg for one in arguments.args[1:]]
-    if len(arguments.defaults) != len(names) or arguments.kwonlyargs or arguments.kwarg:
+    if arguments.kwonlyargs or arguments.kwarg:
+        raise LookupError("DeepSpeedStrategy takes keyword-only arguments or **kwargs, which are not read")
+    if len(arguments.defaults) != len(names):
         raise LookupError("DeepSpeedStrategy takes something without a default")
     return {name: source.default(default) for name, default in zip(names, arguments.defaults, strict=True)}
 
@@ -74,8 +76,12 @@ class _Maker:
         rest = {name: value for name, value in passed.items() if name not in declared}
         self._names: dict[str, _Section] = {arguments.kwarg.arg: {**rest}} if arguments.kwarg else {}
         self._only_if: dict[int, str] = {}  # by the identity of a section or of an expression in one
-        self._returned: _Section = {}
-        self._run(_body(function))
+        *body, last = _body(function)
+        self._run(body)
+        if not isinstance(last, ast.Return) or not isinstance(last.value, ast.Name):
+            first = ast.unparse(last).splitlines()[0]
+            raise LookupError(f"the config is made by {first}")  # noqa: TRY004 - another layout
+        self._returned = self._named(last.value)
         if not self._returned:
             raise LookupError(f"{function.name} returns no config that is read")
 
@@ -102,8 +108,6 @@ class _Maker:
                 self._note(before, ast.unparse(statement.test))
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 self._assign(statement.targets[0], statement.value)
-            elif isinstance(statement, ast.Return) and isinstance(statement.value, ast.Name):
-                self._returned = self._named(statement.value)
             else:
                 raise LookupError(f"the config is made by {ast.unparse(statement).splitlines()[0]}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import traceback
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tools.extract.losses import losses
-from tools.extract.releases import fetch, is_final, number
+from tools.extract.releases import UnavailableError, fetch, is_final, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tools.extract.history import Facts
 
 # What an extractor may stumble over in a layout that it does not know.
-_STUMBLES = (AttributeError, LookupError, RecursionError, StopIteration, SyntaxError, TypeError, ValueError)
+STUMBLES = (AttributeError, LookupError, RecursionError, StopIteration, SyntaxError, TypeError, ValueError)
 
 
 class ExtractionError(Exception):
@@ -47,6 +48,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, without the usage."""
         self.exit(2, f"error: {message}\n")
+
+
+def status(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """The exit status of a command; 2 and one line of error if it cannot be done."""
+    try:
+        return run(options)
+    except (ExtractionError, UnavailableError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
 
 
 def verify_asked(releases: Sequence[str], options: argparse.Namespace) -> None:
@@ -78,14 +88,14 @@ def extracted(extract: Callable[[Path], Facts], package: str, release: str, tree
             raise ExtractionError(f"{tree} holds {package} {found}, not {release}")
     try:
         facts = extract(tree)
-    except _STUMBLES as error:
+    except STUMBLES as error:
         layout = f"the extractor does not know how {package} {release} is laid out"
-        raise ExtractionError(f"{layout}: {_told(error)}") from error
+        raise ExtractionError(f"{layout}: {told(error)}") from error
     plain: Facts = json.loads(json.dumps(facts))
     return plain
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """What an extractor says of a layout; where it stumbled, if it says nothing."""
     if type(error) is LookupError or isinstance(error, SyntaxError):
         return str(error)

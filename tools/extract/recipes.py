@@ -27,10 +27,11 @@ from tools.extract.reading import (
     entry,
     extracted,
     refuse_losses,
+    status,
     tree_of,
     verify_asked,
 )
-from tools.extract.releases import UnavailableError, number
+from tools.extract.releases import number
 
 if TYPE_CHECKING:
     import argparse
@@ -69,12 +70,7 @@ def joined(record: Facts, release: str, facts: Facts) -> Facts:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 done, 1 the store differs (``--check``), 2 it cannot be done."""
-    options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except (ExtractionError, UnavailableError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+    return status(_run, _parser().parse_args(arguments))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -114,7 +110,8 @@ def _named(asked: str) -> str:
 def _with(name: str, release: str, record: Facts, options: argparse.Namespace) -> Facts:
     """The record of a framework with a release, which is told in the change log and compared with the one before it.
 
-    Of the one before, the store does not tell the fields apart, so it is read again; ``--tree`` has none but its own.
+    The store keeps the fields of all releases together, so the release before is read again; with --tree only new
+    fields can be told.
     """
     framework = FRAMEWORKS[name]
     facts = _facts(framework, release, options)

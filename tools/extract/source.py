@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tools.extract import forms
 from tools.extract.releases import number
 
 if TYPE_CHECKING:
@@ -33,15 +34,25 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 class Statement(NamedTuple):
-    """One statement of a function, with the conditions under which it runs."""
+    """One statement of a function, with the conditions under which it runs.
+
+    ``returned`` are the conditions under which the function has returned before.
+    """
 
     node: ast.stmt
     only_if: tuple[ast.expr, ...]
     names: Names
+    returned: tuple[tuple[ast.expr, ...], ...] = ()
 
     def calls(self) -> Iterator[ast.Call]:
         """Every call that the statement makes itself."""
         return (node for node in ast.walk(self.node) if isinstance(node, ast.Call))
+
+    def verify_reached(self) -> None:
+        """That the conditions of the statement say all: an early return is one more."""
+        for tests in self.returned:
+            told = " and ".join(ast.unparse(test) for test in tests)
+            raise LookupError(f"before {brief(self.node)}, the function returns where {told}")
 
 
 class Module(ast.Module):  # its name too, by which visitors of ast find their method
@@ -54,7 +65,7 @@ def parse(path: Path) -> Module:
     """The syntax tree of a file."""
     if not path.is_file():
         raise LookupError(f"there is no {path}")
-    tree = Module(ast.parse(path.read_text(encoding="utf-8"), path).body, [])
+    tree = Module(forms.simplified(ast.parse(path.read_text(encoding="utf-8"), path)).body, [])
     tree.path = path
     return tree
 
@@ -96,7 +107,15 @@ def _where(tree: ast.AST) -> str:
 
 def statements(function: Definition) -> list[Statement]:
     """The simple statements of a function in their order; a loop over constants is written out."""
-    return list(_statements(function.body, (), _assigned_once(function)))
+    found: list[Statement] = []
+    returned: list[tuple[ast.expr, ...]] = []
+    for one in _statements(function.body, (), _assigned_once(function)):
+        known = {ast.unparse(test) for test in one.only_if}
+        earlier = (tests for tests in returned if known.isdisjoint(ast.unparse(negated(test)) for test in tests))
+        found.append(one._replace(returned=tuple(earlier)))
+        if isinstance(one.node, ast.Return) and one.only_if:
+            returned.append(one.only_if)
+    return found
 
 
 def literal(node: ast.expr | None, names: Names) -> Any:
@@ -187,10 +206,12 @@ def brief(node: ast.AST | None) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def refusals(function: Definition, receivers: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Every message that a function raises with, and under which conditions.
+def refusals(
+    function: Definition, receivers: Mapping[str, str], *, all_conditions: bool = True
+) -> Iterator[tuple[str, list[str]]]:
+    """Every message that a function raises with, and under which conditions, which must be all that there are.
 
-    A message that the function hands on, or is handed, is one that is raised elsewhere: that is an error.
+    It is an error if the function passes a message to another function, or raises one that it receives.
     """
     if told := next(_handed_on(function), None):
         raise LookupError(f"{function.name} hands a message to {told}, which may raise and is not read")
@@ -200,6 +221,8 @@ def refusals(function: Definition, receivers: Mapping[str, str]) -> Iterator[tup
         if isinstance(raised, ast.Call) and raised.args:
             if isinstance(raised.args[0], ast.Name) and raised.args[0].id in handed:
                 raise LookupError(f"{function.name} raises with a message that it is handed")
+            if all_conditions:
+                statement.verify_reached()
             yield _message(raised.args[0], statement.names), conditions(statement, receivers)
 
 
@@ -261,7 +284,9 @@ def _conjuncts(test: ast.expr) -> list[ast.expr]:
 
 
 def _asks_for_presence(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and isinstance(test.ops[0], ast.IsNot)
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.IsNot):
+        return False
+    return isinstance(test.left, ast.Name) and ast.unparse(test.comparators[0]) == "None"
 
 
 def _statements(body: list[ast.stmt], only_if: tuple[ast.expr, ...], names: Names) -> Iterator[Statement]:
@@ -269,24 +294,30 @@ def _statements(body: list[ast.stmt], only_if: tuple[ast.expr, ...], names: Name
         if isinstance(node, ast.If):
             yield from _statements(node.body, (*only_if, node.test), names)
             yield from _statements(node.orelse, (*only_if, negated(node.test)), names)
-        elif isinstance(node, ast.For):
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
             for bound in _rounds(node, names):
                 yield from _statements(node.body, only_if, bound)
+            yield from _statements(node.orelse, only_if, names)
         elif isinstance(node, ast.While):
             yield from _statements(node.body, (*only_if, node.test), names)
-        elif isinstance(node, ast.With):
+            yield from _statements(node.orelse, only_if, names)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
             yield from _statements(node.body, only_if, names)
-        elif isinstance(node, ast.Match):
-            raise LookupError(f"a match of {brief(node.subject)} is not followed")  # noqa: TRY004 - another layout
-        elif isinstance(node, ast.Try):
+        elif isinstance(node, _TRIES):
             handlers = (handler.body for handler in node.handlers)
             for part in (node.body, *handlers, node.orelse, node.finalbody):
                 yield from _statements(part, only_if, names)
+        elif isinstance(node, ast.Match) or (hasattr(node, "body") and not isinstance(node, _DEFINITIONS)):
+            raise LookupError(f"a statement is not followed: {brief(node)}")
         else:
             yield Statement(node, only_if, names)
 
 
-def _rounds(loop: ast.For, names: Names) -> Iterator[Names]:
+_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.10 has no except*
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _rounds(loop: ast.For | ast.AsyncFor, names: Names) -> Iterator[Names]:
     """The names in each round of a loop over constants; one round with the names as they are for any other loop."""
     constants = literal(loop.iter, names)
     if isinstance(loop.target, ast.Name) and isinstance(constants, (list, tuple)):

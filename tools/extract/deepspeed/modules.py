@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tools.extract.forms import simplified
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -130,7 +132,7 @@ class Sources:
         path = self._tree.joinpath(*parts)
         for file, is_package in ((path.with_suffix(".py"), False), (path / "__init__.py", True)):
             if file.is_file():
-                return Module(name, is_package, ast.parse(file.read_text(encoding="utf-8")))
+                return Module(name, is_package, simplified(ast.parse(file.read_text(encoding="utf-8"))))
         return None
 
     def defining(self, name: str) -> str | None:

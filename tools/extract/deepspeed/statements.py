@@ -24,10 +24,13 @@ from tools.extract.deepspeed.values import (
     from_python,
     user_values,
 )
+from tools.extract.source import brief
 
 if TYPE_CHECKING:
     from tools.extract.deepspeed.analysis import Frame
     from tools.extract.deepspeed.values import Names
+
+_TryStar = getattr(ast, "TryStar", ast.Try)  # Python 3.10 has no except*
 
 
 def run(frame: Frame, body: list[ast.stmt]) -> bool:
@@ -59,7 +62,7 @@ def _leaves(frame: Frame, node: ast.stmt) -> bool:
             return False
 
 
-def _passes(frame: Frame, node: ast.stmt) -> None:
+def _passes(frame: Frame, node: ast.stmt) -> None:  # noqa: PLR0912 - one branch for each kind of statement
     match node:
         case ast.Expr(value=value):
             evaluate(frame, value)
@@ -77,10 +80,11 @@ def _passes(frame: Frame, node: ast.stmt) -> None:
             _note_choices(frame, test, holds=True)
         case ast.For() | ast.AsyncFor():
             _loop(frame, node)
-        case ast.While(test=test, body=body):
+        case ast.While(test=test, body=body, orelse=orelse):
             evaluate(frame, test)
             run(frame, body)
-        case ast.Try():
+            run(frame, orelse)
+        case ast.Try() | _TryStar():
             _try(frame, node)
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             frame.names[name] = Function(frame.module, node, closure=frame.names)
@@ -88,6 +92,10 @@ def _passes(frame: Frame, node: ast.stmt) -> None:
             frame.names[name] = Class(frame.module, node, closure=frame.names)
         case ast.Import() | ast.ImportFrom():
             _import(frame, node)
+        case ast.AnnAssign() | ast.Delete() | ast.Global() | ast.Nonlocal() | ast.Pass():
+            pass
+        case _:
+            raise LookupError(f"a statement is not followed: {brief(node)}")
 
 
 def _import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
@@ -121,6 +129,7 @@ def _try(frame: Frame, node: ast.Try) -> None:
 
 
 def _condition(frame: Frame, node: ast.If) -> bool:
+    _verify_pattern(frame, node.test)
     test = evaluate(frame, node.test)
     if isinstance(node.body[-1], ast.Raise):
         if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.In):
@@ -141,6 +150,15 @@ def _condition(frame: Frame, node: ast.If) -> bool:
     elif not leaves_if:
         frame.names = _united(after_if, frame.names)
     return False
+
+
+def _verify_pattern(frame: Frame, test: ast.expr) -> None:
+    """A pattern of ``match`` that is no expression takes apart nothing of what the user gives."""
+    for part in ast.walk(test):
+        match part:
+            case ast.Compare(left=left, comparators=[ast.Name(id=pattern)]) if not pattern.isidentifier():
+                if any(user_values(evaluate(frame, left))):
+                    raise LookupError(f"a value of the config is matched with {pattern}, which is not followed")
 
 
 def _run_guarded(frame: Frame, body: list[ast.stmt], guard: Guard | None) -> bool:
