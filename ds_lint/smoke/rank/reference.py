@@ -524,5 +524,7 @@ def _ratio(observed: Tensor, expected: Tensor, bound: Tensor) -> float | None:
 
 def _shares(observed: Tensor, parts: Tensor, bound: Tensor) -> list[float] | None:
     """How often each part counts in the observed values, if they are a sum of the parts."""
+    if not (observed.isfinite().all() and parts.isfinite().all()):
+        return None  # which LAPACK rejects with an error
     shares = torch.linalg.lstsq(parts.T, observed[:, None]).solution[:, 0]
     return shares.tolist() if _fits(observed, shares @ parts, bound) else None
