@@ -13,7 +13,7 @@ from tools.extract import recipes
 from tools.extract.releases import UnavailableError
 from tools.fidelity import environments
 from tools.refreshing import __main__ as command
-from tools.refreshing import changelog, pins, readings, refresh, steps
+from tools.refreshing import changelog, pins, readings, refresh, steps, words
 from tools.refreshing.refresh import Done
 from tools.refreshing.releases import known
 
@@ -360,6 +360,37 @@ def test_a_line_goes_below_what_is_not_released(text):
 def test_after_a_release_the_changelog_begins_a_section():
     text = "# Changelog\n\n## 0.1.0, 2026-12-01\n\n* Old.\n"
     assert changelog._with(text, ["* Two."]) == text.replace("## 0.1", "## Unreleased\n\n* Two.\n\n## 0.1")
+
+
+def test_a_change_log_is_told_in_a_sentence():
+    (entry,) = words.entries(
+        "deepspeed 9.0.0 (after 8.9.0)\n* refused `amp`\n* new `compile.x`, default false\n* new `compile.y`\n"
+        '* default of `zero_optimization`: nothing -> null\n* type of `a.b`: "integer" -> "number"\n'
+    )
+    assert words.sentence(entry) == (
+        "new keys `compile.x`, `compile.y`; removed key `amp`; other defaults of `zero_optimization`; changes of `a.b`"
+    )
+
+
+def test_of_many_names_a_sentence_has_a_few_and_of_messages_their_number():
+    refusals = "".join(f"* refusals: `{n}, {'a long message ' * 4}` is new\n" for n in range(2))
+    fields = "".join(f'* training_arguments: `field_{n}` is gone: type "int"\n' for n in range(8))
+    (entry,) = words.entries(f"transformers 9.0.0 (after 8.9.0)\n{refusals}{fields}")
+    shown = ", ".join(f"`field_{n}`" for n in range(6))
+    assert words.sentence(entry) == f"2 new error messages; removed training arguments {shown} and 2 more"
+
+
+def test_every_table_has_a_word_in_the_changelog():
+    names = [reading.name for reading in readings.readings() if reading.module == "tools.extract"]
+    stores = [json.loads((ROOT / "schemas" / f"{name}.json").read_text(encoding="utf-8")) for name in names]
+    tables = {table for store in stores for table, records in store.items() if isinstance(records, dict)}
+    tables |= {table for one in recipe_states() for table in one if table != "releases"} | {"fields"}
+    assert tables - {"root", "constructors"} <= set(words.NOUNS)  # the lines of DeepSpeed name keys
+
+
+def recipe_states():
+    store = json.loads((ROOT / "schemas" / "recipes.json").read_text(encoding="utf-8"))
+    return [state for framework in store["frameworks"].values() for state in framework["states"]]
 
 
 def test_every_store_that_a_program_writes_is_brought_up_to_date():

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
+import tracked
 from newest import NEWEST
 
 from ds_lint.knowledge import tables
 
-ROOT = Path(__file__).parent.parent
 THIS = "tests/test_release_numbers.py"
 
 # Where such a number stays: which files, what is on the line, and why. A number in the second column is that of a
@@ -67,7 +65,7 @@ A_RELEASE = re.compile(r"\d+\\?\.\d+\\?\.\d+")
 
 def newest():
     """The libraries that have a number as their newest release: the newest one known, and the installed one."""
-    pins = (ROOT / "requirements" / "fidelity.txt").read_text(encoding="utf-8").splitlines()
+    pins = (tracked.ROOT / "requirements" / "fidelity.txt").read_text(encoding="utf-8").splitlines()
     stores = {library: tables.load(library) for library in ("lightning", "torch")}
     known = [*NEWEST.items(), *((name, store["releases"][-1]) for name, store in stores.items() if "releases" in store)]
     libraries = {}
@@ -108,16 +106,13 @@ def is_allowed(path, line):
 @pytest.fixture(scope="module")
 def lines():
     """The lines of all tracked text files that show any release: path, number of the line, and the line."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    found = []
-    for path in filter(None, listed.stdout.split("\0")):
-        if not (ROOT / path).is_file():
-            continue
-        content = (ROOT / path).read_bytes()
-        if b"\0" not in content:
-            text = content.decode("utf-8", "replace").splitlines()
-            found += [(path, number, line) for number, line in enumerate(text, 1) if A_RELEASE.search(line)]
-    return found
+    return [
+        (path, number, line)
+        for path, content in tracked.contents()
+        if b"\0" not in content
+        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1)
+        if A_RELEASE.search(line)
+    ]
 
 
 def test_the_newest_numbers_stand_where_something_keeps_them(lines):

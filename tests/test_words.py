@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
+import tracked
 
-ROOT = Path(__file__).parent.parent
 THIS = "tests/test_words.py"
 
 # The words, and what to write instead. A space also stands for an underscore, or for a line break.
@@ -60,13 +58,11 @@ def is_allowed(path: str, surroundings: str) -> bool:
 @pytest.fixture(scope="module")
 def found():
     """The words in the names and texts of all tracked files: path, surroundings, what to write instead."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    places = []
-    for path in filter(None, listed.stdout.split("\0")):
-        if (ROOT / path).is_file():
-            text = (ROOT / path).read_bytes().decode("utf-8", "replace")
-            places += [(path, *word) for word in words_in(f"{path}\n{text}")]
-    return places
+    return [
+        (path, *word)
+        for path, content in tracked.contents()
+        for word in words_in(f"{path}\n{content.decode('utf-8', 'replace')}")
+    ]
 
 
 def test_no_such_word_is_tracked(found):

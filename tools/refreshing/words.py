@@ -12,6 +12,7 @@ _DEFAULT = re.compile(r"default\S* .* (became|->) |default of |defaults? of ")
 NOUNS = {
     "arguments": "training argument",
     "behaviours": "behaviour",
+    "beside_file": "setting beside deepspeed_config_file",
     "chosen_experts": "model type with chosen experts",
     "defaults": "default",
     "fields": "field",
@@ -22,19 +23,24 @@ NOUNS = {
     "hidden_sizes": "model type without a plain hidden_size",
     "inserts": "inserted key",
     "launch_arguments": "flag of accelerate launch",
+    "launchers": "launcher",
     "optimizers": "optimizer",
     "overwrites": "overwritten key",
     "plugin": "argument of DeepSpeedPlugin",
     "refusals": "error message",
+    "required": "required key",
+    "requires": "required library",
+    "sagemaker": "key of SageMaker's YAML",
     "schedulers": "scheduler",
+    "sets": "training argument that is set",
     "strategy": "keyword of DeepSpeedStrategy",
     "strategy_config": "key of DeepSpeedStrategy's config",
     "training_arguments": "training argument",
+    "unknown": "field without a constant default",
     "words": "enumeration",
     "yaml": "key of Accelerate's YAML",
 }
-# What users notice by other tables: a field without a constant default, and what a recipe leaves out.
-_INNER = ("unknown", "default")
+_INNER = ("field without a constant default", "default")  # of which users notice the field
 MOST, LONGEST = 6, 50  # names in a sentence, and characters of one
 
 
@@ -70,7 +76,7 @@ def entries(printed: str) -> list[Entry]:
 
 def _change(line: str) -> Change:
     if record := _RECORD.match(line):
-        return Change(record[3], NOUNS.get(record[1], record[1]), record[2], line)
+        return Change(record[3], NOUNS[record[1]], record[2], line)
     if came := re.match(r"new `([^`]+)`", line):
         return Change("new", "key", came[1], line)
     if went := re.match(r"(?:refused|no longer read) `([^`]+)`", line):
@@ -83,7 +89,7 @@ def sentence(entry: Entry) -> str:
     """What users notice of a release, to be put into the changelog."""
     parts = [
         *_by_noun("new", "new {}", entry),
-        *_by_noun("gone", "no {} any more:", entry),
+        *_by_noun("gone", "removed {}", entry),
         *_listed("other defaults of", [one.name for one in entry.changes if one.kind == "default"]),
         *_listed("changes of", [one.name for one in entry.changes if one.kind == "other"]),
     ]
@@ -104,13 +110,14 @@ def _by_noun(kind: str, title: str, entry: Entry) -> list[str]:
 
 def _plural(noun: str) -> str:
     """``keys of fsdp_config``."""
-    return re.sub(r"^(.*?)(?= of | with | without |$)", r"\1s", noun, count=1)
+    return re.sub(r"^(.*?)(?= of | with | without | beside | that |$)", r"\1s", noun, count=1)
 
 
 def _listed(title: str, names: list[str]) -> list[str]:
-    """``new keys `a`, `b` and 3 more``, if there is one at all; messages are only counted."""
+    """``new keys `a`, `b` and 3 more``, if there is one at all; messages are only counted: ``2 new error messages``."""
     names = list(dict.fromkeys(names))
     shown = [f"`{name}`" for name in names if len(name) <= LONGEST][:MOST]
     rest = len(names) - len(shown)
-    more = ([f"{rest} more"] if shown else [str(rest)]) if rest else []
-    return [f"{title} {' and '.join([', '.join(shown), *more] if shown else more)}"] if names else []
+    if not shown:
+        return [f"{rest} {title}"] if rest else []
+    return [f"{title} {', '.join(shown)}{f' and {rest} more' if rest else ''}"]
