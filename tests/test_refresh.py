@@ -72,6 +72,9 @@ class World:
     def tools_lora_targets(self, *_):
         self.edit("schemas/peft.json", release=self.pin("peft"), transformers=self.pin("transformers"))
 
+    def tools_extract_recipes(self, *_):
+        self.edit("schemas/recipes.json", transformers=known()["transformers"])
+
     def tools_launcher_options(self, *_):
         launchers = json.loads(self.text("schemas/launchers.json"))
         self.edit("schemas/launchers.json", **{
@@ -158,6 +161,7 @@ def test_a_new_release_is_read_installed_measured_shown_and_tested(world, capsys
         "tools.raises --write",
         "tools.model_shapes --changed",
         "tools.activations --changed",
+        "tools.extract.recipes",
         "tools.pairs",
         "tools.publish_schemas",
         "tools.rule_pages --write",

@@ -606,6 +606,7 @@ class Recipes(TypedDict):
     """``recipes.json``."""
 
     read_on: str
+    transformers: str  # whose training arguments are not among the fields
     frameworks: dict[str, RecipeFramework]
 
 

@@ -47,6 +47,12 @@ def known(name: str) -> list[str]:
     return _releases(_read()["frameworks"].get(name, {}))
 
 
+def known_transformers() -> str:
+    """The newest release of transformers that is known: its arguments are not fields of a framework's own."""
+    store = json.loads((SCHEMAS / "transformers.json").read_text(encoding="utf-8"))
+    return str(store["releases"][-1])
+
+
 def merged(name: str, releases: Iterable[tuple[str, Facts]]) -> Facts:
     """The record of a framework whose releases say this."""
     record: Facts = {"package": FRAMEWORKS[name].package, "fields": [], "states": []}
@@ -88,13 +94,16 @@ def _run(options: argparse.Namespace) -> int:
         for release in options.releases:
             frameworks[name] = _with(name, release, frameworks.get(name) or merged(name, ()), options)
     differing = [name for name, one in frameworks.items() if _text(one) != _text(store["frameworks"].get(name, {}))]
-    if not differing:
+    newest = known_transformers()
+    arguments_of = store.get("transformers", newest) if options.framework else newest
+    if not differing and (options.check or arguments_of == store.get("transformers")):
         return 0
     if options.check:
         sys.stderr.write(f"{STORE.name} differs in {', '.join(differing)}\n")
         return 1
     today = datetime.now(timezone.utc).date().isoformat()
-    STORE.write_text(f"{_text({'read_on': today, 'frameworks': frameworks})}\n", encoding="utf-8", newline="\n")
+    written = {"read_on": today, "transformers": arguments_of, "frameworks": frameworks}
+    STORE.write_text(f"{_text(written)}\n", encoding="utf-8", newline="\n")
     sys.stderr.write(f"wrote {STORE.name}\n")
     return 0
 

@@ -76,9 +76,11 @@ INSTALLED = (
 
 # With the newest releases that were read.
 READ = (
+    Step("What frameworks make of recipes", ("tools.extract.recipes",), _named("schemas/recipes.json", "transformers"),
+         keeps_downloads=True),
     Step("Options of launchers", ("tools.launcher_options", "--write"), _of_launchers, "schemas/launchers.json"),
     Step("Releases that do not work together", ("tools.pairs",), _of_pairs, "schemas/pairs.json", keeps_downloads=True),
-)
+)  # fmt: skip
 
 
 def nothing() -> Mapping[str, str]:

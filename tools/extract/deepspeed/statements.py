@@ -153,7 +153,7 @@ def _condition(frame: Frame, node: ast.If) -> bool:
 
 
 def _verify_pattern(frame: Frame, test: ast.expr) -> None:
-    """A pattern of ``match`` that is no expression takes apart nothing of what the user gives."""
+    """A pattern of ``match`` other than an expression takes apart nothing that the user gives."""
     for part in ast.walk(test):
         match part:
             case ast.Compare(left=left, comparators=[ast.Name(id=pattern)]) if not pattern.isidentifier():
