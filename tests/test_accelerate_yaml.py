@@ -466,6 +466,43 @@ def test_degrees_of_parallelism(sizes, version, expected):
     assert [code for code, _ in fsdp(settings)] == ([expected] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("kind", "sizes", "expected"),
+    [
+        ("DEEPSPEED", {"tp_size": 2}, []),
+        ("DEEPSPEED", {"dp_shard_size": 4}, ["DS652"]),  # for two ranks
+        ("DEEPSPEED", {"sp_size": 4}, []),  # DeepSpeed counts these ranks itself
+        ("DEEPSPEED", {"cp_size": 2, "sp_size": 2}, ["DS652"]),
+        ("DEEPSPEED", {"sp_size": 2, "sp_backend": "torch"}, ["DS652"]),
+        ("DEEPSPEED", {"sp_size": 2, "sp_attn_implementation": "eager"}, ["DS652"]),
+        ("DEEPSPEED", {"sp_attn_implementation": "eager"}, ["DS653"]),  # nothing is split
+        ("MULTI_GPU", {"dp_replicate_size": 2}, []),
+        ("MULTI_GPU", {"dp_replicate_size": 2, "tp_size": 2}, ["DS652"]),
+        ("MULTI_GPU", {"cp_size": 2}, ["DS652"]),  # needs FSDP 2
+        ("MULTI_XPU", {"tp_size": 8}, ["DS652"]),
+    ],
+)
+def test_degrees_of_parallelism_in_other_types_of_runs(kind, sizes, expected):
+    lines = "".join(f"  parallelism_config_{name}: {value}\n" for name, value in sizes.items())
+    text = f"distributed_type: {kind}\nnum_processes: 2\nparallelism_config:\n{lines}"
+    text += "deepspeed_config:\n  zero_stage: 2\n" if kind == "DEEPSPEED" else ""
+    assert [code for code, _ in found(text)] == expected
+
+
+def test_a_misspelled_setting_is_reported_whatever_its_value():
+    section = "  zero_stage: 3\n  zero3_init_flg: false\n  offload_optimizer_devise: none\n"
+    text = f"distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n{section}"
+    unread = [finding for finding in lint_bytes(text.encode(), "accelerate.yaml").findings if finding.code == "DS653"]
+    assert [finding.help for finding in unread] == ["Write `zero3_init_flag`.", "Write `offload_optimizer_device`."]
+
+
+@pytest.mark.parametrize(("ranks", "machines", "expected"), [(7, 2, ["DS655"]), (8, 2, []), (3, 1, []), (1, 2, [])])
+def test_ranks_that_the_machines_do_not_share_evenly(ranks, machines, expected):
+    text = f"distributed_type: DEEPSPEED\nnum_processes: {ranks}\nnum_machines: {machines}\n"
+    text += "deepspeed_config:\n  zero_stage: 2\n"
+    assert [code for code, _ in found(text) if code == "DS655"] == expected
+
+
 def test_what_to_write_instead_of_a_setting_of_fsdp():
     settings = {
         "  fsdp_auto_wrap_policy: TRANSFOMER_BASED_WRAP\n": "Write TRANSFORMER_BASED_WRAP.",

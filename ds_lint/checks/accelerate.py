@@ -159,7 +159,10 @@ def settings_beside_config_file(config: Config) -> Iterator[Problem]:
 def accelerate_setting_misread(config: Config) -> Iterator[Problem]:
     """A setting that the plugin takes for another value than the one that is written."""
     launch = _launch(config)
-    if launch is None or config.accelerate is None or config.accelerate.made is None:
+    if launch is None:
+        return
+    yield from _left_over_ranks(launch)
+    if config.accelerate is None or config.accelerate.made is None:
         return
     yield from _misread_save(launch, config)
     yield from _stage_3_only(launch)
@@ -528,6 +531,25 @@ def _overruled(launch: AccelerateLaunch, file: SourceSetting) -> Iterator[Proble
 
 
 _PLUGIN = ("zero_stage", "gradient_accumulation_steps", "gradient_clipping", *DEVICES)
+
+
+def _left_over_ranks(launch: AccelerateLaunch) -> Iterator[Problem]:
+    """A number of ranks that the machines do not share evenly: each starts the whole part of the quotient."""
+    setting, machines = launch.setting("num_processes"), launch.value("num_machines")
+    ranks = setting.value
+    if type(ranks) is not int or type(machines) is not int or setting.path is None or setting.member is None:
+        return
+    if launch.launcher not in ("deepspeed", "multi_gpu") or machines < 2 or ranks < machines or ranks % machines == 0:
+        return
+    each = ranks // machines
+    yield Problem(
+        setting.path,
+        _value_span(setting.member),
+        f"`num_processes` is {ranks} for {machines} machines: each starts {each}, so {each * machines} ranks train",
+        WRONG_RESULT,
+        help=f"`num_processes` counts the GPUs of all machines: write {each * machines} or {(each + 1) * machines}.",
+        label=f"{each * machines} ranks",
+    )
 
 
 def _misread_save(launch: AccelerateLaunch, config: Config) -> Iterator[Problem]:

@@ -153,7 +153,11 @@ TOP: dict[str, list[Any]] = {
     "deepspeed_config": [None, {}, "x", [], {"zero_stage": 3}], "megatron_lm_config": [{}, {"zero_stage": 1}],
     "fsdp_config": [{}, {"fsdp_version": 2}, {"offload_params": True}, {"fsdp_sync_module_states": False}, None],
     "parallelism_config": [{}, None, {"parallelism_config_tp_size": 1}, {"tp_size": 2},
-                           {"parallelism_config_cp_size": "2"}],
+                           {"parallelism_config_cp_size": "2"}, {"parallelism_config_dp_shard_size": 2},
+                           {"parallelism_config_dp_replicate_size": 2}, {"parallelism_config_sp_size": 2},
+                           {"parallelism_config_sp_size": 4, "parallelism_config_cp_size": 2},
+                           {"parallelism_config_cp_size": 2}, {"parallelism_config_sp_backend": "torch"},
+                           {"parallelism_config_sp_seq_length_is_variable": False}],
     "fp8_config": [{"backend": "TE"}, {}], "ipex_config": [{}], "tpu_env": [[]], "mpirun_config": [{}],
 }  # fmt: skip
 

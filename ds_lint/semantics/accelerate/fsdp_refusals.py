@@ -1,7 +1,7 @@
 """The settings of FSDP with which ``accelerate launch``, the plugin, ``Accelerator()`` or ``prepare`` raises.
 
-Sources: ``prepare_multi_gpu_env`` in ``accelerate/utils/launch.py``, ``FullyShardedDataParallelPlugin`` in
-``utils/dataclasses.py``, and ``ParallelismConfig`` in ``parallelism_config.py``.
+Sources: ``prepare_multi_gpu_env`` in ``accelerate/utils/launch.py``, and ``FullyShardedDataParallelPlugin`` in
+``utils/dataclasses.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, list
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from ds_lint.knowledge.records import StackFacts
     from ds_lint.semantics.accelerate.launch import AccelerateLaunch
@@ -41,7 +40,6 @@ def fsdp_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield from _values(launch, plugin)
         yield from _layer_classes(plugin)
         yield from _offloaded_activations(plugin)
-        yield from _sizes(launch, plugin)
 
 
 def _loading(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
@@ -148,55 +146,6 @@ def _offloaded_activations(plugin: FsdpPlugin) -> Iterator[LaunchRefusal]:
             "on, and FSDP 1 does not offload activations",
             "Write `fsdp_version: 2`.",
         )
-
-
-_SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
-
-
-def _sizes(launch: AccelerateLaunch, plugin: FsdpPlugin) -> Iterator[LaunchRefusal]:
-    """The degrees of parallelism, whose product must be the number of ranks."""
-    if not launch.value("use_parallelism_config") or not launch.does("parallelism-is-compared-with-ranks"):
-        return
-    arguments = {name: f"parallelism_config_{name}_size" for name in _SIZES}
-    sizes = {name: launch.value(one) for name, one in arguments.items() if one in launch.arguments}
-    wrong = [arguments[name] for name, size in sizes.items() if size is not UNKNOWN and not _is_degree(size)]
-    for name in wrong:
-        yield of(launch.setting(name), name, "not a whole number above 0", "Write 1 or more.", stage="initialize")
-    if not wrong and UNKNOWN not in sizes.values():
-        yield from _product(launch, plugin, {name: int(str(size)) for name, size in sizes.items()})
-
-
-def _product(launch: AccelerateLaunch, plugin: FsdpPlugin, degrees: dict[str, int]) -> Iterator[LaunchRefusal]:
-    """Degrees that do not fit the number of ranks, which the command line may give, or FSDP."""
-    member, ranks, product = launch.root.member("parallelism_config"), launch.value("num_processes"), 1
-    for degree in degrees.values():
-        product *= degree
-    if member is None or product == 1 or degrees.get("sp", 1) > 1:  # DeepSpeed shares the sequence
-        return
-    is_other = isinstance(ranks, int) and ranks > 0 and product != ranks
-    unless = " unless its command line has another `--num_processes`" if is_other else ""
-    if is_other:
-        problem = f"for {product} ranks, and `num_processes` is {ranks}"
-        advice = "Make the product of the degrees the number of ranks."
-    elif plugin.version == 1:
-        problem, advice = "for more than one rank, and needs FSDP 2", "Write `fsdp_version: 2`."
-    elif degrees["dp_shard"] == 1 and degrees["cp"] == 1 and launch.does("fsdp-needs-a-degree-to-shard"):
-        problem, advice = "without a degree that FSDP shards across", "Raise `parallelism_config_dp_shard_size`."
-    else:
-        return
-    yield LaunchRefusal(
-        ("parallelism_config",),
-        member,
-        f"`parallelism_config` is {problem}: `Accelerator()` raises{unless}",
-        advice,
-        stage="initialize",
-        label=problem,
-        can_be_given=is_other,
-    )
-
-
-def _is_degree(size: Any) -> bool:
-    return is_integer(str(size)) and int(str(size)) > 0
 
 
 def _field(plugin: FsdpPlugin, field: str, problem: str, advice: str) -> LaunchRefusal:

@@ -34,6 +34,15 @@ SECTIONS = {
     "ipex_config": "",
 }
 _JOINED = {"fp8": "fp8_", "fsdp": "fsdp_", "dynamo_": "dynamo_"}
+# What ``prepare_extend_env_parallelism_config`` (``accelerate/utils/launch.py``) passes on where a degree is above 1.
+_OF_DEGREES = {
+    "parallelism_config_cp_size": ("parallelism_config_cp_comm_strategy",),
+    "parallelism_config_sp_size": (
+        "parallelism_config_sp_attn_implementation",
+        "parallelism_config_sp_seq_length",
+        "parallelism_config_sp_seq_length_is_variable",
+    ),
+}
 _HANDLED_APART = ("compute_environment", "mixed_precision", "distributed_type")
 # What the launchers hand over to torchrun; ``torch/distributed/run.py`` has the parser.
 TORCHRUN = (
@@ -149,12 +158,20 @@ class AccelerateLaunch:
             name.startswith("megatron_lm") and not self.value("use_megatron_lm")
         ):
             return False
+        degree = next((degree for degree, names in _OF_DEGREES.items() if name in names), None)
+        if degree is not None and not self._splits(degree):
+            return False
         launchers = self._knowledge.table("accelerate", "launchers")
         for launcher in ("every", self.launcher):
             reads = launchers.get(launcher, {}).get("reads", [])
             if any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in reads):
                 return True
         return name in TORCHRUN and self.launcher in ("deepspeed", "multi_gpu")
+
+    def _splits(self, degree: str) -> bool:
+        """Whether a degree of parallelism is above 1, which it may be where it is not known."""
+        size = self.value(degree)
+        return size is UNKNOWN or (isinstance(size, (int, float)) and size > 1)
 
     def is_read(self, path: KeyPath) -> bool:
         """Whether anything reads a key of the file."""

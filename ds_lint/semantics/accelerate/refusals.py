@@ -11,6 +11,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag, is_digits
 from ds_lint.semantics.accelerate.fsdp_refusals import fsdp_refusals
 from ds_lint.semantics.accelerate.launch import last_members, value_of
+from ds_lint.semantics.accelerate.parallelism import parallelism_refusals
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, kind_of, listed, of, wrong
 from ds_lint.source.spelling import as_json
 
@@ -48,7 +49,7 @@ def refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield from _dynamo(launch)
     if launch.launcher == "multi_gpu":
         yield from fsdp_refusals(launch)
-    yield from _parallelism(launch)
+    yield from parallelism_refusals(launch)
 
 
 def _kinds(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
@@ -172,6 +173,9 @@ def _processes(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
                 f"{as_json(value)} for {as_json(machines)} machines",
                 "Write the number of GPUs of all machines.",
             )
+        elif not is_integer(str(value // machines)):  # --num_gpus of DeepSpeed's launcher
+            name = "num_machines" if isinstance(machines, float) else "num_processes"
+            yield of(launch.setting(name), name, "a fraction", "Write a whole number.")
     elif not _counts_ranks(value):
         yield of(
             setting,
@@ -238,16 +242,6 @@ def _dynamo(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
         yield of(setting, "dynamo_backend", problem, advice, instead="no")
     else:
         yield of(setting, "dynamo_backend", f"not one of {listed(words)}", "Write one of these words.")
-
-
-def _parallelism(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The degrees that are compared with 1."""
-    if not launch.value("use_parallelism_config") or not launch.reads("use_parallelism_config"):
-        return
-    for name in ("parallelism_config_cp_size", "parallelism_config_sp_size"):
-        setting = launch.setting(name)
-        if setting.member is not None and setting.value is not UNKNOWN and not isinstance(setting.value, (int, float)):
-            yield _no_number(setting, name)
 
 
 def _deepspeed(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ds_lint.knowledge import tables
 from ds_lint.semantics.accelerate.fsdp import FsdpPlugin
-from ds_lint.source.tree import plain
+from ds_lint.source.tree import dotted, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +48,17 @@ def is_replaced(launch: AccelerateLaunch, path: KeyPath) -> bool:
 
 
 def is_telling(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, member: Member) -> bool:
-    """Whether the value of a key that nothing reads asks for something that the run would not do anyway."""
+    """Whether the value of a key that nothing reads asks for something that the run would not do anyway.
+
+    Of a name that is no setting at all, such as a misspelled one, any value is worth a word: the setting that is meant
+    keeps its default, which may be another.
+    """
     value, name = plain(member.value), path[-1]
     landed = launch.landed.get(path, name)
     if plugin.knows(landed):
         return not plugin.does_anyway(landed)
+    if len(path) > 1 and not _is_setting(launch, path, landed):
+        return True
     if not value or value in ("no", "NO", "none"):
         return False
     if len(path) == 1 and (
@@ -59,6 +66,11 @@ def is_telling(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, memb
     ):
         return False
     return value != launch.arguments.get(landed, _NOTHING)
+
+
+def _is_setting(launch: AccelerateLaunch, path: KeyPath, landed: str) -> bool:
+    """Whether any release of accelerate has a setting of this name."""
+    return landed in tables.load("accelerate")["launch_arguments"] or dotted(path) in launch.keys
 
 
 _NOTHING = object()

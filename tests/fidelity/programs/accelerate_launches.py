@@ -3,8 +3,9 @@
 Standard input has JSON arrays of paths, one array a line; each path lies in a folder of its own. Standard output is one
 JSON object a line, behind a null character.
 Accelerate's own ``launch_command`` runs, with torchrun and the processes that it starts replaced by what the first rank
-does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. With FSDP, ``Accelerator()`` runs in a group
-of ranks that torch pretends, on GPUs that are pretended. Names of layers are looked up in a model that has them all.
+does: ``Accelerator()``, ``prepare`` and DeepSpeed's parsing of the config. With FSDP and with degrees of parallelism,
+``Accelerator()`` runs in a group of ranks that torch pretends, on GPUs that are pretended. Names of layers are looked
+up in a model that has them all.
 """
 
 from __future__ import annotations
@@ -79,16 +80,38 @@ def run_by_torchrun(args: Namespace) -> None:
     """What torchrun and the first rank do with the arguments."""
     config, _, _ = torchrun.config_from_args(args)
     assert config.nproc_per_node > 0, "WorkerSpec of torch's elastic agent asserts this"
-    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
-        as_first_rank_of_fsdp(config.nproc_per_node * config.max_nodes)
-    as_first_rank()
+    in_pretended_group(config.nproc_per_node * config.max_nodes)
+
+
+def has_degrees() -> bool:
+    """Whether the launch has degrees of parallelism; Megatron-LM, which is not here, has its own."""
+    is_megatron = os.environ.get("ACCELERATE_USE_MEGATRON_LM") == "true"
+    return os.environ.get("ACCELERATE_USE_PARALLELISM_CONFIG") == "true" and not is_megatron
+
+
+def in_pretended_group(ranks: int) -> None:
+    """What the first of so many ranks does; without FSDP and degrees of parallelism their number does not matter."""
+    if os.environ.get("ACCELERATE_USE_FSDP") != "true" and not has_degrees():
+        as_first_rank()
+    os.environ["ACCELERATE_MIXED_PRECISION"] = os.environ["ACCELERATE_MIXED_PRECISION"].replace("fp8", "bf16")
+    os.environ.update(LOCAL_RANK="0", RANK="0", WORLD_SIZE=str(ranks))
+    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    try:
+        if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+            as_first_rank_of_fsdp()
+        as_first_rank()
+    finally:
+        deepspeed.comm.comm.cdb = None  # the group that DeepSpeed has found
+        torch.distributed.destroy_process_group()
 
 
 def as_first_rank() -> None:
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
-        raise Started
     for state in (AcceleratorState, PartialState, GradientState):
         state._shared_state.clear()
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
+        if has_degrees():
+            Accelerator()
+        raise Started
     model = torch.nn.Linear(2, 2)
     model.config = None  # as models of transformers have one
     data = torch.utils.data.DataLoader(torch.zeros(4, 2), batch_size=2)
@@ -98,18 +121,13 @@ def as_first_rank() -> None:
     accelerator.prepare(model, torch.optim.AdamW(model.parameters()), data)
 
 
-def as_first_rank_of_fsdp(ranks: int) -> None:
+def as_first_rank_of_fsdp() -> None:
     """``Accelerator()``, and the names of layers that ``prepare`` looks up."""
     for state in (AcceleratorState, PartialState, GradientState):
         state._shared_state.clear()
-    os.environ["ACCELERATE_MIXED_PRECISION"] = os.environ["ACCELERATE_MIXED_PRECISION"].replace("fp8", "bf16")
-    torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
-    try:
-        plugin = Accelerator().state.fsdp_plugin
-        made["plugin"] = {name: told(value) for name, value in vars(plugin).items() if name != "param_init_fn"}
-        plugin.set_auto_wrap_policy(model_with(os.environ.get("FSDP_TRANSFORMER_CLS_TO_WRAP", "").split(",")))
-    finally:
-        torch.distributed.destroy_process_group()
+    plugin = Accelerator().state.fsdp_plugin
+    made["plugin"] = {name: told(value) for name, value in vars(plugin).items() if name != "param_init_fn"}
+    plugin.set_auto_wrap_policy(model_with(os.environ.get("FSDP_TRANSFORMER_CLS_TO_WRAP", "").split(",")))
     raise Started
 
 
@@ -135,7 +153,7 @@ def initialize(**arguments: Any) -> None:
 
 
 class Process:
-    """A process that accelerate starts: DeepSpeed's launcher, or the script itself."""
+    """A process that accelerate starts: DeepSpeed's launcher for several machines, or the script itself."""
 
     def __init__(self, command: list[Any], env: dict[str, str]) -> None:
         assert all(isinstance(word, str) for word in command), "subprocess wants texts"
@@ -144,10 +162,16 @@ class Process:
         before = dict(os.environ)
         os.environ.update(env)
         try:
-            as_first_rank()
+            in_pretended_group(ranks_of(command))
         finally:
             os.environ.clear()
             os.environ.update(before)
+
+
+def ranks_of(command: list[str]) -> int:
+    """How many ranks a command of DeepSpeed's launcher starts; one for each machine where a filter decides."""
+    on_each = int(command[command.index("--num_gpus") + 1]) if "--num_gpus" in command else 1
+    return max(on_each, 1) * int(vars(running[-1])["num_machines"])
 
 
 def launched(path: str) -> dict[str, Any]:
@@ -156,6 +180,7 @@ def launched(path: str) -> dict[str, Any]:
     notes: dict[str, Any] = {"set": {}, "read": set(), "asked": set(), "error": None}
     args.__dict__["_notes"] = notes
     asked_of.append(notes["asked"])
+    running.append(args)
     before = dict(os.environ)
     try:
         launch.launch_command(args)
@@ -165,12 +190,14 @@ def launched(path: str) -> dict[str, Any]:
         notes["error"] = f"{type(error).__name__}: {error}"[:300]
     finally:
         asked_of.pop()
+        running.pop()
         os.environ.clear()
         os.environ.update(before)
     return notes
 
 
 asked_of: list[set[str]] = []
+running: list[Namespace] = []
 handed_over = set(vars(torchrun.get_args_parser().parse_known_args(["train.py"])[0]))  # the names that torchrun gets
 get_attribute = config_args.ClusterConfig.__getattribute__
 
@@ -282,7 +309,7 @@ def pretend_gpus() -> None:
     prepare_backend = PartialState._prepare_backend
 
     def prepared(self: Any, *arguments: Any, **named: Any) -> Any:
-        if os.environ.get("ACCELERATE_USE_FSDP") != "true":
+        if os.environ.get("ACCELERATE_USE_FSDP") != "true" and not has_degrees():
             return prepare_backend(self, *arguments, **named)
         self.device = torch.device("cpu")
         return "fake", DistributedType.MULTI_GPU
@@ -304,6 +331,8 @@ def main() -> None:
     accelerate.accelerator.map_pytorch_optim_to_deepspeed = lambda optimizer: optimizer
     UlyssesSPAttentionHF.register_with_transformers = MagicMock()  # which wants such a model, and ranks
     launch_utils.is_fp8_available = lambda: True
+    # An op for ranks of one machine, which would be compiled; ``deepspeed.comm.torch`` as an attribute is torch itself.
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
     pretend_gpus()
     for path in (path for line in sys.stdin for path in json.loads(line)):
         os.chdir(os.path.dirname(path))
