@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.checks.values import as_wanted, nearest, shown, unquoted
+from ds_lint.checks.values import as_wanted, nearest, rejects_auto, shown, unquoted
 from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import IGNORED, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
@@ -134,6 +134,8 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
             path = (section, "params", member.key)
             if facts is None or member.value.kind == "template" or _scheduler_overwrites(config, path, facts):
                 continue
+            if member.value.value == AUTO and rejects_auto(config):
+                continue  # auto-without-trainer
             if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
                 continue
             outcomes: dict[Stack, Outcome] = {}

@@ -33,21 +33,18 @@ def lr_scheduler_type_overridden(config: Config) -> Iterator[Problem]:
     asked = str(argument.value).lower()
     if asked in TRAINERS_NAMES.get(scheduler.name, ()):
         return
-    is_asked_for = _is_asked_for(config, "lr_scheduler_type")
-    if not is_asked_for and scheduler.name != "WarmupLR":
-        return  # the default was not asked for, and this schedule decays too
+    if not _is_asked_for(config, "lr_scheduler_type"):
+        return  # the default: the config says which schedule is wanted
     stays = ", which never lowers the learning rate" if scheduler.name == "WarmupLR" else ""
     yield Problem(
         ("scheduler", "type"),
         member.value.span,
-        f"the config's `scheduler` overrides the Trainer's `lr_scheduler_type` {asked}"
-        f"{'' if is_asked_for else ', its default'}: {scheduler.name} runs{stays}",
+        f"the config's `scheduler` overrides the Trainer's `lr_scheduler_type` {asked}: {scheduler.name} runs{stays}",
         {"trainer": OVERRIDDEN},
         help=f"Delete `scheduler` to get the {asked} schedule"
         + (f', or set `type` to "{like}".' if (like := _deepspeeds(asked)) else "."),
         label=f"instead of {asked}",
-        fix=edits.deletion(config, ("scheduler",), "unsafe") if is_asked_for else None,
-        severity=None if is_asked_for else "info",
+        fix=edits.deletion(config, ("scheduler",), "unsafe"),
         related=said_at(argument, f"lr_scheduler_type is {asked}"),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.problem import RISK, Problem, rejected
+from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import may_have_bf16_optimizer, names_optimizer
@@ -376,7 +376,7 @@ def _has_moments_in_fp32(config: Config, section: str) -> bool:
     return not names_optimizer(config) or str(config.value("optimizer", "type")).lower() in ("adam", "adamw")
 
 
-@rule("DS710", "parameters-mixed-up-by-round-robin", severity="info", effects=("risk",), keys=(ZERO,))
+@rule("DS710", "parameters-mixed-up-by-round-robin", severity="warning", effects=("wrong-result", "risk"), keys=(ZERO,))
 def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
     """Partitions in the order of ``round_robin_gradients``, although DeepSpeed looks parameters up in model order.
 
@@ -391,26 +391,24 @@ def parameters_mixed_up_by_round_robin(config: Config) -> Iterator[Problem]:
         return
     if may_have_bf16_optimizer(config):  # it keeps the order of the model
         return
-    loads = is_on(config, "checkpoint", "load_universal")
-    knows_universal = config.knowledge.find(("checkpoint", "load_universal")) is not None
+    loads, launch = is_on(config, "checkpoint", "load_universal"), config.facts.launch
+    calls = launch.script.calls if launch is not None and launch.script is not None else None
+    call = calls.parameter if calls is not None else None
+    if launch is not None and call is not None:
+        what = f"`{call.function}`, {launch.at(call.place)}, uses the values of other parameters"
+        related = launch.related(call.place, "looks parameters up in model order")
+    elif loads:
+        what = "loading a universal checkpoint silently gives parameters and optimizer states the values of others"
+        related = []
+    else:
+        return  # training, resuming, saving and zero_to_fp32 are correct
     yield Problem(
         path,
         member.value.span,
-        f"with `round_robin_gradients` at stage {stage}, "
-        + (
-            "loading a universal checkpoint silently gives parameters and optimizer states the values of other "
-            "parameters"
-            if loads
-            else "functions such as `safe_get_full_fp32_param`"
-            + (" and universal checkpoints" * knows_universal)
-            + " give a parameter the values of other parameters"
-        ),
-        RISK,
-        help="Delete the key if a script calls these functions"
-        + (", or if a checkpoint is converted to or loaded as a universal checkpoint" * knows_universal)
-        + "; training, resuming, saving and zero_to_fp32 are correct either way.",
+        f"with `round_robin_gradients` at stage {stage}, {what}",
+        WRONG_RESULT if call is not None else RISK,
+        help="Delete the key; it only speeds up copying gradients to the host with `offload_optimizer`.",
         label="parameters are looked up in model order",
-        severity="warning" if loads else None,
-        related=beside(config, ZERO, "stage"),
+        related=[*beside(config, ZERO, "stage"), *related],
         fix=edits.deletion(config, path, "unsafe"),
     )

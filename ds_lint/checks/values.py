@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import LOADERS
+from ds_lint.diagnostics.finding import EFFECTS, LOADERS, Related
 from ds_lint.diagnostics.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
@@ -152,22 +152,28 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
 @rule("DS204", "auto-without-trainer", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_without_trainer(config: Config) -> Iterator[Problem]:
     """The value is "auto" in a config that DeepSpeed loads without the Trainer or Accelerate."""
-    if config.stack != "deepspeed":
+    autos = sorted(_left_autos(config), key=lambda one: EFFECTS.index(one[2].effect))
+    if not autos:
         return
-    for path, member, visit in _autos(config):
-        if visit is None or not config.filled_by(path):
-            continue
-        outcome, plain = _what_deepspeed_does(config, visit)
-        yield Problem(
-            path,
-            member.value.span,
-            f'`{dotted(path)}` is "auto" without the Trainer or Accelerate to fill it in: {plain}',
-            outcome,
-            help='Replace "auto" with a value.',
-            label="not filled in",
-            severity="warning" if outcome.effect == "no-effect" else None,
-            fix=edits.deletion(config, path, "unsafe"),
-        )
+    path, member, outcome, plain = autos[0]  # the worst, and of equals the first
+    others = [one for one in _autos(config) if one[0] != path and config.filled_by(one[0])]
+    more = f" (and so are {len(others)} other keys)" if len(others) > 1 else " (and so is another key)" * len(others)
+    yield Problem(
+        path,
+        member.value.span,
+        f'`{dotted(path)}` is "auto"{more} without the Trainer or Accelerate to fill it in: {plain}',
+        outcome,
+        help=f'Replace {"each" if others else "the"} "auto" with a value.',
+        label="not filled in",
+        severity="warning" if outcome.effect == "no-effect" else None,
+        related=[Related(one[1].value.span, "not filled in") for one in others],
+        fix=None if others else edits.deletion(config, path, "unsafe"),
+    )
+
+
+def rejects_auto(config: Config) -> bool:
+    """Whether DeepSpeed rejects an "auto" outside of the parameters of constructors, which explains those in them."""
+    return any(outcome.effect == "rejected" for _, _, outcome, _ in _left_autos(config))
 
 
 @rule("DS205", "switch-needs-key", severity="error", effects=("rejected",))
@@ -246,6 +252,14 @@ def _autos(config: Config) -> Iterator[tuple[KeyPath, Member, Visit | None]]:
             for member in visit.value.members:
                 if member.value.value == AUTO:
                     yield (*visit.path, member.key), member, None
+
+
+def _left_autos(config: Config) -> Iterator[tuple[KeyPath, Member, Outcome, str]]:
+    """What DeepSpeed itself does with each "auto" that the Trainer or Accelerate would fill in."""
+    if config.stack == "deepspeed":
+        for path, member, visit in _autos(config):
+            if visit is not None and config.filled_by(path):
+                yield path, member, *_what_deepspeed_does(config, visit)
 
 
 def _is_a_choice(key: Key | None) -> bool:

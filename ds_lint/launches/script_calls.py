@@ -78,6 +78,13 @@ class CheckpointingCall(NamedTuple):
     keywords: tuple[str, ...]
 
 
+class ParameterCall(NamedTuple):
+    """A function that looks a parameter up in the fp32 partitions, such as ``safe_get_full_fp32_param``."""
+
+    function: str
+    place: CodePlace
+
+
 class ScriptCalls(NamedTuple):
     """What a script does; two scripts with the same calls contradict a config in the same way."""
 
@@ -91,6 +98,7 @@ class ScriptCalls(NamedTuple):
     autocast: tuple[AutocastCall, ...]
     checkpointing: CheckpointingCall | None
     reference: ReferenceModel | None
+    parameter: ParameterCall | None
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -117,6 +125,7 @@ class _CallReader:
             tuple(self._autocast()),
             self._checkpointing(),
             self._reference(),
+            next(self._parameters(), None),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving
@@ -235,6 +244,13 @@ class _CallReader:
         if None in keywords or "deepspeed_config" in keywords:
             return None
         return CheckpointingCall(place(calls[0].func), tuple(str(keyword) for keyword in keywords))
+
+    def _parameters(self) -> Iterator[ParameterCall]:
+        """The functions of ``deepspeed/utils/tensor_fragment.py``."""
+        for call in self.names.calls:
+            name = self.imported.full_name(dotted_name(call.func))
+            if name.startswith("deepspeed.") and last_name(call).startswith(("safe_get_", "safe_set_")):
+                yield ParameterCall(last_name(call), place(call.func))
 
     def _reference(self) -> ReferenceModel | None:
         for call in self.names.calls:

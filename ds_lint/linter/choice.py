@@ -204,6 +204,8 @@ def _of_pin(pin: Pin, known: list[str], choice: Choice) -> list[str]:
     from ds_lint.targets.releases import allowed
 
     found = allowed(pin.specifier, known)
+    if found and _oldest_wanted(pin.specifier) is None:
+        return found[-1:]  # nothing is said of old releases, and this is what pip installs
     if found:
         return _from_oldest_unasked(pin.library, found, known)
     if _is_newer(pin.specifier, known):

@@ -38,6 +38,9 @@ class SyntaxIssue:
         self.related = related
 
 
+CUT_OFF = ("unclosed", "unterminated-string")  # the kinds of issues of a text whose end is missing
+
+
 class Document:
     r"""A config in the text of its file. Lines end at ``\n``; a carriage return before it counts as a column.
 
@@ -88,7 +91,7 @@ class Document:
         self.stand_ins: list[Span] = []  # of the text, such as ``$LR``: the content has something else there
         self.taker: Node | None = None  # the keywords of the call that takes what a call makes
         self.is_dict = False
-        self.is_fragment = False
+        self.is_fragment = any(issue.kind in CUT_OFF for issue in issues)
         self.is_python = False  # it is written in Python, not in JSON
         self.suppressions: list[Any] | None = None  # once they are asked for (``diagnostics/suppression.py``)
         self._line_starts: list[int] | None = None

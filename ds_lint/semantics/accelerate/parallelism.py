@@ -26,7 +26,7 @@ _NOT_SPLIT = ("eager", "flex_attention")  # the attentions that DeepSpeedSequenc
 
 
 def parallelism_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
-    """The degrees that are no numbers, or do not fit each other, the number of ranks, or the type of the run."""
+    """The degrees that are not numbers, or do not fit each other, the number of ranks, or the type of the run."""
     if not launch.value("use_parallelism_config") or not launch.reads("use_parallelism_config"):
         return
     names = {degree: f"parallelism_config_{degree}_size" for degree in _DEGREES}
@@ -43,7 +43,7 @@ def parallelism_refusals(launch: AccelerateLaunch) -> Iterator[LaunchRefusal]:
 
 
 def _no_numbers(launch: AccelerateLaunch, names: dict[str, str], sizes: dict[str, Any]) -> Iterator[LaunchRefusal]:
-    """The degrees that are no whole numbers above 0."""
+    """The degrees that are not whole numbers above 0."""
     for degree, size in sizes.items():
         setting, name = launch.setting(names[degree]), names[degree]
         if size is UNKNOWN:

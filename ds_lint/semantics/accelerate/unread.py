@@ -50,8 +50,7 @@ def is_replaced(launch: AccelerateLaunch, path: KeyPath) -> bool:
 def is_telling(launch: AccelerateLaunch, plugin: FsdpPlugin, path: KeyPath, member: Member) -> bool:
     """Whether the value of a key that nothing reads asks for something that the run would not do anyway.
 
-    Of a name that is no setting at all, such as a misspelled one, any value is worth a word: the setting that is meant
-    keeps its default, which may be another.
+    Any value of a misspelled name does: the setting that is meant keeps its default, which may be another.
     """
     value, name = plain(member.value), path[-1]
     landed = launch.landed.get(path, name)
