@@ -198,6 +198,35 @@ def test_checkpointing_is_open_if_a_script_that_is_not_there_may_set_it(describe
     assert described("run.sh:2")["setup"]["activation_checkpointing"] is None
 
 
+WHOLE = """\
+import deepspeed, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.bfloat16)
+engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="conf/plain.json")
+"""
+OFFLOADED = {
+    "bf16": {"enabled": True}, "optimizer": {"type": "AdamW"}, "train_micro_batch_size_per_gpu": 1,
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "whole"),
+    [
+        ("", ("least", "likely", "most")),
+        ("from models import setup_deepspeed\nsetup_deepspeed()\n", ("most",)),
+        ('from transformers.integrations import HfDeepSpeedConfig\ndschf = HfDeepSpeedConfig("conf/plain.json")\n', ()),
+    ],
+)
+def test_without_zero_init_the_whole_model_is_on_the_gpu_at_initialization(described, project, before, whole):
+    write_into(project)({"conf/plain.json": OFFLOADED, "plain.py": before + WHOLE})
+    (project / "run.sh").write_text("deepspeed --num_gpus 4 plain.py\n", encoding="utf-8")
+    held = described("run.sh")["peaks"]["initialization"]["gpu"]
+    assert {bound: size >= 2 * PARAMETERS for bound, size in held.items()} == {
+        bound: bound in whole for bound in ("least", "likely", "most")
+    }
+
+
 def test_of_several_launches_each_has_a_report(described, memory, project):
     (project / "model2").mkdir()
     (project / "model2" / "config.json").write_text(json.dumps({**MODEL, "num_hidden_layers": 16}), encoding="utf-8")

@@ -26,6 +26,7 @@ _AS_TRANSFORMERS = {
     "fa3": "flash_attention_2",  # which keep the same
 }
 _OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
+_MOST_DIGITS = 12  # of the tokens of a sample
 _TRUE = (True, "true", "True")
 _FALSE = (None, False, "false", "False", UNKNOWN)
 # The last two are LLaMA-Factory's.
@@ -78,6 +79,7 @@ def _values(facts: Facts, name: str) -> Iterator[Any]:
 
 def _count(value: object) -> int | None:
     """A number of tokens; a word on a command line is text."""
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**_MOST_DIGITS
+    return value if is_count else None  # type: ignore[return-value]

@@ -9,9 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts import Sources
 
+_COUNTS = ("world_size", "nodes", "micro_batch", "sequence_length")
+_MOST = 10**12  # of anything that is counted, far above all that there is; floats count as exactly
+
 
 def gather(sources: Sources) -> Facts:
     """The facts that these sources tell; raises UnreadableFact where one does not."""
+    for name in _COUNTS:
+        if (count := getattr(sources, name)) is not None and count > _MOST:
+            raise UnreadableFact(f"{sources.said_by[name]} is more than {_MOST:,}")
     facts = Facts(world_size=sources.world_size, nodes=sources.nodes)
     if sources.world_size is not None:
         facts.origins["world size"] = f"{sources.world_size}, by {sources.said_by['world_size']}"

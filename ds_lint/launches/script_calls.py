@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.trained_names import TrainedNames, identifiers
@@ -79,7 +80,10 @@ class CheckpointingCall(NamedTuple):
 
 
 class ScriptCalls(NamedTuple):
-    """What a script does; two scripts with the same calls contradict a config in the same way."""
+    """What a script does; two scripts with the same calls contradict a config in the same way.
+
+    ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
+    """
 
     loads: tuple[ModelLoad, ...]
     quantized: QuantizedLoad | None
@@ -91,6 +95,7 @@ class ScriptCalls(NamedTuple):
     autocast: tuple[AutocastCall, ...]
     checkpointing: CheckpointingCall | None
     reference: ReferenceModel | None
+    is_partitioned: bool | None
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -117,6 +122,7 @@ class _CallReader:
             tuple(self._autocast()),
             self._checkpointing(),
             self._reference(),
+            BuildReader(self.names, self.trained, self.imported, self.loading).is_partitioned(),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

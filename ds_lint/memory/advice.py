@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.partitioned import INIT_FLAG
 from ds_lint.memory.setup import Offload
 from ds_lint.memory.sweep import at_stage
 
@@ -179,9 +180,10 @@ def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 def _sharded_loading(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """No rank has the whole model in host memory at the start; with the Trainer that is so at stage 3."""
+    """No rank has the whole model at the start, neither in host memory nor on the GPU."""
     if setup.stage == 3 and not setup.uses_zero_init:
-        where = Write("script", "deepspeed.zero.Init()", None)
+        is_flag = setup.zero_init_way == INIT_FLAG
+        where = Write("launch", INIT_FLAG, True) if is_flag else Write("script", setup.zero_init_way, None)
         yield SetupChange("model built in shards", setup._replace(uses_zero_init=True), (where,))
 
 
@@ -291,7 +293,7 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 _STAGES = (_stage_2, _stage_3)
-_OFF_GPU = (_stage_3, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks)  # what takes bytes off the GPU,
+_OFF_GPU = (_stage_3, _sharded_loading, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks)  # what takes bytes off the GPU,
 _OFF_HOST = (  # and off the host
     (_without_offload, _stage_3, _sharded_loading, _more_ranks),
     (_stage_3, _sharded_loading, _nvme, _more_ranks),

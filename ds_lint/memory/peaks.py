@@ -131,7 +131,14 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
     zeros = {"gradients": exactly(updated * FULL)}  # which are freed before the buffers are made
     buffers = _kinds(parts, "gradients", "buckets")
-    return [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
+    partitioned = [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
+    return partitioned if setup.uses_zero_init else [*partitioned, {"parameters": _whole_model(setup)}]
+
+
+def _whole_model(setup: TrainingSetup) -> Band:
+    """At stage 3 without ``zero.Init``: ``deepspeed.initialize`` moves all parameters, and then partitions each."""
+    whole = setup.parameter_count * setup.width
+    return Band(0, 0, whole) if setup.uses_zero_init is None else exactly(whole)
 
 
 def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
@@ -233,7 +240,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     loaded = widths.times(all_elements)
     if setup.stage == 3 and setup.uses_zero_init:
         loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
-    elif setup.stage == 3:
+    elif setup.stage == 3 and setup.uses_zero_init is None:
         loaded = Band(0, loaded.likely, loaded.most)
     if setup.stage in (1, 2):
         copied = 2 * all_elements * setup.width  # the parameters, and their flat copy

@@ -12,7 +12,7 @@ from ds_lint.facts import lora_requests, own_arguments
 from ds_lint.facts.lora import ALL, ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading
+from ds_lint.memory import loading, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import adapter_argument, recomputation_argument
@@ -98,7 +98,8 @@ class TrainingSetup(NamedTuple):
     keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
-    uses_zero_init: bool | None = None
+    uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
+    zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
     gathers_on_save: bool = False
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
     splits_bf16_without_zero: bool = False  # in some releases
@@ -125,6 +126,11 @@ class TrainingSetup(NamedTuple):
     def largest(self) -> int:
         """The elements of the largest parameter."""
         return max((tensor.size for tensor in self.tensors), default=0)
+
+    @property
+    def is_moved_whole(self) -> bool:
+        """Whether ``deepspeed.initialize`` surely moves the whole model to the GPU before stage 3 partitions it."""
+        return self.stage == 3 and self.uses_zero_init is False
 
     @property
     def shards(self) -> int:
@@ -229,7 +235,8 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
-        uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
+        uses_zero_init=partitioned.uses_zero_init(config),
+        zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
         splits_bf16_without_zero=config.knowledge.does("bf16-is-split-without-zero"),
