@@ -198,6 +198,55 @@ def test_checkpointing_is_open_if_a_script_that_is_not_there_may_set_it(describe
     assert described("run.sh:2")["setup"]["activation_checkpointing"] is None
 
 
+def test_a_reference_model_and_pairs_count(described, memory, project):
+    """TRL keeps a frozen copy of the model, whole below stage 3, and computes two sequences of each sample."""
+    flags = (
+        "--model_name_or_path model --deepspeed ds.json --bf16 True --per_device_train_batch_size 1 --max_length 512"
+    )
+    write_into(project)(
+        {
+            f"{name}.sh": f"trl {name} {flags} --gradient_checkpointing True --output_dir out --num_processes 8\n"
+            for name in ("sft", "dpo", "rloo")
+        }
+    )
+    alone, paired, rewarded = (described(f"{name}.sh", "--gpu", "H200") for name in ("sft", "dpo", "rloo"))
+    assert paired["rank"]["reference"]["bytes"]["least"] == 2 * PARAMETERS
+    assert paired["rank"]["activations"]["bytes"]["likely"] > 1.7 * alone["rank"]["activations"]["bytes"]["likely"]
+    assert paired["peaks"]["step"]["gpu"]["least"] > alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
+    assert (paired["left_out"], rewarded["fits"]["gpu"]) == ([], None)
+    assert "reward models (RLOO)" in rewarded["left_out"]
+    assert "not included: reward models (RLOO)" in memory("rloo.sh", "--gpu", "H200").out
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"tensor_parallel": {"autotp_size": 4}}, "`tensor_parallel.autotp_size` 4 splits the model among 4 ranks"),
+        ({"pipeline": {"stages": 4}}, "`pipeline.stages` 4 splits the model among 4 ranks"),
+    ],
+)
+def test_what_splits_the_model_otherwise_is_not_estimated(memory, project, changed, why):
+    write_into(project)({"split.json": {**ZERO_2, **changed}})
+    assert memory("split.json", *FACTS) == Said(2, "", f"ds-lint: split.json: {why}, which is not estimated\n")
+
+
+def test_ranks_that_share_a_sequence_hold_less_of_it(described, project):
+    write_into(project)({"sequences.json": {**ZERO_2, "sequence_parallel_size": 8}})
+    arguments = (*FACTS, "--sequence-length", "8192")
+    whole, shared = (described(name, *arguments)["rank"] for name in ("ds.json", "sequences.json"))
+    assert shared["activations"]["bytes"]["likely"] < whole["activations"]["bytes"]["likely"] / 7
+    assert shared["activations"]["bytes"]["most"] == whole["activations"]["bytes"]["most"]
+    assert shared["master_weights"] == whole["master_weights"]
+
+
+def test_a_run_that_does_not_train_is_not_estimated(memory, project):
+    script = 'import deepspeed\nengine = deepspeed.init_inference(model, config="ds.json")\nengine(x)\n'
+    write_into(project)({"serve.py": script, "serve.sh": "deepspeed --num_gpus 2 serve.py --ds_config ds.json\n"})
+    said = memory("serve.sh", "--model", "model")
+    assert said.status == 2
+    assert "`deepspeed.init_inference`, ./serve.py:2, runs the model in a script that does not train it" in said.err
+
+
 WHOLE = """\
 import deepspeed, torch
 from transformers import AutoModelForCausalLM

@@ -10,8 +10,9 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import setup
+from ds_lint.memory import doubts, parallelism, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -131,7 +132,7 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         capacity=there,
         advice=tuple(_advice(wanted, there)),
         rows=tuple(_rows(wanted)) if sweeps else (),
-        left_out=tuple(_left_out(found)),
+        left_out=tuple(_left_out(config, found)),
     )
 
 
@@ -169,9 +170,11 @@ def _in_words(count: int) -> str:
     return f"{count:,}"
 
 
-def _left_out(found: Estimate) -> Iterator[str]:
+def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
-    wanted = found.setup
+    wanted, aligned = found.setup, alignment.of(config.facts)
+    for other in aligned.others if aligned is not None else ():
+        yield f"{other} ({aligned.method})" if aligned is not None else other
     if "activations" in found.parts:
         return
     options = [
@@ -195,6 +198,8 @@ def _complaint(one: LaunchedConfig) -> str | None:
         return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
     if recipe is not None and recipe.quantization is not None:
         return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
+    if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
+        return f"{place}: {why}, which is not estimated"
     if not lacks:
         stage_is_known = setup.of(config) is not None
         return None if stage_is_known else f"{place}: the ZeRO stage is not known; run ds-lint check to see why"

@@ -2,7 +2,7 @@
 
 ``deepspeed.zero.Init`` around the code that builds it partitions it, and transformers enters that by itself if it has
 been told the config. A model that is built otherwise is whole on each rank until ``deepspeed.initialize`` has moved it
-to the GPU (``_configure_distributed_model`` in ``deepspeed/runtime/engine.py``), wherever ``offload_param`` puts it then.
+to the GPU, wherever ``offload_param`` puts it then (``_configure_distributed_model`` in ``deepspeed/runtime/engine.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOADS = ("from_pretrained", "from_config")  # of transformers; each asks whether stage 3 is on
 _WRAPS = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
 _RETURNS_ITSELF = ("bfloat16", "cpu", "cuda", "eval", "float", "half", "requires_grad_", "to", "train")
+_UNKNOWN: list[ast.expr | None] = [None]
 _DEPTH = 8  # names and functions that lead to each other
 # Packages whose classes make whole models, and whose contexts partition none.
 _BUILDS_WHOLE = ("diffusers", "timm", "torch", "torchvision", "transformers")
@@ -31,9 +32,7 @@ _BUILDS_WHOLE = ("diffusers", "timm", "torch", "torchvision", "transformers")
 class BuildReader:
     """How the trained models of a module are built."""
 
-    def __init__(
-        self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames, loading: LoadReader
-    ) -> None:
+    def __init__(self, names: ModuleNames, trained: TrainedNames, imported: ImportedNames, loading: LoadReader) -> None:
         self.names = names
         self.trained = trained
         self.imported = imported
@@ -44,6 +43,11 @@ class BuildReader:
         found = [self._is_built_in_parts(made) for wrap in self.trained.wraps for made in self._made_for(wrap)]
         return found[0] if found and all(one is found[0] for one in found) else None
 
+    def maker(self, model: ast.expr) -> ast.expr | None:
+        """The only expression that makes a model; None if it does not show."""
+        made = list(self._makers(model, _DEPTH))
+        return made[0] if len(made) == 1 else None
+
     def _made_for(self, wrap: Wrap) -> Iterator[ast.expr | None]:
         """What makes the model that a call takes; ``Accelerator.prepare`` takes models and others, in any order."""
         if last_name(wrap.call) != "prepare":
@@ -52,7 +56,7 @@ class BuildReader:
             return
         made = [one for model in wrap.models for one in self._makers(model, _DEPTH)]
         loads = [one for one in made if isinstance(one, ast.Call) and last_name(one) in _LOADS]
-        yield from loads or [None]
+        yield from loads or _UNKNOWN
 
     # -------------------------------------------------------------------------------------------------------- makers
 
@@ -88,17 +92,20 @@ class BuildReader:
     def _makers_of(self, name: str, node: ast.expr, depth: int) -> Iterator[ast.expr | None]:
         """What makes the model that a name means at a node."""
         scope = self.names.places[node].scope
-        assigned = [one for one in self.names.assignments(name, node) if one.value is not None]
-        if not assigned and isinstance(scope, _FUNCTIONS) and name in (order := [one.arg for one in scope.args.args]):
-            given = [self.trained.argument(call, name, order.index(name)) for call in self.trained.calls_of(scope)]
-            for one in given or [None]:
-                yield from [None] if one is None else self._makers(one, depth - 1)
-            return
-        for one in assigned:
-            # ``model = get_peft_model(model)`` brings nothing new.
-            if one.value is not None and not self._is_of_itself(name, one.value):
-                yield from self._makers(one.value, depth - 1)
-        if not assigned:
+        values = [one.value for one in self.names.assignments(name, node) if one.value is not None]
+        if values:
+            for value in values:  # ``model = get_peft_model(model)`` brings nothing new
+                if not self._is_of_itself(name, value):
+                    yield from self._makers(value, depth - 1)
+        elif isinstance(scope, _FUNCTIONS) and name in (order := [one.arg for one in scope.args.args]):
+            calls = self.trained.calls_of(scope)
+            given = [self.trained.argument(call, name, order.index(name)) for call in calls]
+            if not given or None in given:
+                yield None
+            for one in given:
+                if one is not None:
+                    yield from self._makers(one, depth - 1)
+        else:
             yield None
 
     def _is_of_itself(self, name: str, value: ast.expr) -> bool:
@@ -108,10 +115,8 @@ class BuildReader:
         is_wrapped = last_name(value) in (*_WRAPS, "initialize", "prepare") and any(
             dotted_name(one) == name for one in (*value.args, *(given.value for given in value.keywords))
         )
-        is_moved = isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_ITSELF
-        return is_wrapped or (
-            is_moved and isinstance(value.func, ast.Attribute) and dotted_name(value.func.value) == name
-        )
+        is_moved = last_name(value) in _RETURNS_ITSELF and dotted_name(value.func).rpartition(".")[0] == name
+        return is_wrapped or is_moved
 
     # -------------------------------------------------------------------------------------------------------- places
 

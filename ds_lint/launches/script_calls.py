@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
@@ -18,6 +20,8 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
@@ -96,6 +100,8 @@ class ScriptCalls(NamedTuple):
     checkpointing: CheckpointingCall | None
     reference: ReferenceModel | None
     is_partitioned: bool | None
+    aligned: AlignedTraining | None
+    inference: InferenceCall | None
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -109,6 +115,7 @@ class _CallReader:
         self.trained = TrainedNames(module, names)
         self.imported = ImportedNames(module)
         self.loading = LoadReader(names, self.trained, self.imported)
+        self.builds = BuildReader(names, self.trained, self.imported, self.loading)
 
     def read(self) -> ScriptCalls:
         return ScriptCalls(
@@ -122,7 +129,9 @@ class _CallReader:
             tuple(self._autocast()),
             self._checkpointing(),
             self._reference(),
-            BuildReader(self.names, self.trained, self.imported, self.loading).is_partitioned(),
+            self.builds.is_partitioned(),
+            AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
+            inference(self.names, self.trained, self.imported),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

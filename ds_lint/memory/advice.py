@@ -293,7 +293,14 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 _STAGES = (_stage_2, _stage_3)
-_OFF_GPU = (_stage_3, _sharded_loading, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks)  # what takes bytes off the GPU,
+_OFF_GPU = (
+    _stage_3,
+    _sharded_loading,
+    _nvme,
+    _checkpointing,
+    _smaller_micro_batch,
+    _more_ranks,
+)  # what takes bytes off the GPU,
 _OFF_HOST = (  # and off the host
     (_without_offload, _stage_3, _sharded_loading, _more_ranks),
     (_stage_3, _sharded_loading, _nvme, _more_ranks),

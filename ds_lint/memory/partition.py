@@ -165,7 +165,11 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     for group in _groups(setup):
         sizes = [tensor.size for tensor in group]
         if setup.is_round_robin:
-            sizes = list(itertools.chain.from_iterable(sizes[rank :: setup.ranks] for rank in range(min(setup.ranks, len(sizes)))))
+            sizes = list(
+                itertools.chain.from_iterable(
+                    sizes[rank :: setup.ranks] for rank in range(min(setup.ranks, len(sizes)))
+                )
+            )
         found.append(_Flat(sizes, setup.ranks, alignment))
     return found
 

@@ -51,11 +51,15 @@ class Peak(NamedTuple):
 
 def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
     """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known."""
-    node = _node(setup, parts)
+    node, beside = _node(setup, parts), _kinds(parts, "reference")
+    found = {
+        "initialization": (_initializes(setup, parts), _loads(setup, parts)),
+        "step": (_steps(setup, parts), node),
+        "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
+    }
     return {
-        "initialization": _peak(setup, _initializes(setup, parts), _loads(setup, parts)),
-        "step": _peak(setup, _steps(setup, parts), node),
-        "saving": _peak(setup, [_saves(setup, parts)], node.plus(_gathered(setup))),
+        phase: _peak(setup, [moment | beside for moment in moments], on_host)
+        for phase, (moments, on_host) in found.items()
     }
 
 

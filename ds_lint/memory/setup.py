@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts import lora_requests, own_arguments
+from ds_lint.facts import alignment, lora_requests, own_arguments
 from ds_lint.facts.lora import ALL, ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading, partitioned
+from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
 from ds_lint.semantics.features import adapter_argument, recomputation_argument
@@ -94,6 +94,9 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    sequence_ranks: int = 1  # among which each sequence is divided
+    sequences: int = 1  # of a sample, which is a pair where answers are compared
+    reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
     is_stand_in: bool = False  # only the number of parameters is that of the model
     keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
@@ -194,7 +197,9 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     if not parameters:
         return None
     zero = prepared.of_zero
-    micro_batch, accumulation_steps = prepared.batch(ranks)
+    aligned = alignment.of(config.facts)
+    sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
+    micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
     return TrainingSetup(
         tensors=parameters,
         ranks=ranks,
@@ -230,8 +235,11 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
+        sequence_ranks=sequence_ranks,
+        sequences=aligned.samples if aligned is not None else 1,
+        reference=aligned.reference if aligned is not None else False,
         is_stand_in=model.is_stand_in,
-        keeps_all_activations=config.facts.sequence_length is not None and _knows_kernels(config),
+        keeps_all_activations=config.facts.sequence_length is not None and aligned is None and _knows_kernels(config),
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),

@@ -9,13 +9,16 @@ from ds_lint.launches.training_script import read_training_script
 IMPORTS = """\
 import deepspeed, torch
 from accelerate import Accelerator
-from transformers import AutoConfig, AutoModelForCausalLM, HfArgumentParser, LlamaForCausalLM, Trainer, TrainingArguments
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
+from transformers import HfArgumentParser, Trainer, TrainingArguments
 from transformers.integrations import HfDeepSpeedConfig
 """
 LOAD = 'model = AutoModelForCausalLM.from_pretrained("x")\n'
 TRAIN = 'engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="ds.json")\n'
 CLASS = "class Net(torch.nn.Module): ...\n"
-PREPARE = "optimizer = torch.optim.AdamW(model.parameters())\noptimizer, model = accelerator.prepare(optimizer, model)\n"
+PREPARE = (
+    "optimizer = torch.optim.AdamW(model.parameters())\noptimizer, model = accelerator.prepare(optimizer, model)\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,7 @@ PREPARE = "optimizer = torch.optim.AdamW(model.parameters())\noptimizer, model =
         f'with deepspeed.zero.Init(config_dict_or_path="ds.json"):\n    {LOAD}{TRAIN}',
         f"{CLASS}def main():\n    with deepspeed.zero.Init():\n        model = Net()\n    {TRAIN}main()\n",
         f"accelerator = Accelerator()\n{LOAD}{PREPARE}",
-        f"args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n{LOAD}Trainer(model=model, args=args)\n",
+        f"args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n{LOAD}Trainer(model, args)\n",
         'from trl import SFTConfig, SFTTrainer\nSFTTrainer(model="Qwen/Qwen2.5-0.5B", args=SFTConfig("out"))\n',
     ],
 )
