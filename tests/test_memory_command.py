@@ -212,7 +212,7 @@ def test_a_reference_model_and_pairs_count(described, memory, project):
     alone, paired, rewarded = (described(f"{name}.sh", "--gpu", "H200") for name in ("sft", "dpo", "rloo"))
     assert paired["rank"]["reference"]["bytes"]["least"] == 2 * PARAMETERS
     assert paired["rank"]["activations"]["bytes"]["likely"] > 1.7 * alone["rank"]["activations"]["bytes"]["likely"]
-    assert paired["peaks"]["step"]["gpu"]["least"] > alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
+    assert paired["peaks"]["step"]["gpu"]["least"] >= alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
     assert (paired["left_out"], rewarded["fits"]["gpu"]) == ([], None)
     assert "reward models (RLOO)" in rewarded["left_out"]
     assert "not included: reward models (RLOO)" in memory("rloo.sh", "--gpu", "H200").out

@@ -254,10 +254,13 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     """What makes the run fit; nothing if the ranks or the nodes are not known, so that there is no figure."""
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
         return []
+    from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
+    from ds_lint.memory.applied import Applied
     from ds_lint.memory.capacity import capacity
 
-    return advice(needs.trained.setup, capacity(config.facts))
+    wanted = needs.trained.setup
+    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections))
 
 
 def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage, needs: Needs) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +9,8 @@ from ds_lint.launches.script_code import CodePlace, ImportedNames, last_name, pl
 from ds_lint.source.python_names import dotted_name
 
 if TYPE_CHECKING:
+    import ast
+
     from ds_lint.launches.trained_names import TrainedNames
     from ds_lint.source.python_names import ModuleNames
 

@@ -2,7 +2,7 @@
 
 ``deepspeed.zero.Init`` around the code that builds it partitions it, and transformers enters that by itself if it has
 been told the config. A model that is built otherwise is whole on each rank until ``deepspeed.initialize`` has moved it
-to the GPU, wherever ``offload_param`` puts it then (``_configure_distributed_model`` in ``deepspeed/runtime/engine.py``).
+to the GPU, wherever ``offload_param`` puts it then: ``_configure_distributed_model`` in deepspeed/runtime/engine.py.
 """
 
 from __future__ import annotations

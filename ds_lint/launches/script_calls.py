@@ -13,6 +13,7 @@ from ds_lint.launches.aligned import AlignedReader
 from ds_lint.launches.inference import inference
 from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import ModuleNames, dotted_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.aligned import AlignedTraining
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.recomputation import Recomputation
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
@@ -102,6 +104,7 @@ class ScriptCalls(NamedTuple):
     is_partitioned: bool | None
     aligned: AlignedTraining | None
     inference: InferenceCall | None
+    recomputations: tuple[Recomputation, ...]
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -132,6 +135,7 @@ class _CallReader:
             self.builds.is_partitioned(),
             AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
             inference(self.names, self.trained, self.imported),
+            tuple(recomputations(self.names)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

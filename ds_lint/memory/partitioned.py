@@ -50,4 +50,4 @@ def way(config: Config) -> str:
     loads = launch.script.calls.loads if launch is not None and launch.script is not None else ()
     if loads and loads[0].setup_after is not None:
         return f"{loads[0].setup_after[0]} before {loads[0].function}"
-    return "dschf = HfDeepSpeedConfig(config)" if loads else "deepspeed.zero.Init()"
+    return "deepspeed.init_distributed(); dschf = HfDeepSpeedConfig(config)" if loads else "deepspeed.zero.Init()"

@@ -15,7 +15,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
-from ds_lint.semantics.features import adapter_argument, recomputation_argument
+from ds_lint.semantics.features import adapter_argument, is_truthy, may_checkpoint_itself, recomputation_argument
 from ds_lint.semantics.preparation import prepare
 from ds_lint.source.spelling import AUTO
 
@@ -255,15 +255,26 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
 
 
 def _is_checkpointed(config: Config) -> bool | None:
-    """Whether the Trainer or the framework switches checkpointing of activations on; None if the script decides."""
-    training = config.facts.training
-    if config.stack != "trainer" or training is None:
-        return None
+    """Whether activations are computed again, by the script, a framework, the Trainer or DeepSpeed; None if unknown."""
     if (decided := own_arguments.is_checkpointed(config.facts)) is not None:
         return decided
-    if (found := recomputation_argument(config)) is not None:
+    training = config.facts.training if config.stack == "trainer" else None
+    if training is not None and (found := recomputation_argument(config)) is not None:
         return bool(found[1].value)
-    return None if any(map(training.may_be_set, _CHECKPOINTING)) else False
+    if config.stack == "trainer" and (decided := own_arguments.is_checkpointed_by_default(config.facts)) is not None:
+        return decided
+    if _checkpoints_itself(config):
+        return True
+    return None if training is None or any(map(training.may_be_set, _CHECKPOINTING)) else False
+
+
+def _checkpoints_itself(config: Config) -> bool:
+    """Whether the config sets up the checkpointing of DeepSpeed, which only a model of the user's own asks for."""
+    section, launch = config.section("activation_checkpointing"), config.facts.launch
+    if section is None or not may_checkpoint_itself(config):
+        return False
+    is_own = launch is None or launch.script is None or launch.script.may_run_own_models
+    return is_own and any(is_truthy(member.value) for member in section.members)
 
 
 def _knows_kernels(config: Config) -> bool:
