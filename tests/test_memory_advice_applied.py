@@ -1,4 +1,4 @@
-"""Every kind of advice can be followed: with the change made, the run takes what was predicted, and nothing rejects it."""
+"""Every kind of advice can be followed: with the change made, the run takes what was predicted and is accepted."""
 
 from __future__ import annotations
 

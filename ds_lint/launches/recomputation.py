@@ -45,10 +45,20 @@ def _switches_on(call: ast.Call) -> bool:
     return name in _ENABLES or (asked is not None and literal(asked) in (True, "unsloth"))
 
 
+def _may_be_skipped(call: ast.Call, statement: ast.stmt, names: ModuleNames) -> bool:
+    """Whether an expression of a statement decides that a call in it is made."""
+    around: ast.AST = call
+    while (around := names.parents[around]) is not statement:
+        if not isinstance(around, (ast.Call, ast.keyword, ast.Attribute, ast.Tuple)):
+            return True
+    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+
+
 def _conditions(call: ast.Call, names: ModuleNames) -> Recomputation:
     """What must hold so that a call is reached within its function."""
     flags: list[str] = []
-    is_open, below = False, names.statement(call)
+    below = names.statement(call)
+    is_open = _may_be_skipped(call, below, names)
     while not isinstance(around := names.parents[below], (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef)):
         if isinstance(around, ast.If):
             name = dotted_name(around.test).rpartition(".")[2]
