@@ -8,6 +8,7 @@ to the GPU, wherever ``offload_param`` puts it then: ``_configure_distributed_mo
 from __future__ import annotations
 
 import ast
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ds_lint.launches.script_code import ImportedNames, keyword, last_name, literal
@@ -24,6 +25,7 @@ _LOADS = ("from_pretrained", "from_config")  # of transformers; each asks whethe
 _WRAPS = ("get_peft_model", "prepare_model_for_int8_training", "prepare_model_for_kbit_training")
 _RETURNS_ITSELF = ("bfloat16", "cpu", "cuda", "eval", "float", "half", "requires_grad_", "to", "train")
 _UNKNOWN: list[ast.expr | None] = [None]
+_MOST = 16  # expressions that make a model; a script with more of them is not followed
 _DEPTH = 8  # names and functions that lead to each other
 # Packages whose classes make whole models, and whose contexts partition none.
 _BUILDS_WHOLE = ("diffusers", "timm", "torch", "torchvision", "transformers")
@@ -40,12 +42,15 @@ class BuildReader:
 
     def is_partitioned(self) -> bool | None:
         """Whether all trained models are built in partitions at stage 3 (True) or whole (False); None if unknown."""
-        found = [self._is_built_in_parts(made) for wrap in self.trained.wraps for made in self._made_for(wrap)]
+        made = list(islice((one for wrap in self.trained.wraps for one in self._made_for(wrap)), _MOST + 1))
+        if len(made) > _MOST:
+            return None
+        found = [self._is_built_in_parts(one) for one in made]
         return found[0] if found and all(one is found[0] for one in found) else None
 
     def maker(self, model: ast.expr) -> ast.expr | None:
         """The only expression that makes a model; None if it does not show."""
-        made = list(self._makers(model, _DEPTH))
+        made = list(islice(self._makers(model, _DEPTH), 2))
         return made[0] if len(made) == 1 else None
 
     def _made_for(self, wrap: Wrap) -> Iterator[ast.expr | None]:
@@ -54,7 +59,7 @@ class BuildReader:
             for model in wrap.models[:1]:
                 yield from self._makers(model, _DEPTH)
             return
-        made = [one for model in wrap.models for one in self._makers(model, _DEPTH)]
+        made = list(islice((one for model in wrap.models for one in self._makers(model, _DEPTH)), _MOST + 1))
         loads = [one for one in made if isinstance(one, ast.Call) and last_name(one) in _LOADS]
         yield from loads or _UNKNOWN
 
