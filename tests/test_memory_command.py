@@ -198,6 +198,84 @@ def test_checkpointing_is_open_if_a_script_that_is_not_there_may_set_it(describe
     assert described("run.sh:2")["setup"]["activation_checkpointing"] is None
 
 
+def test_a_reference_model_and_pairs_count(described, memory, project):
+    """TRL keeps a frozen copy of the model, whole below stage 3, and computes two sequences of each sample."""
+    flags = (
+        "--model_name_or_path model --deepspeed ds.json --bf16 True --per_device_train_batch_size 1 --max_length 512"
+    )
+    write_into(project)(
+        {
+            f"{name}.sh": f"trl {name} {flags} --gradient_checkpointing True --output_dir out --num_processes 8\n"
+            for name in ("sft", "dpo", "rloo")
+        }
+    )
+    alone, paired, rewarded = (described(f"{name}.sh", "--gpu", "H200") for name in ("sft", "dpo", "rloo"))
+    assert paired["rank"]["reference"]["bytes"]["least"] == 2 * PARAMETERS
+    assert paired["rank"]["activations"]["bytes"]["likely"] > 1.7 * alone["rank"]["activations"]["bytes"]["likely"]
+    assert paired["peaks"]["step"]["gpu"]["least"] >= alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
+    assert (paired["left_out"], rewarded["fits"]["gpu"]) == ([], None)
+    assert "reward models (RLOO)" in rewarded["left_out"]
+    assert "not included: reward models (RLOO)" in memory("rloo.sh", "--gpu", "H200").out
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"tensor_parallel": {"autotp_size": 4}}, "`tensor_parallel.autotp_size` 4 splits the model among 4 ranks"),
+        ({"pipeline": {"stages": 4}}, "`pipeline.stages` 4 splits the model among 4 ranks"),
+    ],
+)
+def test_what_splits_the_model_otherwise_is_not_estimated(memory, project, changed, why):
+    write_into(project)({"split.json": {**ZERO_2, **changed}})
+    assert memory("split.json", *FACTS) == Said(2, "", f"ds-lint: split.json: {why}, which is not estimated\n")
+
+
+def test_ranks_that_share_a_sequence_hold_less_of_it(described, project):
+    write_into(project)({"sequences.json": {**ZERO_2, "sequence_parallel_size": 8}})
+    arguments = (*FACTS, "--sequence-length", "8192")
+    whole, shared = (described(name, *arguments)["rank"] for name in ("ds.json", "sequences.json"))
+    assert shared["activations"]["bytes"]["likely"] < whole["activations"]["bytes"]["likely"] / 7
+    assert shared["activations"]["bytes"]["most"] == whole["activations"]["bytes"]["most"]
+    assert shared["master_weights"] == whole["master_weights"]
+
+
+def test_a_run_that_does_not_train_is_not_estimated(memory, project):
+    script = 'import deepspeed\nengine = deepspeed.init_inference(model, config="ds.json")\nengine(x)\n'
+    write_into(project)({"serve.py": script, "serve.sh": "deepspeed --num_gpus 2 serve.py --ds_config ds.json\n"})
+    said = memory("serve.sh", "--model", "model")
+    assert said.status == 2
+    assert "`deepspeed.init_inference`, ./serve.py:2, runs the model in a script that does not train it" in said.err
+
+
+WHOLE = """\
+import deepspeed, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("model", dtype=torch.bfloat16)
+engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="conf/plain.json")
+"""
+OFFLOADED = {
+    "bf16": {"enabled": True}, "optimizer": {"type": "AdamW"}, "train_micro_batch_size_per_gpu": 1,
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "whole"),
+    [
+        ("", ("least", "likely", "most")),
+        ("from models import setup_deepspeed\nsetup_deepspeed()\n", ("most",)),
+        ('from transformers.integrations import HfDeepSpeedConfig\ndschf = HfDeepSpeedConfig("conf/plain.json")\n', ()),
+    ],
+)
+def test_without_zero_init_the_whole_model_is_on_the_gpu_at_initialization(described, project, before, whole):
+    write_into(project)({"conf/plain.json": OFFLOADED, "plain.py": before + WHOLE})
+    (project / "run.sh").write_text("deepspeed --num_gpus 4 plain.py\n", encoding="utf-8")
+    held = described("run.sh")["peaks"]["initialization"]["gpu"]
+    assert {bound: size >= 2 * PARAMETERS for bound, size in held.items()} == {
+        bound: bound in whole for bound in ("least", "likely", "most")
+    }
+
+
 def test_of_several_launches_each_has_a_report(described, memory, project):
     (project / "model2").mkdir()
     (project / "model2" / "config.json").write_text(json.dumps({**MODEL, "num_hidden_layers": 16}), encoding="utf-8")

@@ -16,10 +16,14 @@ from ds_lint.cli import run
 from ds_lint.diagnostics.amounts import gibibytes
 from ds_lint.facts import Facts, training
 from ds_lint.facts.gpu import named
+from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import Model
 from ds_lint.facts.shapes import count
 from ds_lint.knowledge.keys import Target
+from ds_lint.launches.scripts import launches_in
+from ds_lint.launches.training_script import read_training_script
 from ds_lint.memory import certainty
+from ds_lint.source.document import Document
 
 GIB = 2**30
 LLAMA = {
@@ -133,6 +137,35 @@ def test_older_releases_partition_what_bf16_needs_without_zero():
     facts = known(gpu="A100-80GB", world_size=64)
     assert codes(zero(0), facts) == ["DS852"]
     assert codes(zero(0), facts, deepspeed="0.17.5") == []
+
+
+WHOLE = """\
+import deepspeed
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("acme/llama-7b", dtype="auto")
+engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config="ds.json")
+"""
+
+
+def launched(script, facts):
+    (launch,) = launches_in("deepspeed --num_gpus 1 train.py", "run.sh", lambda _: None).launches
+    document = Document("train.py", script, None, [])
+    return facts.with_launch(
+        LaunchFacts(launch, Document("run.sh", "", None, []), read_training_script(script), document)
+    )
+
+
+def test_the_whole_model_is_on_the_gpu_before_stage_3_partitions_it():
+    config = zero(3, offload_optimizer=CPU, offload_param=CPU)
+    (finding,) = memory_findings(config, launched(WHOLE, known(gpu="RTX-3080-10GB")))
+    assert finding.severity == "error"
+    assert " on every GPU while it is initialized (parameters 13 GiB" in finding.message
+    assert finding.help.startswith(
+        "Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. It "
+    )
+    kept = 'from transformers.integrations import HfDeepSpeedConfig\ndschf = HfDeepSpeedConfig("ds.json")\n' + WHOLE
+    assert codes(config, launched(kept, known(gpu="RTX-3080-10GB"))) == []
+    assert codes(config, launched(WHOLE, known(gpu="RTX-4090-24GB"))) == []
 
 
 # Host

@@ -85,7 +85,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         f"a node has {gibibytes(memory)}: {shortage.condition}the system "
         f"{'kills' if shortage.is_certain else 'is likely to kill'} the run",
         RISK,
-        help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage),
+        help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
         severity="error" if shortage.is_sure else None,
     )
@@ -113,7 +113,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         f"{shortage.when} ({shortage.parts(held)}), but {gpu.name} has {gibibytes(gpu.memory)}: "
         f"{shortage.condition}the run is {'' if shortage.is_certain else 'likely to be '}out of memory",
         RISK,
-        help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage),
+        help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage, needs),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
         severity="error" if shortage.is_sure else None,
     )
@@ -254,13 +254,16 @@ def _advice(config: Config, needs: Needs) -> list[Advice]:
     """What makes the run fit; nothing if the ranks or the nodes are not known, so that there is no figure."""
     if config.world_size is None or (config.facts.nodes is None and config.world_size > 1):
         return []
+    from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
+    from ds_lint.memory.applied import Applied
     from ds_lint.memory.capacity import capacity
 
-    return advice(needs.trained.setup, capacity(config.facts))
+    wanted = needs.trained.setup
+    return advice(wanted, capacity(config.facts), Applied(config, wanted, rejections))
 
 
-def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage) -> str:
+def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Shortage, needs: Needs) -> str:
     """The changes that make the run fit with what it then takes, else what helps in general."""
     ways = [
         f"{one.words} ({gibibytes(one.estimate.gpu_bytes.likely)} per GPU, "
@@ -268,10 +271,13 @@ def _help(config: Config, advice: list[Advice], otherwise: str, shortage: _Short
         for one in advice[:_SHOWN]
     ]
     told = otherwise
+    is_whole = shortage.phase == "initialization" and needs.trained.setup.is_moved_whole
     if ways:
         known = [name for name, one in (("GPU", config.facts.gpu), ("host", config.facts.host_memory)) if one]
         where = f" the {known[0]}" if len(known) == 1 else ""  # of the other one the memory is not known
         told = f"It {'fits' if advice[0].is_sure else 'is likely to fit'}{where} with {'; or '.join(ways)}."
+    if is_whole:
+        told = f"Without `deepspeed.zero.Init`, `deepspeed.initialize` moves the whole model to every GPU. {told}"
     return told if shortage.is_sure or shortage.trains_all else f"{told} LoRA trains fewer parameters and needs less."
 
 

@@ -10,8 +10,9 @@ from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
 from ds_lint.commands.one_config import UnreadableConfigError
 from ds_lint.commands.report import print_text, write_notes
+from ds_lint.facts import alignment
 from ds_lint.facts.lora import NoAdapters
-from ds_lint.memory import setup
+from ds_lint.memory import doubts, parallelism, setup
 from ds_lint.memory.answer import Answer
 from ds_lint.memory.capacity import capacity
 from ds_lint.memory.estimate import estimate
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
-    from ds_lint.memory.advice import Advice
+    from ds_lint.memory.advice import Advice, Write
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
     from ds_lint.memory.setup import TrainingSetup
@@ -129,19 +130,36 @@ def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:
         gpu_name=config.facts.gpu.name if config.facts.gpu is not None else "",
         estimate=found,
         capacity=there,
-        advice=tuple(_advice(wanted, there)),
+        advice=tuple(_advice(config, wanted, there)),
         rows=tuple(_rows(wanted)) if sweeps else (),
-        left_out=tuple(_left_out(found)),
+        left_out=tuple(_left_out(config, found)),
     )
 
 
-def _advice(wanted: TrainingSetup, there: Capacity) -> list[Advice]:
+def _advice(config: Config, wanted: TrainingSetup, there: Capacity) -> list[Advice]:
     """What makes the run fit."""
     if not there.is_known:
         return []
+    from ds_lint.checks.acceptance import rejections
     from ds_lint.memory.advice import advice
+    from ds_lint.memory.applied import Applied
 
-    return advice(wanted, there)
+    found = advice(wanted, there, Applied(config, wanted, rejections))
+    return [_as_settings(one) for one in found] if config.accelerate is not None else found
+
+
+def _as_settings(one: Advice) -> Advice:
+    """Advice about the config that Accelerate makes of its YAML, by the names that the YAML has."""
+    from ds_lint.semantics.accelerate.deepspeed_config import setting_of
+
+    def named(write: Write) -> Write:
+        path = tuple(write.key.split(".")) if write.place == "config" else None
+        is_folder = path is not None and path[-1] == "nvme_path"
+        name = "_".join(path[-2:]) if path is not None and is_folder else setting_of(path)
+        return write if name is None else write._replace(key=f"deepspeed_config.{name}")
+
+    changes = (change._replace(writes=tuple(map(named, change.writes))) for change in one.changes)
+    return one._replace(changes=tuple(changes))
 
 
 def _rows(wanted: TrainingSetup) -> list[SweepRow]:
@@ -169,9 +187,11 @@ def _in_words(count: int) -> str:
     return f"{count:,}"
 
 
-def _left_out(found: Estimate) -> Iterator[str]:
+def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
-    wanted = found.setup
+    wanted, aligned = found.setup, alignment.of(config.facts)
+    for other in aligned.others if aligned is not None else ():
+        yield f"{other} ({aligned.method})" if aligned is not None else other
     if "activations" in found.parts:
         return
     options = [
@@ -195,6 +215,8 @@ def _complaint(one: LaunchedConfig) -> str | None:
         return f"{place}: the weights of {model.path} are quantized ({model.quantization}), which is not estimated"
     if recipe is not None and recipe.quantization is not None:
         return f"{place}: `{recipe.quantization.name}` quantizes the weights, which is not estimated"
+    if (why := doubts.not_training(config) or parallelism.split(config)) is not None:
+        return f"{place}: {why}, which is not estimated"
     if not lacks:
         stage_is_known = setup.of(config) is not None
         return None if stage_is_known else f"{place}: the ZeRO stage is not known; run ds-lint check to see why"

@@ -7,18 +7,23 @@ be too large which might fit; what others than the maker have built in has to be
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
+
+    from ds_lint.knowledge.records import GpuFacts
 
 GIB = 2**30
 _MIB = 2**20
 _PATIENCE = 20  # seconds; a driver that wakes many GPUs takes its time
 _BF16_SINCE = (8, 0)  # Ampere
+_LOOK_ALIKE = str.maketrans("oil", "011")  # letters that are typed for digits
+_SIZE = re.compile(r"([0-9]+)(?:gi?b|g)?")
 
 
 class Gpu:
@@ -48,22 +53,20 @@ class Gpu:
 
 
 def named(name: str) -> Gpu:
-    """The GPU of a name such as ``a100``, ``RTX 4090`` or ``NVIDIA A100-SXM4-80GB``."""
-    known = tables.load("gpus")["gpus"]
-    words = re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", name.lower().replace(" gb", "gb"))
-    spellings = set(_joins(words))
-    found = [
-        kind for kind, facts in known.items()
-        if any(_collapsed(one) in spellings for one in (kind, *facts.get("also", ())))
-    ]  # fmt: skip
-    if not found or "laptop" in spellings:  # those for laptops have less memory
+    """The GPU of a name such as ``a100``, ``RTX 4090`` or ``NVIDIA A100-SXM4-80GB``; every word of it has a meaning."""
+    table = tables.load("gpus")
+    known = table["gpus"]
+    words = re.findall(r"[a-z]+[0-9a-z]*|[0-9]+[a-z]*", re.sub(r" (?=gi?b\b)", "", name.lower()))
+    found = min(_kinds(words, known), key=lambda one: len(one.others), default=None)
+    others = [word for word in found.others if word not in table["beside"]] if found is not None else []
+    sizes = [int(size[1]) for word in others if (size := _SIZE.fullmatch(word)) is not None]
+    if found is None or len(sizes) != len(others) or len(sizes) > 1:
         raise UnreadableFact(f"unknown GPU {name!r}{_suggestion(name, known)}")
-    kind = max(found, key=len)
+    kind, asked = found.name, next(iter(sizes), None)
     facts = known[kind]
-    asked = next((int(one[:-2]) for one in words if re.fullmatch(r"[0-9]+gb", one)), None)
     if asked is not None and asked not in (*facts["memory"], *facts.get("rebuilt", ())):
-        sizes = " or ".join(f"{size} GB" for size in facts["memory"])
-        raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {sizes}")
+        made = " or ".join(f"{size} GB" for size in facts["memory"])
+        raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {made}")
     memory = asked or max(facts["memory"])
     capability = _capability(facts["compute_capability"]) if "compute_capability" in facts else None
     return Gpu(
@@ -121,11 +124,20 @@ def _listed(line: str) -> Gpu | None:
     )
 
 
-def _joins(words: list[str]) -> Iterator[str]:
-    """Every run of neighbouring words, written together."""
+class _Kind(NamedTuple):
+    """A kind of GPU that words name, and the words beside its name."""
+
+    name: str
+    others: list[str]
+
+
+def _kinds(words: list[str], known: Mapping[str, GpuFacts]) -> Iterator[_Kind]:
+    """The kinds whose name is a run of neighbouring words."""
+    kinds = {_collapsed(one): kind for kind, facts in known.items() for one in (kind, *facts.get("also", ()))}
     for start in range(len(words)):
         for end in range(start + 1, len(words) + 1):
-            yield "".join(words[start:end])
+            if (kind := kinds.get("".join(words[start:end]))) is not None:
+                yield _Kind(kind, words[:start] + words[end:])
 
 
 def _collapsed(name: str) -> str:
@@ -137,9 +149,12 @@ def _capability(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Mapping[str, GpuFacts]) -> str:
+    """What was most likely meant: a kind, or one with its memory; else all kinds."""
     from difflib import get_close_matches
 
-    spelled = {kind.lower(): kind for kind in known}
-    close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.5)
+    names = [one for kind, facts in known.items() for one in (kind, *facts.get("also", ()))]
+    sized = [f"{one}-{size}GB" for one in names if one in known for size in known[one]["memory"]]
+    spelled = {_collapsed(one).translate(_LOOK_ALIKE): one for one in (*sized, *names)}
+    close = get_close_matches(_collapsed(name).translate(_LOOK_ALIKE), spelled, n=1, cutoff=0.5)
     return f"; did you mean {spelled[close[0]]}?" if close else f"; known GPUs are {', '.join(known)}"

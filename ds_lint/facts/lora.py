@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ALL_LINEAR = "all-linear"  # peft's word for all linear layers but that of the logits
 ALL = "all"  # the names of those layers, which training frameworks collect and pass to peft one by one
 _DEFAULT_RANK = 8  # of peft.LoraConfig
+MOST_DIGITS = 9  # of a rank: none is so high
 _EXAMPLE = "r=16,targets=q_proj+v_proj"
 _TWO_DIMENSIONS, _THREE_DIMENSIONS = 2, 3
 
@@ -49,7 +50,7 @@ def asked(text: str, source: str = "--lora") -> Adapters:
             )
         given[name] = value
     rank = given.get("r", str(_DEFAULT_RANK))
-    if not rank.isdecimal() or int(rank) < 1:
+    if not rank.isdecimal() or len(rank) > MOST_DIGITS or int(rank) < 1:
         raise UnreadableFact(f"r={rank} is not a valid rank of adapters: it must be 1 or more")
     return Adapters(int(rank), named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
 

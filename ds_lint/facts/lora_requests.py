@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import tensors
-from ds_lint.facts.lora import ALL, Adapters, named_targets, tensors_with
+from ds_lint.facts.lora import ALL, MOST_DIGITS, Adapters, named_targets, tensors_with
 from ds_lint.facts.training import flag_values
 from ds_lint.knowledge.unknown import UNKNOWN
 
@@ -120,7 +120,7 @@ def _rank(given: Any, default: int | None) -> int | None:
     if given is None:
         return default
     text = str(given)
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS and int(text) > 0 else None
 
 
 def _targets(given: Any, fields: _AdapterFields) -> Any:

@@ -26,6 +26,9 @@ _AS_TRANSFORMERS = {
     "fa3": "flash_attention_2",  # which keep the same
 }
 _OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
+_MOST_DIGITS = 12  # of the tokens of a sample
+_CHECKPOINTS = "gradient_checkpointing"
+_CHECKPOINTING = ("TRL", "ms-swift")  # unless they are told not to
 _TRUE = (True, "true", "True")
 _FALSE = (None, False, "false", "False", UNKNOWN)
 # The last two are LLaMA-Factory's.
@@ -50,15 +53,46 @@ def attention(facts: Facts) -> str | None:
 
 
 def is_checkpointed(facts: Facts) -> bool | None:
-    """Whether the framework checkpoints activations whatever the training arguments say; None if they decide.
+    """Whether the framework or the script checkpoints activations whatever the training arguments say; None if unknown.
 
     LLaMA-Factory does unless it is told not to: ``prepare_model_for_training`` in ``model_utils/checkpointing.py``.
     """
-    recipe = facts.recipe
-    if recipe is None or recipe.framework != "LLaMA-Factory":
+    recipe, launch = facts.recipe, facts.launch
+    if recipe is not None and recipe.framework == "LLaMA-Factory":
+        off = recipe.value("disable_gradient_checkpointing")
+        return None if off is UNKNOWN else off not in _TRUE
+    calls = launch.script.calls.recomputations if launch is not None and launch.script is not None else ()
+    is_on = any(not one.is_open and all(_is_given(facts, flag) for flag in one.flags) for one in calls)
+    return True if is_on else None
+
+
+def is_checkpointed_by_default(facts: Facts) -> bool | None:
+    """Whether the framework does so unless its arguments say otherwise; None if nothing tells.
+
+    Sources: ``swift/trainers/arguments.py`` of ms-swift; ``trl/trainer/base_config.py``, whose classes differ in this
+    from TrainingArguments.
+    """
+    recipe, launch = facts.recipe, facts.launch
+    if recipe is not None and recipe.framework in _CHECKPOINTING:
+        return _said(recipe.value(_CHECKPOINTS))
+    if launch is None:
         return None
-    off = recipe.value("disable_gradient_checkpointing")
-    return None if off is UNKNOWN else off not in _TRUE
+    is_of_trl = launch.script is not None and launch.script.is_configured_by_trl
+    if launch.launch.launcher in ("swift", "trl") or is_of_trl:
+        given = launch.launch.arguments.get(_CHECKPOINTS)
+        is_complete = None not in launch.launch.command
+        return _said(given) if given is not None or is_complete else None
+    return None
+
+
+def _said(value: Any) -> bool | None:
+    """What an argument says that is true by default."""
+    return None if value is UNKNOWN else value not in _FALSE or value is None
+
+
+def _is_given(facts: Facts, flag: str) -> bool:
+    """Whether an argument of the script is given as true."""
+    return any(value in _TRUE for value in _values(facts, flag))
 
 
 def may_fuse(facts: Facts) -> bool:
@@ -78,6 +112,7 @@ def _values(facts: Facts, name: str) -> Iterator[Any]:
 
 def _count(value: object) -> int | None:
     """A number of tokens; a word on a command line is text."""
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**_MOST_DIGITS
+    return value if is_count else None  # type: ignore[return-value]

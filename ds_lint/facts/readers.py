@@ -9,9 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.facts import Sources
 
+_COUNTS = ("world_size", "nodes", "micro_batch", "sequence_length")
+_MOST = 10**12  # of anything that is counted, far above all that there is; floats count as exactly
+
 
 def gather(sources: Sources) -> Facts:
     """The facts that these sources tell; raises UnreadableFact where one does not."""
+    _refuse_what_is_too_large(sources)
     facts = Facts(world_size=sources.world_size, nodes=sources.nodes)
     if sources.world_size is not None:
         facts.origins["world size"] = f"{sources.world_size}, by {sources.said_by['world_size']}"
@@ -40,6 +44,12 @@ def gather(sources: Sources) -> Facts:
         _read_gpu_memory(facts, sources.gpu_memory, sources.said_by["gpu_memory"])
     facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
     return facts
+
+
+def _refuse_what_is_too_large(sources: Sources) -> None:
+    for name in _COUNTS:
+        if (count := getattr(sources, name)) is not None and count > _MOST:
+            raise UnreadableFact(f"{sources.said_by[name]} is more than {_MOST:,}")
 
 
 def _read_training_arguments(facts: Facts, source: object, said_by: str) -> None:

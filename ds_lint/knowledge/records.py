@@ -480,9 +480,10 @@ class GpuFacts(_GpuFacts, total=False):
 
 
 class Gpus(TypedDict):
-    """``gpus.json``."""
+    """``gpus.json``; ``beside`` are the words that makers and drivers write beside the name of a kind."""
 
     sources: dict[str, str]
+    beside: list[str]
     gpus: dict[str, GpuFacts]
 
 

@@ -139,6 +139,17 @@ class LoadReader:
                 return EarlyPartition(written(call.func), place(call.func), config, call in self.calls)
         return None
 
+    def tells_before(self, load: ast.Call) -> bool | None:
+        """Whether transformers knows the config, and so of stage 3, at a load; None if that does not show."""
+        before = [setup for setup in self.setups if self.trained.precedes(setup, load)]
+        kept = [setup for setup in before if last_name(setup) != "HfDeepSpeedConfig" or self._lives(setup, load)]
+        if kept:
+            return True
+        if any(self._is_gone(setup, load) for setup in before) and len(self.setups) == 1:
+            return False
+        others = [call for call in self.names.calls if call is not load and not self.trained.precedes(load, call)]
+        return None if any(self._may_tell(call) for call in others) else False
+
     # --------------------------------------------------------------------------------------------------------- order
 
     def _calls(self) -> Iterator[ast.Call]:

@@ -9,7 +9,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.aligned import AlignedReader
+from ds_lint.launches.inference import inference
+from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
+from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import ModuleNames, dotted_name
@@ -17,7 +21,10 @@ from ds_lint.source.python_names import ModuleNames, dotted_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ds_lint.launches.aligned import AlignedTraining
+    from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
+    from ds_lint.launches.recomputation import Recomputation
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
@@ -86,7 +93,10 @@ class ParameterCall(NamedTuple):
 
 
 class ScriptCalls(NamedTuple):
-    """What a script does; two scripts with the same calls contradict a config in the same way."""
+    """What a script does; two scripts with the same calls contradict a config in the same way.
+
+    ``is_partitioned`` says whether it builds the trained model in partitions at stage 3; None if that is not known.
+    """
 
     loads: tuple[ModelLoad, ...]
     quantized: QuantizedLoad | None
@@ -99,6 +109,10 @@ class ScriptCalls(NamedTuple):
     checkpointing: CheckpointingCall | None
     reference: ReferenceModel | None
     parameter: ParameterCall | None
+    is_partitioned: bool | None
+    aligned: AlignedTraining | None
+    inference: InferenceCall | None
+    recomputations: tuple[Recomputation, ...]
 
 
 def read_calls(module: ast.Module, names: ModuleNames) -> ScriptCalls:
@@ -112,6 +126,7 @@ class _CallReader:
         self.trained = TrainedNames(module, names)
         self.imported = ImportedNames(module)
         self.loading = LoadReader(names, self.trained, self.imported)
+        self.builds = BuildReader(names, self.trained, self.imported, self.loading)
 
     def read(self) -> ScriptCalls:
         return ScriptCalls(
@@ -126,6 +141,10 @@ class _CallReader:
             self._checkpointing(),
             self._reference(),
             next(self._parameters(), None),
+            self.builds.is_partitioned(),
+            AlignedReader(self.names, self.trained, self.imported, self.builds).read(),
+            inference(self.names, self.trained, self.imported),
+            tuple(recomputations(self.names)),
         )
 
     # ------------------------------------------------------------------------------------------------------- saving

@@ -27,7 +27,7 @@ _OF_ENVIRONMENT = ("RANK", "LOCAL_RANK")
 _DEPTH = 4  # functions that call each other
 
 
-class _Wrap(NamedTuple):
+class Wrap(NamedTuple):
     """A call that takes a model for training."""
 
     call: ast.Call
@@ -203,7 +203,7 @@ class TrainedNames:
 
     # ------------------------------------------------------------------------------------------------------- names
 
-    def _wraps(self) -> Iterator[_Wrap]:
+    def _wraps(self) -> Iterator[Wrap]:
         for call in self.names.calls:
             name = dotted_name(call.func)
             owner, _, last = name.rpartition(".")
@@ -211,13 +211,13 @@ class TrainedNames:
             if name == "deepspeed.initialize":
                 model = given or next(iter(call.args[1:2]), None)
                 engine = self._targets(call)[:1]
-                yield _Wrap(call, [*([model] if model is not None else []), *engine], engine)
+                yield Wrap(call, [*([model] if model is not None else []), *engine], engine)
             elif last == "prepare" and owner.rpartition(".")[2] == "accelerator":
-                yield _Wrap(call, self._targets(call), [])
+                yield Wrap(call, self._targets(call), [])
             elif _TRAINERS.fullmatch(last):
                 model = given or next(iter(call.args[:1]), None)
                 if model is not None:
-                    yield _Wrap(call, [model], [])
+                    yield Wrap(call, [model], [])
 
     def _targets(self, call: ast.Call) -> list[ast.expr]:
         """The names that get what a call returns."""
@@ -248,7 +248,7 @@ class TrainedNames:
             return not is_engine
         return self._is_parameter(name, node, depth, is_engine) or self._is_alias(name, node, depth, is_engine)
 
-    def _still_means(self, name: str, wrap: _Wrap, node: ast.expr) -> bool:
+    def _still_means(self, name: str, wrap: Wrap, node: ast.expr) -> bool:
         """Whether a name still has the value that a call took or gave it."""
         end = wrap.call.end_lineno or wrap.call.lineno
         is_same_function = self.names.places[wrap.call].scope is self.names.places[node].scope
@@ -285,13 +285,14 @@ class TrainedNames:
         if isinstance(around, ast.ClassDef):
             is_callback = any(dotted_name(base).endswith("TrainerCallback") for base in around.bases)
             return is_callback and name == "model" and scope.name.startswith("on_") and not is_engine
-        given = [self._argument(call, name, order.index(name)) for call in self.calls_of(scope)]
+        given = [self.argument(call, name, order.index(name)) for call in self.calls_of(scope)]
         return bool(given) and all(
             one is not None and self._means(one, depth - 1, is_engine=is_engine) for one in given
         )
 
     @staticmethod
-    def _argument(call: ast.Call, name: str, index: int) -> ast.expr | None:
+    def argument(call: ast.Call, name: str, index: int) -> ast.expr | None:
+        """What a call gives a parameter of a function; None if that does not show."""
         if any(isinstance(one, ast.Starred) for one in call.args):
             return None
         if index < len(call.args):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
-from ds_lint.launches.script_code import ARGUMENTS, CodePlace, place
+from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import configs, meant
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
@@ -51,7 +51,7 @@ class TrainingScript(NamedTuple):
     that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of transformers.
     ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
     DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
-    size.
+    size. ``is_configured_by_trl`` says that its training arguments are of a class of trl.
     """
 
     stack: Stack | None
@@ -66,6 +66,7 @@ class TrainingScript(NamedTuple):
     may_run_own_models: bool
     config: str | None
     fills_in: bool
+    is_configured_by_trl: bool
     calls: ScriptCalls
 
 
@@ -104,6 +105,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         not model_classes or None in model_classes or _runs_own_code(names),
         next(configs(names), None),
         _LIGHTNINGS in called,
+        any(_is_of_trl(one, module) for one in (*used, *(dotted_name(call.func) for call in calls))),
         read_calls(module, names),
     )
 
@@ -147,6 +149,12 @@ def _is_of_transformers(name: str, module: ast.Module, classes: dict[str, ast.Cl
         and any((alias.asname or alias.name) == last for alias in node.names)
         for node in ast.walk(module)
     )
+
+
+def _is_of_trl(name: str, module: ast.Module) -> bool:
+    """Whether a class of training arguments is one of trl's own."""
+    full = ImportedNames(module).full_name(name)
+    return full.partition(".")[0] == "trl" and full.endswith("Config")
 
 
 def _passes_optimizers(names: ModuleNames) -> bool:

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from ds_lint.memory.estimate import estimate
+from ds_lint.memory.partitioned import INIT_FLAG
 from ds_lint.memory.setup import Offload
 from ds_lint.memory.sweep import at_stage
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     Place: TypeAlias = Literal["config", "arguments", "launch", "script"]
     # The changes that a step can make of a setup, from the mildest to the farthest.
     Step: TypeAlias = Callable[[TrainingSetup], Iterator["SetupChange"]]
+    # The setup of a run after changes; None if the stack rejects what they leave.
+    Apply: TypeAlias = Callable[[Sequence["SetupChange"]], TrainingSetup | None]
     Tried: TypeAlias = tuple[tuple["SetupChange", ...], Estimate]
 
 _ZERO = "zero_optimization"
@@ -75,11 +78,14 @@ class Advice(NamedTuple):
         return list(last.values())
 
 
-def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
-    """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps."""
+def advice(setup: TrainingSetup, capacity: Capacity, applied: Apply | None = None) -> list[Advice]:
+    """What makes a run fit that may not; nothing if it surely does, if no memory is known, or if nothing helps.
+
+    ``applied`` tells the setup of the run after changes, None if they leave a config that the stack rejects.
+    """
     if not capacity.is_known or capacity.holds(now := estimate(setup)):
         return []
-    needs = _Estimates(setup)
+    needs = _Estimates(setup, applied or (lambda changes: changes[-1].setup))
     bounds: tuple[Bound, ...] = ("most", "likely")
     for bound in bounds:
         holds = partial(capacity.holds, bound=bound)
@@ -96,10 +102,11 @@ def advice(setup: TrainingSetup, capacity: Capacity) -> list[Advice]:
 class _Estimates:
     """The estimates of the setups that changes make of one, each made once."""
 
-    __slots__ = ("known", "setup")
+    __slots__ = ("applied", "known", "setup")
 
-    def __init__(self, setup: TrainingSetup) -> None:
+    def __init__(self, setup: TrainingSetup, applied: Apply) -> None:
         self.setup = setup
+        self.applied = applied
         self.known: dict[tuple[object, ...], Estimate] = {}
 
     def of(self, changed: TrainingSetup) -> Estimate:
@@ -156,9 +163,12 @@ def _tried(steps: Sequence[Step], needs: _Estimates, holds: Callable[[Estimate],
     possible = list(last(setup))
     if last in _ONWARD:
         first = bisect_left(possible, True, key=lambda change: holds(needs.of(change.setup)))
-        possible = possible[first : first + 1]
+        possible = possible[first:]
     for change in possible:
-        if holds(needed := needs.of(change.setup)):
+        if not holds(needs.of(change.setup)):
+            continue
+        made = needs.applied((*changes, change))
+        if made is not None and holds(needed := needs.of(made)):
             return (*changes, change), needed
     return None
 
@@ -179,9 +189,10 @@ def _without_offload(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 def _sharded_loading(setup: TrainingSetup) -> Iterator[SetupChange]:
-    """No rank has the whole model in host memory at the start; with the Trainer that is so at stage 3."""
+    """No rank has the whole model at the start, neither in host memory nor on the GPU."""
     if setup.stage == 3 and not setup.uses_zero_init:
-        where = Write("script", "deepspeed.zero.Init()", None)
+        is_flag = setup.zero_init_way == INIT_FLAG
+        where = Write("launch", INIT_FLAG, True) if is_flag else Write("script", setup.zero_init_way, None)
         yield SetupChange("model built in shards", setup._replace(uses_zero_init=True), (where,))
 
 
@@ -291,7 +302,14 @@ def _more_ranks(setup: TrainingSetup) -> Iterator[SetupChange]:
 
 
 _STAGES = (_stage_2, _stage_3)
-_OFF_GPU = (_stage_3, _nvme, _checkpointing, _smaller_micro_batch, _more_ranks)  # what takes bytes off the GPU,
+_OFF_GPU = (
+    _stage_3,
+    _sharded_loading,
+    _nvme,
+    _checkpointing,
+    _smaller_micro_batch,
+    _more_ranks,
+)  # what takes bytes off the GPU,
 _OFF_HOST = (  # and off the host
     (_without_offload, _stage_3, _sharded_loading, _more_ranks),
     (_stage_3, _sharded_loading, _nvme, _more_ranks),

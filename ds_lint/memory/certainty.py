@@ -2,7 +2,7 @@
 
 Of ranks that are not known there are as many as need the least memory. Parameters that may be frozen are frozen: a run
 may train adapters, and only a script that loads its model itself, and in which nothing freezes any, shows that it does
-not. What splits the model in other ways than ZeRO, and what is quantized, is not counted at all.
+not. What splits the model in other ways than ZeRO, what is quantized, and what does not train is not counted at all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory import setup
-from ds_lint.memory.doubts import is_quantized, is_split_otherwise, surely_trains_all
+from ds_lint.memory.doubts import is_quantized, is_split_otherwise, not_training, surely_trains_all
 from ds_lint.memory.estimate import estimate
 from ds_lint.semantics.config import once
 from ds_lint.semantics.features import adapter_argument, named_accumulation_dtype
@@ -70,14 +70,16 @@ def of_gpu_without_offload(config: Config) -> Estimate | None:
     found = setup.of(config)
     if found is None or (found.optimizer_offload is None and found.parameter_offload is None):
         return None
-    if is_quantized(config) or is_split_otherwise(config) or not found.optimizer or setup.is_dtype_assumed(config):
+    if is_quantized(config) or is_split_otherwise(config) or not_training(config) is not None:
+        return None
+    if not found.optimizer or setup.is_dtype_assumed(config):
         return None
     needed = _estimate(found._replace(optimizer_offload=None, parameter_offload=None))
     return needed if "activations" in needed.parts else None
 
 
 def _needs(config: Config, found: TrainingSetup | None) -> Needs | None:
-    if found is None or is_quantized(config) or is_split_otherwise(config):
+    if found is None or is_quantized(config) or is_split_otherwise(config) or not_training(config) is not None:
         return None
     has_adapters = adapter_argument(config) is not None and all(tensor.is_trained for tensor in found.tensors)
     if has_adapters or _has_bf16_optimizer(config, found):

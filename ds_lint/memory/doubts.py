@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ds_lint.semantics.features import adapter_argument, is_on, tensor_parallel_size
+from ds_lint.memory import parallelism
+from ds_lint.semantics.features import adapter_argument, evaluated_alone, is_on, tensor_parallel_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,21 @@ def is_split_otherwise(config: Config) -> bool:
         or config.section("zero_optimization", "zenflow") is not None
         or is_on(config, "expert_parallel", "enabled")
         or tensor_parallel_size(config) > 1
+        or parallelism.split(config) is not None
         or _is_in_script(config, _SPLITS)
         or _is_in_arguments(config, _SPLITS)
     )
+
+
+def not_training(config: Config) -> str | None:
+    """What shows that the run does not train, in words; None if it may."""
+    launch = config.facts.launch
+    call = launch.script.calls.inference if launch is not None and launch.script is not None else None
+    if launch is not None and call is not None:
+        return f"`{call.function}`, {launch.at(call.place)}, runs the model in a script that does not train it"
+    if (argument := evaluated_alone(config)) is not None:
+        return f"the training arguments have `{argument}` without `do_train`: the run evaluates the model"
+    return None
 
 
 def surely_trains_all(config: Config) -> bool:

@@ -8,6 +8,7 @@ from ds_lint.memory import host, states
 from ds_lint.memory.activations import Pass, activations
 from ds_lint.memory.band import NOTHING
 from ds_lint.memory.live import live_parameters
+from ds_lint.memory.parameters import reference
 from ds_lint.memory.peaks import peaks
 from ds_lint.memory.placed import Amount, Placed, amount
 
@@ -61,6 +62,8 @@ class Estimate(NamedTuple):
 def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)
+    if setup.reference is not False:
+        parts["reference"] = reference(setup)
     if setup.stage == 3:
         parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
     if (computed := _activations(setup)) is not None:
@@ -78,7 +81,7 @@ def _activations(setup: TrainingSetup) -> Band | None:
     if setup.micro_batch is None or setup.sequence_length is None:
         return None
     computed = Pass(
-        setup.micro_batch,
+        setup.micro_batch * setup.sequences,
         setup.sequence_length,
         setup.dtype,
         setup.is_checkpointed,
@@ -86,6 +89,10 @@ def _activations(setup: TrainingSetup) -> Band | None:
         setup.adapters,
     )
     found = activations(setup.architecture, computed)
+    if found is not None and setup.sequence_ranks > 1:  # the script divides sequences, be they as long as said or not
+        part = computed._replace(sequence_length=-(-setup.sequence_length // setup.sequence_ranks))
+        divided = activations(setup.architecture, part)
+        found = found if divided is None else divided._replace(most=found.most)
     if found is None:
         return None
     return _widened(setup, found if setup.keeps_all_activations else found._replace(least=0))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ds_lint.facts.model import BYTES
 from ds_lint.memory.band import Band, exactly
 from ds_lint.memory.doubts import is_quantized
+from ds_lint.memory.partitioned import uses_zero_init
 from ds_lint.semantics.features import zero_stage
 
 TYPE_CHECKING = False
@@ -67,10 +68,10 @@ def _load(config: Config) -> ModelLoad | None:
 
 def _loads_whole(load: ModelLoad, config: Config) -> bool:
     """Whether transformers does not partition the model while it loads it, which it does at stage 3."""
-    launch, stage = config.facts.launch, zero_stage(config)
-    if stage is None or launch is None:
+    stage = zero_stage(config)
+    if stage is None or config.facts.launch is None:
         return False
-    return stage < 3 or launch.builds_whole_models or load.setup_after is not None
+    return stage < 3 or uses_zero_init(config) is False or load.setup_after is not None
 
 
 def _dtype(load: ModelLoad, config: Config) -> str | None:

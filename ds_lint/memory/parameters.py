@@ -23,6 +23,17 @@ def parameters(setup: TrainingSetup) -> Placed:
     return _partitions(setup).plus(persistent).plus(_second_partitions(setup))
 
 
+def reference(setup: TrainingSetup) -> Placed:
+    """What one rank holds of a frozen copy of the model; nothing at the least if it is not known that there is one.
+
+    trl gives it an engine of its own, which partitions it at stage 3 as the trained one, and else keeps it whole
+    (``prepare_deepspeed`` in ``trl/models/utils.py``).
+    """
+    base = setup._replace(tensors=tuple(tensor._replace(is_trained=False) for tensor in setup.tensors))
+    held = parameters(base._replace(stage=3 if setup.stage == 3 else 0))
+    return held if setup.reference else held.at_the_most()
+
+
 def _partitions(setup: TrainingSetup) -> Placed:
     held = sum(part(tensor.size, setup.shards) for tensor in setup.tensors)
     if setup.parameter_offload is None:

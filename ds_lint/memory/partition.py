@@ -87,7 +87,7 @@ def touched(setup: TrainingSetup, *, pads: bool = True) -> int:
     A parameter on a border counts whole: gradients are kept that way (``copy_grads_in_partition``), and beside them
     what pads the share (``get_flat_partition``).
     """
-    return max(_touched(setup, pads=pads))
+    return max(_touched(setup, pads=pads).values())
 
 
 def holds_most(setup: TrainingSetup) -> int:
@@ -95,12 +95,14 @@ def holds_most(setup: TrainingSetup) -> int:
     if setup.stage not in (1, 2):
         return 0
     held = _touched(setup, pads=True)
-    return held.index(max(held))
+    return max(held, key=lambda rank: (held[rank], -rank))
 
 
-def _touched(setup: TrainingSetup, *, pads: bool) -> list[int]:
+def _touched(setup: TrainingSetup, *, pads: bool) -> dict[int, int]:
+    """What ranks hold, by rank: those that hold something else than the rank before them, however many there are."""
     flat = _flat_tensors(setup)
-    return [sum(one.touched(rank, pads=pads) for one in flat) for rank in range(setup.ranks)]
+    ranks = sorted({0}.union(*(one.borders for one in flat)))
+    return {rank: sum(one.touched(rank, pads=pads) for one in flat) for rank in ranks if rank < setup.ranks}
 
 
 @_remembered
@@ -140,6 +142,13 @@ class _Flat:
         # nccl_start_alignment_factor is 2.
         self.share = 2 * -(-self.ends[-1] // (2 * ranks)) if self.ends else 0
 
+    @property
+    def borders(self) -> set[int]:
+        """The ranks with the first or the last element of a parameter, and those behind them."""
+        places = (*self.starts, *(end - 1 for end in self.ends))
+        ranks = {place // self.share for place in places if self.share}
+        return ranks | {rank + 1 for rank in ranks}
+
     def touched(self, rank: int, *, pads: bool) -> int:
         """The elements of the parameters in a rank's share, and of what pads it at the end."""
         start, end = rank * self.share, (rank + 1) * self.share
@@ -156,7 +165,11 @@ def _flat_tensors(setup: TrainingSetup) -> list[_Flat]:
     for group in _groups(setup):
         sizes = [tensor.size for tensor in group]
         if setup.is_round_robin:
-            sizes = list(itertools.chain.from_iterable(sizes[rank :: setup.ranks] for rank in range(setup.ranks)))
+            sizes = list(
+                itertools.chain.from_iterable(
+                    sizes[rank :: setup.ranks] for rank in range(min(setup.ranks, len(sizes)))
+                )
+            )
         found.append(_Flat(sizes, setup.ranks, alignment))
     return found
 

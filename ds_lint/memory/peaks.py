@@ -51,11 +51,15 @@ class Peak(NamedTuple):
 
 def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
     """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known."""
-    node = _node(setup, parts)
+    node, beside = _node(setup, parts), _kinds(parts, "reference")
+    found = {
+        "initialization": (_initializes(setup, parts), _loads(setup, parts)),
+        "step": (_steps(setup, parts), node),
+        "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
+    }
     return {
-        "initialization": _peak(setup, _initializes(setup, parts), _loads(setup, parts)),
-        "step": _peak(setup, _steps(setup, parts), node),
-        "saving": _peak(setup, [_saves(setup, parts)], node.plus(_gathered(setup))),
+        phase: _peak(setup, [moment | beside for moment in moments], on_host)
+        for phase, (moments, on_host) in found.items()
     }
 
 
@@ -131,7 +135,14 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
     zeros = {"gradients": exactly(updated * FULL)}  # which are freed before the buffers are made
     buffers = _kinds(parts, "gradients", "buckets")
-    return [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
+    partitioned = [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
+    return partitioned if setup.uses_zero_init else [*partitioned, {"parameters": _whole_model(setup)}]
+
+
+def _whole_model(setup: TrainingSetup) -> Band:
+    """At stage 3 without ``zero.Init``: ``deepspeed.initialize`` moves all parameters, and then partitions each."""
+    whole = setup.parameter_count * setup.width
+    return Band(0, 0, whole) if setup.uses_zero_init is None else exactly(whole)
 
 
 def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
@@ -233,7 +244,7 @@ def _loads(setup: TrainingSetup, parts: Parts) -> Band:
     loaded = widths.times(all_elements)
     if setup.stage == 3 and setup.uses_zero_init:
         loaded = Band(0, 0, loaded.most)  # a shard of the checkpoint at a time
-    elif setup.stage == 3:
+    elif setup.stage == 3 and setup.uses_zero_init is None:
         loaded = Band(0, loaded.likely, loaded.most)
     if setup.stage in (1, 2):
         copied = 2 * all_elements * setup.width  # the parameters, and their flat copy

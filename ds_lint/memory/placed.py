@@ -31,6 +31,10 @@ class Placed(NamedTuple):
     host: Amount = Amount()
     nvme: Amount = Amount()
 
+    def at_the_most(self) -> Placed:
+        """The same where it is not known whether it is there."""
+        return Placed(*(Amount(*(Band(0, band.likely, band.most) for band in one)) for one in self))
+
     def plus(self, other: Placed) -> Placed:
         """Two of them together, place by place."""
         return Placed(self.gpu.plus(other.gpu), self.host.plus(other.host), self.nvme.plus(other.nvme))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ds_lint.facts import lora_requests, own_arguments
+from ds_lint.facts import alignment, lora_requests, own_arguments
 from ds_lint.facts.lora import ALL, ALL_LINEAR
 from ds_lint.facts.model import BYTES
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.memory import loading
+from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, completed
-from ds_lint.semantics.features import adapter_argument, recomputation_argument
+from ds_lint.semantics.features import adapter_argument, is_truthy, may_checkpoint_itself, recomputation_argument
 from ds_lint.semantics.preparation import prepare
 from ds_lint.source.spelling import AUTO
 
@@ -94,11 +94,15 @@ class TrainingSetup(NamedTuple):
     is_checkpointed: bool | None = None  # activation (gradient) checkpointing
     attention: str | None = None  # eager, sdpa or flash_attention_2
     adapters: AdaptedLayers | None = None
+    sequence_ranks: int = 1  # among which each sequence is divided
+    sequences: int = 1  # of a sample, which is a pair where answers are compared
+    reference: bool | None = False  # a frozen copy of the model beside it; None if it is not known
     is_stand_in: bool = False  # only the number of parameters is that of the model
     keeps_all_activations: bool = False  # sequences are as long as said, and no fused kernels keep less of them
     checkpoint_width: int | None = None  # bytes of an element in the files of the model
     loaded_width: Band | None = None  # that a rank takes of host memory for each element as it loads the model
-    uses_zero_init: bool | None = None
+    uses_zero_init: bool | None = None  # at stage 3: zero.Init builds the model in partitions
+    zero_init_way: str = "deepspeed.zero.Init()"  # what to write in the script so that it does
     gathers_on_save: bool = False
     pins_master_weights: bool = True  # of stages 1 and 2, with page-locked offload
     splits_bf16_without_zero: bool = False  # in some releases
@@ -125,6 +129,11 @@ class TrainingSetup(NamedTuple):
     def largest(self) -> int:
         """The elements of the largest parameter."""
         return max((tensor.size for tensor in self.tensors), default=0)
+
+    @property
+    def is_moved_whole(self) -> bool:
+        """Whether ``deepspeed.initialize`` surely moves the whole model to the GPU before stage 3 partitions it."""
+        return self.stage == 3 and self.uses_zero_init is False
 
     @property
     def shards(self) -> int:
@@ -188,7 +197,9 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
     if not parameters:
         return None
     zero = prepared.of_zero
-    micro_batch, accumulation_steps = prepared.batch(ranks)
+    aligned = alignment.of(config.facts)
+    sequence_ranks = min(parallelism.sequence_ranks(config), ranks)
+    micro_batch, accumulation_steps = prepared.batch(ranks // sequence_ranks)
     return TrainingSetup(
         tensors=parameters,
         ranks=ranks,
@@ -224,12 +235,16 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
         is_checkpointed=_is_checkpointed(config),
         attention=own_arguments.attention(config.facts),
         adapters=_adapted_layers(config),
+        sequence_ranks=sequence_ranks,
+        sequences=aligned.samples if aligned is not None else 1,
+        reference=aligned.reference if aligned is not None else False,
         is_stand_in=model.is_stand_in,
-        keeps_all_activations=config.facts.sequence_length is not None and _knows_kernels(config),
+        keeps_all_activations=config.facts.sequence_length is not None and aligned is None and _knows_kernels(config),
         architecture=model.config,
         checkpoint_width=BYTES.get(model.dtype or ""),
         loaded_width=loading.width(config),
-        uses_zero_init=True if stage == 3 and config.stack == "trainer" else None if stage == 3 else False,
+        uses_zero_init=partitioned.uses_zero_init(config),
+        zero_init_way=partitioned.way(config),
         gathers_on_save=any(prepared.value(_ZERO, key, otherwise=False) is True for key in _GATHERS),
         pins_master_weights=config.knowledge.does("offloaded-master-weights-are-page-locked"),
         splits_bf16_without_zero=config.knowledge.does("bf16-is-split-without-zero"),
@@ -240,15 +255,26 @@ def of(config: Config, ranks: int | None = None) -> TrainingSetup | None:
 
 
 def _is_checkpointed(config: Config) -> bool | None:
-    """Whether the Trainer or the framework switches checkpointing of activations on; None if the script decides."""
-    training = config.facts.training
-    if config.stack != "trainer" or training is None:
-        return None
+    """Whether activations are computed again, by the script, a framework, the Trainer or DeepSpeed; None if unknown."""
     if (decided := own_arguments.is_checkpointed(config.facts)) is not None:
         return decided
-    if (found := recomputation_argument(config)) is not None:
+    training = config.facts.training if config.stack == "trainer" else None
+    if training is not None and (found := recomputation_argument(config)) is not None:
         return bool(found[1].value)
-    return None if any(map(training.may_be_set, _CHECKPOINTING)) else False
+    if config.stack == "trainer" and (decided := own_arguments.is_checkpointed_by_default(config.facts)) is not None:
+        return decided
+    if _checkpoints_itself(config):
+        return True
+    return None if training is None or any(map(training.may_be_set, _CHECKPOINTING)) else False
+
+
+def _checkpoints_itself(config: Config) -> bool:
+    """Whether the config sets up the checkpointing of DeepSpeed, which only a model of the user's own asks for."""
+    section, launch = config.section("activation_checkpointing"), config.facts.launch
+    if section is None or not may_checkpoint_itself(config):
+        return False
+    is_own = launch is None or launch.script is None or launch.script.may_run_own_models
+    return is_own and any(is_truthy(member.value) for member in section.members)
 
 
 def _knows_kernels(config: Config) -> bool:

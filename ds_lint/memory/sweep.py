@@ -58,7 +58,6 @@ def at_stage(setup: TrainingSetup, stage: int) -> TrainingSetup:
     return setup._replace(
         stage=stage,
         overlaps_communication=is_sharded or (setup.overlaps_communication and setup.stage != 3),
-        uses_zero_init=(True if setup.stack == "trainer" else None) if is_sharded else False,
         optimizer_offload=_on_the_host(setup.optimizer_offload, stage),
         parameter_offload=setup.parameter_offload if is_sharded else None,
         hpz=setup.hpz if is_sharded else 1,

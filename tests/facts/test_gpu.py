@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -32,6 +33,9 @@ from ds_lint.knowledge import tables
         ("A10G", "A10G", 24),
         ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada", 48),
         ("AMD Instinct MI300X", "MI300X", 192),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000", 96),
+        ("nvidia_a100_80gb_pcie", "A100", 80),
+        ("A100 40 GiB", "A100", 40),
     ],
 )
 def test_a_name_is_understood_as_people_write_it(name, kind, memory):
@@ -46,16 +50,30 @@ def test_bf16_begins_with_ampere(name, supported):
     assert named(name).supports_bf16 is supported
 
 
-@pytest.mark.parametrize("name", ["A1000", "H1000", "RTX 4090 Laptop GPU", "TPU v4", "", "A"])
+@pytest.mark.parametrize(
+    "name", ["A1000", "H1000", "RTX 4090 Laptop GPU", "TPU v4", "", "A", "4x A100", "A100 H100", "A100 40GB 80GB"]
+)
 def test_an_unknown_name_is_one_line(name):
     with pytest.raises(UnreadableFact, match="unknown GPU") as caught:
         named(name)
     assert "\n" not in str(caught.value)
 
 
-def test_a_misspelled_name_has_a_suggestion():
-    with pytest.raises(UnreadableFact, match="did you mean MI300X"):
-        named("MI300XX")
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MI300XX", "MI300X"),
+        ("A100-8OGB", "A100-80GB"),
+        ("A10O", "A100"),
+        ("H1OO-80GB", "H100-80GB"),
+        ("RTX-409O", "RTX 4090"),
+        ("A100-80GBB", "A100-80GB"),
+        ("V100-l6GB", "V100-16GB"),
+    ],
+)
+def test_a_misspelled_name_has_a_suggestion(name, meant):
+    with pytest.raises(UnreadableFact, match=f"unknown GPU {name!r}; did you mean {re.escape(meant)}\\?"):
+        named(name)
 
 
 def test_a_size_that_is_not_made_is_one_line():

@@ -25,10 +25,10 @@ def fill_in(config: Config) -> Config:
             continue
         auto = config.written.at(path)
         if setting.did == "filled" and auto is not None:
-            root = _with_value(root, path, _node(setting.value, auto.span))
+            root = _with_value(root, path, node_of(setting.value, auto.span))
             sources[auto.span] = source_of(path, setting)
         elif setting.did == "inserted" and path[0] in ("fp16", "bf16"):
-            added.append(Member(path[0], config.opening, _node(setting.value, config.opening)))
+            added.append(Member(path[0], config.opening, node_of(setting.value, config.opening)))
     config.fill(root, added, sources)
     return config
 
@@ -45,10 +45,10 @@ def _with_value(node: Node, path: KeyPath, value: Node) -> Node:
     return Node(node.kind, node.span, node.value, members, node.items)
 
 
-def _node(value: object, span: Span) -> Node:
+def node_of(value: object, span: Span) -> Node:
     """A value as a node of the tree, all of it at one place."""
     if isinstance(value, dict):
-        return Node("object", span, None, [Member(name, span, _node(below, span)) for name, below in value.items()])
+        return Node("object", span, None, [Member(name, span, node_of(below, span)) for name, below in value.items()])
     if isinstance(value, list):
-        return Node("array", span, None, None, [_node(item, span) for item in value])
+        return Node("array", span, None, None, [node_of(item, span) for item in value])
     return Node(_KINDS[type(value)], span, value)  # type: ignore[arg-type]
