@@ -123,7 +123,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     if launch.launch.launcher == "deepspeed" and gpus.ids is not None:  # it sets the variable itself
         return
     argument = config.facts.training.given.get("use_cpu") if config.facts.training is not None else None
-    if argument is not None:
+    if argument is not None or launch.is_open:
         return
     key, span = _place(config)
     more = "" if gpus.number == 1 else "s"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.options import arguments, is_flag
+from ds_lint.launches.options import arguments
 from ds_lint.launches.word import Word
 
 if TYPE_CHECKING:
@@ -20,15 +20,11 @@ _TOLD_BY_FLAG = "config"
 
 
 class LaunchedRecipe(NamedTuple):
-    """``framework`` is None if only the recipe can tell it; ``overrides`` are fields that the command line sets.
-
-    ``is_complete`` says that no word is unknown that may set another field.
-    """
+    """``framework`` is None if only the recipe can tell it; ``overrides`` are fields that the command line sets."""
 
     path: str
     framework: str | None
     overrides: dict[str, Argument]
-    is_complete: bool
 
 
 def recipe_of(launch: Launch) -> LaunchedRecipe | None:
@@ -53,11 +49,8 @@ def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     overrides.pop(_TOLD_BY_FLAG, None)
     if _SEVERAL in overrides:
         return None
-    is_complete = all(
-        word is not None or (before is not None and is_flag(before) and "=" not in before)
-        for before, word in pairwise(["", *own])
-    )
-    return LaunchedRecipe(path, framework, overrides, is_complete)
+    overrides.update({one.sets: None for one in launch.loose if one.sets is not None})
+    return LaunchedRecipe(path, framework, overrides)
 
 
 def _pairs(words: list[Word]) -> dict[str, Argument]:
