@@ -7,6 +7,7 @@ from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Probl
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+_MOST_GPUS = 1024  # of a node, and more than any has
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
 
@@ -337,23 +339,20 @@ def _one_task(around: Surroundings) -> str:
 
 def _chosen(around: Surroundings) -> tuple[str, list[int]]:
     """The option of ``deepspeed`` that chooses GPUs of this machine, and the GPUs."""
-    number, include = around.option("num_gpus"), around.option("include", "i")
-    if number is not None and number.isdigit() and int(number) > 0:
-        return f"--num_gpus {number}", list(range(int(number)))
+    number, include = count(around.option("num_gpus")), around.option("include", "i")
+    if number:
+        return f"--num_gpus {number}", list(range(min(number, _MOST_GPUS)))
     host, sign, places = (include or "").partition(":")
-    if sign and host in ("localhost", "127.0.0.1") and all(place.isdigit() for place in places.split(",")):
-        return f"--include {include}", [int(place) for place in places.split(",")]
+    chosen = [number for place in places.split(",") if (number := count(place)) is not None]
+    if sign and host in ("localhost", "127.0.0.1") and len(chosen) == len(places.split(",")):
+        return f"--include {include}", chosen
     return "", []
 
 
 def _refusal(around: Surroundings) -> tuple[str, str] | None:
     """Why ``deepspeed`` rejects its options, and what to do; None if it does not."""
     include, exclude = around.option("include", "i"), around.option("exclude", "e")
-    numbers = [
-        f"--{name}"
-        for name in ("num_nodes", "num_gpus")
-        if (value := around.option(name)) is not None and value.isdigit()
-    ]
+    numbers = [f"--{name}" for name in ("num_nodes", "num_gpus") if count(around.option(name)) is not None]
     if (include or exclude) and numbers:
         option = "--include" if include else "--exclude"
         return (
@@ -368,7 +367,8 @@ def _refusal(around: Surroundings) -> tuple[str, str] | None:
         if host not in slots:
             return f"`{include or exclude}` names {host}, which is not in the hostfile", f"Add {host} to the hostfile."
         for place in places.split(",") if sign else ():
-            if place.isdigit() and int(place) >= slots[host]:
+            number = count(place)
+            if number is not None and number >= slots[host]:
                 return (
                     f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} in the hostfile",
                     f"Choose slots from 0 to {slots[host] - 1}.",

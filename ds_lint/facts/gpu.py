@@ -60,7 +60,7 @@ def named(name: str) -> Gpu:
         raise UnreadableFact(f"unknown GPU {name!r}{_suggestion(name, known)}")
     kind = max(found, key=len)
     facts = known[kind]
-    asked = next((int(one[:-2]) for one in words if re.fullmatch(r"[0-9]+gb", one)), None)
+    asked = next((int(one[:-2]) for one in words if re.fullmatch(r"[0-9]{1,6}gb", one)), None)
     if asked is not None and asked not in (*facts["memory"], *facts.get("rebuilt", ())):
         sizes = " or ".join(f"{size} GB" for size in facts["memory"])
         raise UnreadableFact(f"there is no {kind} with {asked} GB: it has {sizes}")

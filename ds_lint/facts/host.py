@@ -9,6 +9,7 @@ from ds_lint.facts.unreadable import UnreadableFact
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_TOO_LARGE = 2**60
 _MEMINFO = "/proc/meminfo"
 _LIMITS = (  # of a container: cgroup v2 and v1
     "/sys/fs/cgroup/memory.max",
@@ -21,10 +22,10 @@ _USE_BY_KIND = "/sys/fs/cgroup/memory.stat"
 def size(text: str) -> int:
     """The bytes that ``512GB``, ``512 GiB`` or ``1.5T`` mean; memory is sold in powers of 1024, whatever is written."""
     found = _SIZE.fullmatch(text.strip())
-    bytes_ = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
-    if bytes_ < 1:
+    bytes_ = float(found[1]) * _UNITS[found[2].upper()] if found else 0
+    if not 1 <= bytes_ < _TOO_LARGE:
         raise UnreadableFact(f"{text!r} is not a size of memory such as 512GB")
-    return bytes_
+    return int(bytes_)
 
 
 def memory() -> int | None:

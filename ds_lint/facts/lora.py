@@ -13,6 +13,7 @@ from ds_lint.facts.shapes import Kind, head, in_order, kinds
 from ds_lint.facts.tensors import Tensor
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def asked(text: str, source: str = "--lora") -> Adapters:
                 f"{text!r} does not describe adapters: write r, targets and modules_to_save, such as {_EXAMPLE}"
             )
         given[name] = value
-    rank = given.get("r", str(_DEFAULT_RANK))
-    if not rank.isdecimal() or int(rank) < 1:
-        raise UnreadableFact(f"r={rank} is not a valid rank of adapters: it must be 1 or more")
-    return Adapters(int(rank), named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
+    rank = count(given.get("r", str(_DEFAULT_RANK)))
+    if not rank:
+        raise UnreadableFact(f"r={given['r'][:20]} is not a valid rank of adapters: it must be 1 or more")
+    return Adapters(rank, named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
 
 
 def named_targets(text: str | None) -> tuple[str, ...] | str | None:

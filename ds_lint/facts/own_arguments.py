@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,6 @@ def _values(facts: Facts, name: str) -> Iterator[Any]:
 
 def _count(value: object) -> int | None:
     """A number of tokens; a word on a command line is text."""
-    if isinstance(value, str) and value.isdecimal():
-        value = int(value)
+    if isinstance(value, str):
+        value = count(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -24,12 +24,12 @@ _STEP = 128  # between widths
 def parameter_count(text: str) -> int:
     """The number that ``7B``, ``1.3b``, ``350M`` or ``6738415616`` means; raises UnreadableFact."""
     found = _COUNT.fullmatch(text.strip())
-    count = round(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
-    if found and not found[2] and found[1].isdigit():
+    count = float(found[1]) * _UNITS[found[2].upper()] if found else 0
+    if found and not found[2] and found[1].isdecimal() and count <= _MOST:
         count = int(found[1])  # exactly
     if not _LEAST <= count <= _MOST:
         raise UnreadableFact(f"{text!r} is not a valid number of parameters such as 7B or 350M")
-    return count
+    return round(count)
 
 
 def stand_in(count: int) -> Model:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ds_lint.source.counts import count
+
 _LINE = re.compile(r"^(\S+) +slots=(\d+)")
 
 
@@ -15,9 +17,10 @@ def slots(text: str) -> dict[str, int] | None:
         if not stripped or stripped.startswith("#"):
             continue
         match = _LINE.match(stripped)
-        if match is None or match[1] in found:
+        number = count(match[2]) if match is not None else None
+        if match is None or number is None or match[1] in found:
             return None
-        found[match[1]] = int(match[2])
+        found[match[1]] = number
     return found or None
 
 

@@ -21,6 +21,7 @@ from ds_lint.launches.surroundings import (
     visible_gpus,
 )
 from ds_lint.launches.word import Word
+from ds_lint.source.counts import count
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
@@ -413,8 +414,7 @@ def _of_framework(launcher: str, start: Start, visible: int | None) -> _Ranks:
     def number(name: str, default: int | None) -> int | None:
         if name not in start.environment:
             return default
-        value = start.environment[name]
-        return int(value) if value is not None and value.isdigit() else None
+        return count(start.environment[name]) or None
 
     nodes = number("NNODES", 1)
     return _Ranks(nodes, number("NPROC_PER_NODE", 1 if launcher == "swift" else visible))

@@ -34,8 +34,8 @@ class Parsed(NamedTuple):
         return not self.loose
 
     def number(self, *names: str) -> int | None:
-        """The number that the last of these options gives."""
-        return count(next((self.options[name] for name in names if name in self.options), None))
+        """The number above 0 that the first of these options gives."""
+        return count(next((self.options[name] for name in names if name in self.options), None)) or None
 
     def option(self, name: str) -> Word:
         """The value of an option; None if it is not given, or not known."""

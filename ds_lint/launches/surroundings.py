@@ -7,6 +7,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.source.counts import count
+
 if TYPE_CHECKING:
     from ds_lint.launches.options import Parsed
     from ds_lint.launches.slurm import Allocation
@@ -84,8 +86,8 @@ def processes_of_mpirun(outer: list[Word]) -> int | None:
     """The processes that ``mpirun -np N`` starts."""
     total: int | None = None
     for word, following in pairwise(outer):
-        if word in ("-np", "-n", "-c", "--np", "--n") and following is not None and following.isdigit():
-            total = int(following)
+        if word in ("-np", "-n", "-c", "--np", "--n"):
+            total = count(following) or None
     return total
 
 
@@ -110,8 +112,8 @@ def visible_gpus(
 def _named(value: str, told_by: str) -> VisibleGpus | None:
     if not re.fullmatch(r"\d+(,\d+)*", value.replace(" ", "")):
         return None
-    ids = tuple(int(one) for one in value.split(","))
-    return VisibleGpus(len(ids), told_by, ids)
+    ids = [count(one) for one in value.replace(" ", "").split(",")]
+    return VisibleGpus(len(ids), told_by, tuple(one for one in ids if one is not None)) if None not in ids else None
 
 
 def around_of(outer: list[Word]) -> str | None:

@@ -62,7 +62,7 @@ class UnknownWord(NamedTuple):
 class LooseWord(NamedTuple):
     """An unknown word that may be options. ``behind`` is the option that it may be the value of, if it takes one.
 
-    ``sets`` is the name in ``name=$VALUE``, which is no option.
+    ``sets`` is the name in ``name=$VALUE``, which sets a field of a recipe.
     """
 
     names: tuple[str, ...]
