@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.source.tree import KeyPath, Span
 
 _MOST_GPUS = 1024  # of a node, and more than any has
+_HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
 
@@ -181,7 +182,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     launch = config.facts.launch
     if launch is None or launch.launch.launcher != "deepspeed":
         return
-    found = _refusal(launch.launch.surroundings)
+    found = _refusal(launch.launch.surroundings) or _lack_of_nodes(launch)
     if found is None:
         return
     message, advice = found
@@ -374,6 +375,22 @@ def _refusal(around: Surroundings) -> tuple[str, str] | None:
                     f"Choose slots from 0 to {slots[host] - 1}.",
                 )
     return None
+
+
+def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
+    """More nodes than one without a hostfile, which names the others."""
+    from ds_lint.launches.surroundings import has_hostfile  # few configs have a launch
+
+    around = launch.launch.surroundings
+    nodes = count(around.option("num_nodes"))
+    if nodes is None or nodes < 2 or not around.is_complete or has_hostfile(dict(around.options)):
+        return None
+    if _HOSTFILE in launch.document.text:
+        return None
+    return (
+        f"`--num_nodes {nodes}` needs a hostfile that names the nodes, and there is none unless it is {_HOSTFILE}",
+        "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
+    )
 
 
 def _place(config: Config) -> tuple[KeyPath | None, Span]:

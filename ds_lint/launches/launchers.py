@@ -15,6 +15,7 @@ from ds_lint.launches.surroundings import (
     OF_RANKS,
     Surroundings,
     around_of,
+    has_hostfile,
     inner_launcher,
     processes_of_mpirun,
     starts_per_node,
@@ -343,24 +344,31 @@ def _surroundings(
 
 
 def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: Around) -> _Ranks:
-    """``deepspeed``: an explicit number wins over ``--include``, that over the hostfile."""
+    """``deepspeed``: of the nodes that the hostfile and ``--include`` leave, ``--num_nodes`` takes the first.
+
+    Source: ``main``, ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
+    """
     hosts = _hosts(options, start, project)
-    is_listed = (
-        options.has("hostfile", "H") and options.options.get("hostfile", options.options.get("H")) != "/dev/null"
-    )
+    is_listed = has_hostfile(options.options)
     chosen: dict[str, int | None] = dict(hosts or {})
-    include = options.options.get("include", options.options.get("i"))
+    include, exclude = (options.options.get(name, options.options.get(name[0])) for name in ("include", "exclude"))
     if include:
         chosen = hostfile.included(hosts, include)
-    counts = set(chosen.values())
+    elif exclude and hosts:
+        chosen = hostfile.without(hosts, exclude)
     default = None if is_listed or not options.is_complete else 1
     nodes = options.number("num_nodes") if options.has("num_nodes") else len(chosen) or default
+    if nodes is not None and chosen:
+        nodes = min(nodes, len(chosen))
+    elif nodes is not None and nodes > 1 and not is_listed:
+        nodes = None  # DeepSpeed has no nodes to start them on, and raises
+    counts = set(list(chosen.values())[:nodes])
     if options.has("num_gpus"):
         per_node = options.number("num_gpus")
     elif chosen:
         per_node = counts.pop() if len(counts) == 1 else None
     else:
-        per_node = visible
+        per_node = visible if not exclude else None
     return _Ranks(nodes, per_node)
 
 

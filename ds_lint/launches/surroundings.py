@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ds_lint.launches.options import Parsed
     from ds_lint.launches.slurm import Allocation
     from ds_lint.launches.word import Word
@@ -62,6 +64,11 @@ class Surroundings(NamedTuple):
     def has(self, *names: str) -> bool:
         """Whether one of these options is given."""
         return any(name in names for name, _ in self.options)
+
+
+def has_hostfile(options: Mapping[str, Word]) -> bool:
+    """Whether ``deepspeed`` is told of a hostfile, if only by a word that is not known."""
+    return any(name in options and options[name] != "/dev/null" for name in ("hostfile", "H"))
 
 
 def inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
