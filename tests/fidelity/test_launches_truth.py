@@ -173,7 +173,8 @@ def test_ranks_are_on_the_nodes_that_there_are(monkeypatch: pytest.MonkeyPatch, 
     """The number of ranks in DS512, DS801 and others."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hosts").write_text("a slots=4\nb\tslots=2\n", encoding="utf-8")
-    slots = launched(monkeypatch, *"--hostfile hosts --no_ssh --node_rank 0 --master_addr a".split(), *words.split())
+    options = ["--hostfile", "hosts", "--no_ssh", "--node_rank", "0", "--master_addr", "a"]
+    slots = launched(monkeypatch, *options, *words.split())
     command = f"deepspeed --hostfile hosts {words} train.py --deepspeed_config ds.json"
     (ours,) = launches_in(command, "run.sh", {"hosts": "a slots=4\nb\tslots=2\n"}.get).launches
     assert ours.nodes == len(slots)
