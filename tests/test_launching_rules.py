@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from command_line import write_into
@@ -65,6 +66,28 @@ def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     assert finding["code"] == code
     assert (finding["path"], finding["related"][0]["path"]) == ("./ds.json", "./run.sh")
     assert f"./run.sh:{launch.count(chr(10)) + 1}" in finding["message"]
+
+
+PLACEHOLDER = "torchrun train.py <normal cl args> --deepspeed ds.json --bf16"
+
+
+def test_an_option_behind_a_placeholder_is_a_file_for_bash(tmp_path):
+    """DS839: without the file that is read nothing starts, with it the option is gone."""
+
+    def words():
+        script = f'torchrun() {{ printf "%s " "$@"; }}\n{PLACEHOLDER}; cat ./--deepspeed'
+        return subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    assert words() == ""
+    (tmp_path / "normal").touch()
+    assert words() == "train.py cl args ds.json --bf16 "
+
+
+def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
+    (finding,) = found(PLACEHOLDER, codes="DS839")
+    assert "`<normal` and `>--deepspeed`" in finding["message"]
+    assert "the script does not get `--deepspeed`" in finding["message"]
+    assert found(f"torchrun train.py {CONFIG} > log 2>&1 < /dev/null --bf16", codes="DS839") == []
 
 
 @pytest.mark.parametrize(

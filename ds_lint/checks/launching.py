@@ -295,6 +295,29 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=())
+def option_in_redirection(config: Config) -> Iterator[Problem]:
+    """``<`` and ``>`` around a placeholder, which the shell takes for redirections: an option is the name of a file."""
+    launch = config.facts.launch
+    redirections = launch.launch.redirections if launch is not None else ()
+    if launch is None or not redirections:
+        return
+    files = [one.lstrip("0123456789<>|&") for one in redirections]
+    lost = _listed(f"`{file}`" for file in files if file.startswith("-"))
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"{launch.origin} has {_listed(f'`{one}`' for one in redirections)}, which the shell takes for redirections: "
+        f"the script does not get {lost}",
+        RISK,
+        help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
+        "the shell is to read must be there, or it does not start the command.",
+        label="an option is lost",
+        related=[_launched(launch, "redirections")],
+    )
+
+
 def _may_load_other_ranks(config: Config) -> bool:
     """Whether partitions are changed, or ranks are not all data-parallel."""
     if any(config.member(name) is not None for name in ("tensor_parallel", "sequence_parallel_size")):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
-    from ds_lint.launches.word import LooseWord
+    from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
 _MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
@@ -149,8 +149,10 @@ class LaunchFacts:
         """The paths of what may be the DeepSpeed config: other files among them are not configs."""
         if self.launch.deepspeed_config is not None:
             return [self.launch.deepspeed_config]
-        values = [value for value in self.launch.arguments.values() if isinstance(value, str)]
-        flags = [value for value in values if value.endswith((".json", ".hjson"))]
+        values: list[Word] = [value for value in self.launch.arguments.values() if isinstance(value, str)]
+        if self.launch.redirections:  # which separate the config from its flag
+            values += self.launch.flags
+        flags = [value for value in values if value is not None and value.endswith((".json", ".hjson"))]
         return flags or [path for path in (self.script.config if self.script is not None else None,) if path]
 
     @property

@@ -20,6 +20,7 @@ class Launch(NamedTuple):
     ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
     are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
     the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
+    ``redirections`` are those of the command if an option is taken for the file of one.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Launch(NamedTuple):
     surroundings: Surroundings
     memory: int | None
     gpu: str | None
+    redirections: tuple[str, ...]
 
     @property
     def is_per_gpu(self) -> bool:

@@ -56,6 +56,7 @@ _FRAMEWORKS = {
     "axolotl": ("train",),
     "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo", "distillation"),
 }
+_OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 # Flags of ``trl`` and ``axolotl`` that are options of ``accelerate launch``.
 _OF_ACCELERATE = {
     "accelerate_config": "config_file",
@@ -103,6 +104,7 @@ class Start(NamedTuple):
     details: list[UnknownWord | None]
     environment: dict[str, Word]
     cwd: str | None
+    redirections: tuple[str, ...] = ()
 
 
 def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
@@ -151,6 +153,7 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         around,
         allocation.memory,
         allocation.gpu,
+        start.redirections if any(_OPTION_AS_FILE.fullmatch(one) for one in start.redirections) else (),
     )
 
 

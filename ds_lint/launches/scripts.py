@@ -86,7 +86,7 @@ def launches_in(
         names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
         words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
-        start = Start(started.path, started.line, command, words, details, environment, cwd)
+        start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
         one = launch(start, list(dict.fromkeys(names)), project)
         if one is not None:
             found.append(one)
