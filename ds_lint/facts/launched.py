@@ -12,7 +12,7 @@ from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.launches.recipe import recipe_of
+from ds_lint.launches.recipe import framework_of, recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.word import shown_name
 from ds_lint.source.recipes import SCRIPT
@@ -221,8 +221,9 @@ class LaunchFacts:
     def _loose(self) -> list[LooseWord]:
         """The words behind the program that may be options: not those that are values of its own options."""
         takes = dict(self.script.options) if self.script is not None else {}
-        if self.recipe is not None:
-            takes.update(dict.fromkeys(self.recipe.known_fields, "1"))
+        framework = self.recipe.framework if self.recipe is not None else framework_of(self.launch)
+        known = tables.load("recipes")["frameworks"].get(framework) if framework and self.launch.loose else None
+        takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))
         return [one for one in self.launch.loose if not one.is_value(takes)]
 
     def certain(self) -> LaunchFacts:

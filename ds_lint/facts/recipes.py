@@ -19,7 +19,7 @@ from ds_lint.source.tree import Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -99,12 +99,6 @@ class TrainingRecipe:
         """The value of a field; None if the recipe does not have it."""
         found = self.fields.get(name)
         return found.value if found is not None else None
-
-    @property
-    def known_fields(self) -> Iterable[str]:
-        """The fields that the framework takes, besides training arguments."""
-        known = tables.load("recipes")["frameworks"].get(self.framework)
-        return known["fields"] if known is not None else ()
 
     @property
     def named(self) -> str | None:

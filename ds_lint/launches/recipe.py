@@ -27,13 +27,18 @@ class LaunchedRecipe(NamedTuple):
     overrides: dict[str, Argument]
 
 
+def framework_of(launch: Launch) -> str | None:
+    """The framework whose program a launch starts; None if only a recipe can tell it."""
+    return _OF_LAUNCHERS.get(launch.launcher) or _OF_MODULES.get(launch.script or "")
+
+
 def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     """The recipe that a launch starts with; None if it has none.
 
     LLaMA-Factory and ms-swift take it as their first word, axolotl too, TRL's parser behind ``--config``. A script that
     parses with HfArgumentParser takes it as the only word.
     """
-    framework = _OF_LAUNCHERS.get(launch.launcher) or _OF_MODULES.get(launch.script or "")
+    framework = framework_of(launch)
     first, *rest = [*launch.flags, ""]
     if first is not None and not first.startswith("-") and first.endswith(_ENDINGS):
         path, left = first, list[Word](rest[:-1])

@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_another(tmp_path, monkey
     assert "bad.sh: internal error (KeyError)" in printed.err
 
 
-def test_memory_of_a_script_that_bash_rejects_says_so(run, tmp_path):
+def test_memory_of_a_script_that_bash_rejects_is_an_error(run, tmp_path):
     write_into(tmp_path)(
         {"ds.json": {"train_batch_size": 8}, "run.sh": "case $1 in a) deepspeed t.py --deepspeed ds.json\n"}
     )

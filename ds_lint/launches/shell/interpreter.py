@@ -186,7 +186,7 @@ class _Interpreter:
             return self.run(body, state)
         behind = [word for part in command.named for word in _words_behind(part)]
         redirected = [part for part in command.named if part.kind == "file_redirect"]
-        if any("\n" in part.text.replace("\\\n", "") for part in redirected):  # an operator without a word behind it
+        if any("\n" in part.text.replace("\\\n", "") for part in redirected):  # `>` at the end of a line
             self.misread.append(command.line + 1)
         written = tuple(map(_redirection, redirected))
         self.redirections, before = written, self.redirections
