@@ -9,7 +9,11 @@ import pytest
 from command_line import write_into
 from jsonschema import Draft7Validator
 
+from ds_lint.facts.launched import LaunchFacts
 from ds_lint.knowledge import resources
+from ds_lint.launches.scripts import launches_in
+from ds_lint.launches.training_script import read_training_script
+from ds_lint.source.document import Document
 
 OF_TRAINER = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -124,10 +128,106 @@ def test_a_default_that_the_script_may_change_is_unknown(run, write, train):
     assert with_code("DS610", findings(run, ".")) == []
 
 
-def test_a_flag_behind_an_unknown_word_may_be_given(run, write):
-    config = {**OF_TRAINER, "gradient_clipping": 0.5}
-    write({"conf/ds.json": config, "train.py": TRAIN, "run.sh": f'deepspeed train.py {FLAGS} "$@"\n'})
-    assert with_code("DS610", findings(run, ".")) == []
+UNEQUAL = {**OF_TRAINER, "train_micro_batch_size_per_gpu": 4, "gradient_clipping": 0.5}
+OWN_OPTIONS = """\
+from dataclasses import dataclass, field
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+@dataclass
+class Data:
+    corpus: str = "c4"
+    splits: list[str] = field(default_factory=list)
+    packing: bool = False
+data, args = HfArgumentParser((Data, TrainingArguments)).parse_args_into_dataclasses()
+Trainer(args=args).train()
+"""
+
+
+def doubts(flags):
+    """The words that may change what others of a launch say."""
+    (launch,) = launches_in(f"deepspeed train.py {FLAGS} {flags}", "run.sh", lambda _: None).launches
+    return LaunchFacts(launch, Document("run.sh", flags, None, []), read_training_script(OWN_OPTIONS)).doubts
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        '--seed "$SEED"',
+        "--seed=$SEED --bf16",
+        "--run_name night-$DAY --logging_steps 5",
+        "--report_to $WHERE",
+        "--save_steps $((EPOCH * 2))",
+        '--corpus "$CORPUS"',
+        "--splits $SPLITS",
+        "--odd=$ODD",
+        "--odd data/$ODD",
+        "--odd $((8 / $N))",
+    ],
+)
+def test_an_unknown_value_of_an_option_changes_nothing_else(flags):
+    assert doubts(flags) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ('"$@"', "$@"),
+        ("$EXTRA --bf16", "$EXTRA"),
+        ("${EXTRA:+--fp16}", "$EXTRA"),
+        ("$(cat flags.txt)", "$(cat flags.txt)"),
+        ('"${MORE[@]}"', "$MORE"),
+        ("--odd $ODD", "$ODD"),  # which may be its value, or options behind it
+        ("--packing $EXTRA", "$EXTRA"),
+        ("--splits a $EXTRA", "$EXTRA"),
+        ('--output_dir "$@"', "$@"),
+        ("--use_$MODE yes", "$MODE"),
+    ],
+)
+def test_an_unknown_word_that_may_be_options_is_a_doubt(flags, name):
+    assert doubts(flags) == [name]
+
+
+def of_clipping_and_batch(run, write, flags, launcher="deepspeed"):
+    """The severities of findings that rest on a default and on a written argument, and the message of the latter."""
+    flags = f"{FLAGS} --per_device_train_batch_size 2 {flags}"
+    write({"conf/ds.json": UNEQUAL, "train.py": TRAIN, "run.sh": f"{launcher} train.py {flags}\n"})
+    found = {finding["key"]: finding for finding in with_code("DS610", findings(run, "."))}
+    batch = found.pop("train_micro_batch_size_per_gpu")
+    return [one["severity"] for one in found.values()], batch["severity"], batch["message"].partition(": ")[2]
+
+
+def test_beside_unknown_options_what_is_written_counts_and_no_default(run, write):
+    raises = "trainer.train() raises"
+    assert of_clipping_and_batch(run, write, '--seed "$SEED"') == (["error"], "error", raises)
+    assert of_clipping_and_batch(run, write, "", "deepspeed --num_gpus=$N") == (["error"], "error", raises)
+    assert of_clipping_and_batch(run, write, "", "deepspeed $MORE") == (["error"], "error", raises)
+    unless = f"{raises}, unless `$@` of the launch changes that"
+    assert of_clipping_and_batch(run, write, '"$@"') == ([], "warning", unless)
+
+
+def test_ranks_beside_unknown_options_of_the_launcher_are_doubted(run, write):
+    sure = "deepspeed --num_gpus 4 --num_nodes 1 {} train.py --deepspeed --deepspeed_config ds.json\n"
+    write({"ds.json": BATCH, "run.sh": sure.format("$MORE")})
+    (finding,) = with_code("DS512", findings(run, "."))
+    assert (finding["severity"], "unless `$MORE`" in finding["message"]) == ("warning", True)
+    write({"sure.sh": sure.format("")})
+    (finding,) = with_code("DS512", findings(run, "."))
+    assert (finding["severity"], "unless" in finding["message"]) == ("error", False)
+
+
+def test_a_script_may_stand_in_an_unknown_folder(run, write):
+    write({"ds.json": BATCH, "run.sh": "deepspeed $HERE/train.py --deepspeed_config ds.json --local_rank $RANK\n"})
+    (launch,) = shown(run, ".")
+    assert (launch["script"], launch["deepspeed_config"]) == (None, "ds.json")
+    write({"run.sh": 'deepspeed --num_gpus 4 "$SCRIPT" --deepspeed_config ds.json "$@"\n'})
+    (launch,) = shown(run, ".")
+    assert (launch["world_size"], launch["arguments"]) == (4, {"deepspeed_config": "ds.json"})
+
+
+def test_a_batch_size_that_the_script_may_search_for_is_doubted(run, write):
+    write({"conf/ds.json": UNEQUAL, "run.sh": f"deepspeed mine.py {FLAGS} --per_device_train_batch_size 2\n"})
+    (finding,) = with_code("DS610", findings(run, "."))
+    assert (finding["severity"], finding["key"]) == ("warning", "train_micro_batch_size_per_gpu")
+    assert finding["message"].endswith("raises unless `auto_find_batch_size` is true")
 
 
 def test_a_config_in_one_of_two_places_is_not_guessed(run, write):

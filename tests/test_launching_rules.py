@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from command_line import write_into
@@ -55,6 +56,7 @@ def codes(findings):
         (f"deepspeed -i localhost:0 --num_nodes 1 train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --include a:0@c train.py {CONFIG}", "DS834"),
         (f"deepspeed --hostfile hosts --exclude b:4 train.py {CONFIG}", "DS834"),
+        (f"deepspeed --num_gpus 8 --num_nodes 2 --master_addr a train.py {CONFIG}", "DS834"),
         (f"torchrun --nnodes=2 --nproc_per_node=8 --rdzv_endpoint=localhost:29400 train.py {CONFIG}", "DS835"),
         (f"export MASTER_ADDR=n1\ntorchrun --nnodes=2 --nproc_per_node=8 train.py {CONFIG}", "DS835"),
     ],
@@ -64,6 +66,28 @@ def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
     assert finding["code"] == code
     assert (finding["path"], finding["related"][0]["path"]) == ("./ds.json", "./run.sh")
     assert f"./run.sh:{launch.count(chr(10)) + 1}" in finding["message"]
+
+
+PLACEHOLDER = "torchrun train.py <normal cl args> --deepspeed ds.json --bf16"
+
+
+def test_an_option_behind_a_placeholder_is_a_file_for_bash(tmp_path):
+    """DS839: without the file that is read nothing starts, with it the option is gone."""
+
+    def words():
+        script = f'torchrun() {{ printf "%s " "$@"; }}\n{PLACEHOLDER}; cat ./--deepspeed'
+        return subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    assert words() == ""
+    (tmp_path / "normal").touch()
+    assert words() == "train.py cl args ds.json --bf16 "
+
+
+def test_an_option_in_a_redirection_is_said_of_the_config_behind_it(found):
+    (finding,) = found(PLACEHOLDER, codes="DS839")
+    assert "`<normal` and `>--deepspeed`" in finding["message"]
+    assert "the script does not get `--deepspeed`" in finding["message"]
+    assert found(f"torchrun train.py {CONFIG} > log 2>&1 < /dev/null --bf16", codes="DS839") == []
 
 
 @pytest.mark.parametrize(
@@ -89,6 +113,9 @@ def test_a_launch_that_does_not_start_what_it_should(found, launch, code):
         f"CUDA_VISIBLE_DEVICES=4,5 deepspeed train.py {CONFIG}",
         f"deepspeed --hostfile hosts --include a:0,1@b train.py {CONFIG}",
         f"deepspeed --hostfile hosts --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
+        f"deepspeed --hostfile $HOSTS --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
+        f"deepspeed --num_nodes $N --num_gpus 4 train.py {CONFIG}",
+        f"cp hosts /job/hostfile; deepspeed --num_nodes 2 --num_gpus 4 train.py {CONFIG}",
         f"torchrun --nnodes 2 --nproc_per_node 8 --master_addr $HOST --node_rank 0 train.py {CONFIG}",
         f"torchrun --nnodes 2 $RDZV --nproc_per_node 8 train.py {CONFIG}",
         f"torchrun --nnodes $N --nproc_per_node 8 train.py {CONFIG}",

@@ -6,6 +6,7 @@ from ds_lint.diagnostics.finding import Related
 from ds_lint.diagnostics.problem import RISK, WRONG_RESULT, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
+from ds_lint.knowledge.expressions import names_in
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on, zero_stage
 from ds_lint.source.spelling import as_json
@@ -45,13 +46,15 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
             mismatch.path,
             member.value.span,
             f"`{dotted(mismatch.path)}` is {as_json(mismatch.written)}, but the training arguments have "
-            f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises",
+            f"{as_json(mismatch.wanted)}{_because(config, mismatch)}: trainer.train() raises"
+            f"{_unless(config, mismatch)}",
             {_TRAINER: rejected("initialize")},
             help=f'Set it to "auto", which the Trainer replaces with {as_json(mismatch.wanted)}, or change the '
             "training arguments.",
             label=f"not {as_json(mismatch.wanted)}",
             related=_places(config, mismatch.names),
             fix=_filled_in(config, mismatch.path, "safe"),
+            severity="warning" if mismatch.only_if is not None else None,
         )
 
 
@@ -319,6 +322,14 @@ def _because(config: Config, mismatch: Mismatch) -> str:
     from ds_lint.semantics.preparation.words import words
 
     return f" ({words(mismatch.path, mismatch.expression)})"
+
+
+def _unless(config: Config, mismatch: Mismatch) -> str:
+    """The argument with which the Trainer does not compare the values, if nothing tells whether it is given."""
+    launch = config.facts.launch
+    if mismatch.only_if is None or (launch is not None and launch.doubts):
+        return ""
+    return f" unless {_quoted(names_in(mismatch.only_if))} is true"
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from ds_lint.diagnostics.problem import IGNORED, NO_EFFECT, RISK, Outcome, Probl
 from ds_lint.diagnostics.rule import rule
 from ds_lint.semantics.constructors import offloads_optimizer
 from ds_lint.semantics.features import is_on, zero_stage
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.source.tree import KeyPath, Span
 
+_MOST_GPUS = 1024  # of a node, and more than any has
+_HOSTFILE = "/job/hostfile"  # DLTS_HOSTFILE in deepspeed/launcher/runner.py, where some clusters have one
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _ZERO = "zero_optimization"
 
@@ -123,7 +126,7 @@ def more_processes_than_gpus(config: Config) -> Iterator[Problem]:
     if launch.launch.launcher == "deepspeed" and gpus.ids is not None:  # it sets the variable itself
         return
     argument = config.facts.training.given.get("use_cpu") if config.facts.training is not None else None
-    if argument is not None:
+    if argument is not None or launch.is_open:
         return
     key, span = _place(config)
     more = "" if gpus.number == 1 else "s"
@@ -179,7 +182,7 @@ def refused_launcher_options(config: Config) -> Iterator[Problem]:
     launch = config.facts.launch
     if launch is None or launch.launch.launcher != "deepspeed":
         return
-    found = _refusal(launch.launch.surroundings)
+    found = _refusal(launch.launch.surroundings) or _lack_of_nodes(launch)
     if found is None:
         return
     message, advice = found
@@ -292,6 +295,29 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=())
+def option_in_redirection(config: Config) -> Iterator[Problem]:
+    """``<`` and ``>`` around a placeholder, which the shell takes for redirections: an option is the name of a file."""
+    launch = config.facts.launch
+    redirections = launch.launch.redirections if launch is not None else ()
+    if launch is None or not redirections:
+        return
+    files = [one.lstrip("0123456789<>|&") for one in redirections]
+    lost = _listed(f"`{file}`" for file in files if file.startswith("-"))
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"{launch.origin} has {_listed(f'`{one}`' for one in redirections)}, which the shell takes for redirections: "
+        f"the script does not get {lost}",
+        RISK,
+        help="Replace the placeholder in `<` and `>` with the arguments that it stands for, or delete it. A file that "
+        "the shell is to read must be there, or it does not start the command.",
+        label="an option is lost",
+        related=[_launched(launch, "redirections")],
+    )
+
+
 def _may_load_other_ranks(config: Config) -> bool:
     """Whether partitions are changed, or ranks are not all data-parallel."""
     if any(config.member(name) is not None for name in ("tensor_parallel", "sequence_parallel_size")):
@@ -337,23 +363,20 @@ def _one_task(around: Surroundings) -> str:
 
 def _chosen(around: Surroundings) -> tuple[str, list[int]]:
     """The option of ``deepspeed`` that chooses GPUs of this machine, and the GPUs."""
-    number, include = around.option("num_gpus"), around.option("include", "i")
-    if number is not None and number.isdigit() and int(number) > 0:
-        return f"--num_gpus {number}", list(range(int(number)))
+    number, include = count(around.option("num_gpus")), around.option("include", "i")
+    if number:
+        return f"--num_gpus {number}", list(range(min(number, _MOST_GPUS)))
     host, sign, places = (include or "").partition(":")
-    if sign and host in ("localhost", "127.0.0.1") and all(place.isdigit() for place in places.split(",")):
-        return f"--include {include}", [int(place) for place in places.split(",")]
+    chosen = [number for place in places.split(",") if (number := count(place)) is not None]
+    if sign and host in ("localhost", "127.0.0.1") and len(chosen) == len(places.split(",")):
+        return f"--include {include}", chosen
     return "", []
 
 
 def _refusal(around: Surroundings) -> tuple[str, str] | None:
     """Why ``deepspeed`` rejects its options, and what to do; None if it does not."""
     include, exclude = around.option("include", "i"), around.option("exclude", "e")
-    numbers = [
-        f"--{name}"
-        for name in ("num_nodes", "num_gpus")
-        if (value := around.option(name)) is not None and value.isdigit()
-    ]
+    numbers = [f"--{name}" for name in ("num_nodes", "num_gpus") if count(around.option(name)) is not None]
     if (include or exclude) and numbers:
         option = "--include" if include else "--exclude"
         return (
@@ -368,12 +391,29 @@ def _refusal(around: Surroundings) -> tuple[str, str] | None:
         if host not in slots:
             return f"`{include or exclude}` names {host}, which is not in the hostfile", f"Add {host} to the hostfile."
         for place in places.split(",") if sign else ():
-            if place.isdigit() and int(place) >= slots[host]:
+            number = count(place)
+            if number is not None and number >= slots[host]:
                 return (
                     f"`{include or exclude}` names slot {place} of {host}, which has {slots[host]} in the hostfile",
                     f"Choose slots from 0 to {slots[host] - 1}.",
                 )
     return None
+
+
+def _lack_of_nodes(launch: LaunchFacts) -> tuple[str, str] | None:
+    """More nodes than one without a hostfile, which names the others."""
+    from ds_lint.launches.surroundings import has_hostfile  # few configs have a launch
+
+    around = launch.launch.surroundings
+    nodes = count(around.option("num_nodes"))
+    if nodes is None or nodes < 2 or not around.is_complete or has_hostfile(dict(around.options)):
+        return None
+    if _HOSTFILE in launch.document.text:
+        return None
+    return (
+        f"`--num_nodes {nodes}` needs a hostfile that names the nodes, and there is none unless it is {_HOSTFILE}",
+        "Add `--hostfile FILE` with a line `HOST slots=N` for each node, or start one node with `--num_nodes 1`.",
+    )
 
 
 def _place(config: Config) -> tuple[KeyPath | None, Span]:

@@ -23,6 +23,7 @@ from ds_lint.semantics.features import (
 )
 from ds_lint.semantics.places import beside
 from ds_lint.semantics.swapping import BUFFERS_OF_ADAM, buffer_count, buffers_of_adam, pipelines, swaps_optimizer
+from ds_lint.source.spelling import AUTO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,16 +59,35 @@ def partial_offload_below_stage_3(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS311", "nvme-path-missing", severity="error", effects=("rejected",), keys=(ZERO,))
+@rule("DS311", "nvme-path-missing", severity="error", effects=("rejected", "risk"), keys=(ZERO,))
 def nvme_path_missing(config: Config) -> Iterator[Problem]:
-    """Offload to NVMe at stage 3 without ``nvme_path``; below stage 3 DeepSpeed offloads to the CPU instead."""
+    """Offload to NVMe at stage 3 without ``nvme_path``; below stage 3 DeepSpeed offloads to the CPU instead.
+
+    For ``"auto"`` Accelerate takes the path of ``accelerate launch`` or its YAML, else the word none, which is a path
+    like any other (``DeepSpeedPlugin.__post_init__`` in ``accelerate/utils/dataclasses.py``).
+    """
     if zero_stage(config) != 3:
         return
     for name in ("offload_param", "offload_optimizer"):
         section = config.section(ZERO, name)
         device = section.member("device") if section else None
         path = section.get("nvme_path") if section else None
-        if device is None or device.value.value != "nvme" or (path is not None and path.kind != "null"):
+        if device is None or device.value.value != "nvme":
+            continue
+        if _is_named_none(config, name):
+            member = config.member(ZERO, name, "nvme_path")
+            yield Problem(
+                (ZERO, name, "nvme_path"),
+                member.value.span if member is not None else device.value.span,
+                f'Accelerate replaces `{name}.nvme_path` "auto" with "none": DeepSpeed writes to a folder `none` in '
+                "the working directory",
+                RISK,
+                help="Set `nvme_path` to a folder on the NVMe drive of every node, or start the script with "
+                f"`accelerate launch --{name}_nvme_path FOLDER`.",
+                label='filled with "none"',
+                severity="warning",
+            )
+        if path is not None and path.kind != "null":
             continue
         yield Problem(
             (ZERO, name, "device"),
@@ -78,6 +98,23 @@ def nvme_path_missing(config: Config) -> Iterator[Problem]:
             help="Add `nvme_path`: a folder on the NVMe drive of every node.",
             label="needs nvme_path",
         )
+
+
+def _is_named_none(config: Config, name: str) -> bool:
+    """Whether nothing gives Accelerate the path that takes the place of ``"auto"``."""
+    written = config.written.at((ZERO, name, "nvme_path"))
+    if written is None or written.value != AUTO or config.stack not in ("trainer", "accelerate"):
+        return False
+    launch = config.facts.launch.launch if config.facts.launch is not None else None
+    if launch is not None and (
+        launch.surroundings.has(f"{name}_nvme_path", "config_file")
+        or f"ACCELERATE_DEEPSPEED_{name.upper()}_NVME_PATH" in launch.environment
+        or (launch.launcher == "accelerate" and not launch.surroundings.is_complete)
+    ):
+        return False
+    from ds_lint.semantics.preparation import prepare  # few configs have such a path
+
+    return bool(prepare(config).value(ZERO, name, "nvme_path") == "none")
 
 
 @rule("DS312", "offload-param-below-stage-3", severity="warning", effects=("no-effect",), keys=(ZERO,))

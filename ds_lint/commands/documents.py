@@ -58,7 +58,7 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
     if found and _is_in_project(found):
         from ds_lint.session.launched import add_launches  # a config alone has none
 
-        add_launches(found, session)
+        add_launches(found, session, lambda work, path: unless_it_fails(work, path, unreadable))
     return found
 
 

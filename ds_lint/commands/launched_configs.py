@@ -64,6 +64,8 @@ def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[La
         config = _named_config(launch, file.path, project, session)
         if config is not None:
             found.append(LaunchedConfig(config, launch))
+    if not file.launches and language_of(path) == "shell":
+        raise UnreadableConfigError(f"{path}:{file.misread[0]} is not understood, and no other line launches training")
     if not launches and language_of(path) == "shell":
         first, *rest = (str(launch.line) for launch in file.launches)
         lines = f"a launch at {first}" if not rest else f"launches at {', '.join([first, *rest[:-1]])} and {rest[-1]}"

@@ -10,6 +10,7 @@ from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.project.references import located
 from ds_lint.semantics import configs
 from ds_lint.source import documents
+from ds_lint.source.counts import count
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of
 from ds_lint.source.tree import Span
@@ -102,9 +103,10 @@ def with_place(path: str) -> tuple[str, tuple[int, ...]]:
     place: tuple[int, ...] = ()
     while not os.path.exists(path):
         name, _, number = path.rpartition(":")
-        if not name or not number.isdecimal() or len(place) == 2:
+        line = count(number)
+        if not name or line is None or len(place) == 2:
             break
-        path, place = name, (int(number), *place)
+        path, place = name, (line, *place)
     return path, place
 
 

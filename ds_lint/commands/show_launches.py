@@ -9,7 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING
 
 from ds_lint.commands.documents import complaints_into
-from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable
+from ds_lint.commands.failures import WRONG_USAGE, complain, list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.output.terminal import QUIET, STRONG, terminal_of
@@ -66,6 +66,7 @@ def files_with_launches(
                     complaints_into(unreadable),
                     leaves_out=session.leaves_out,
                     respects_gitignore=session.respects_gitignore(path),
+                    unless_it_fails=lambda work, at: unless_it_fails(work, at, unreadable),
                 ):
                     yield path, found
         else:
@@ -81,7 +82,8 @@ def _named(path: str, unreadable: list[Complaint]) -> Iterator[tuple[str, Launch
         return
     is_below = not os.path.relpath(path).startswith(os.pardir)
     project = os.curdir if is_below else os.path.dirname(path)
-    if (found := read_launches(path, project)) is not None:
+    found = unless_it_fails(lambda: read_launches(path, project), path, unreadable)
+    if found is not None:
         yield project, found
 
 

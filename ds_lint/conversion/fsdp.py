@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.conversion.setup import PRECISIONS, NotConvertibleError, Setup
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import flag
+from ds_lint.source.counts import count
 from ds_lint.source.tree import dotted
 
 if TYPE_CHECKING:
@@ -215,8 +216,8 @@ class _Reading:
         if value is None:
             return None
         text = str(value).upper()
-        if text.isdigit() and 0 < int(text) <= len(words):
-            return words[int(text) - 1]
+        if (number := count(text)) and number <= len(words):
+            return words[number - 1]
         if text not in words:
             self._refuse(name)
         return text

@@ -12,8 +12,9 @@ from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.launches.recipe import recipe_of
+from ds_lint.launches.recipe import framework_of, recipe_of
 from ds_lint.launches.resumed import resumption
+from ds_lint.launches.word import shown_name
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
+    from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
 _MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
@@ -42,6 +44,8 @@ _OF_TRAINER = frozenset({
     "overwrite_output_dir", "save_steps", "save_strategy", "save_total_limit", "warmup_ratio",
 })  # fmt: skip
 
+
+_WITH_FLAGS_FOR_RANKS = ("axolotl", "trl")  # whose own options tell the ranks
 
 # What a script has that sets the variables of a rank, connects ranks in its own way, or starts processes.
 _SETS_RANKS = re.compile(
@@ -61,12 +65,12 @@ class LaunchFacts:
     ``recipe`` is the one that it starts with, with what the command line sets over it. ``builds_whole_models`` says
     that Accelerate's YAML switches ``zero3_init_flag`` off, and ``names_experts`` that it names the classes of blocks
     of experts, which become leaf modules. ``written`` are the lines with which the launching script writes the config
-    itself, from the first to the last.
+    itself, from the first to the last. ``is_open`` says that unknown words may give any argument.
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "launch", "model", "names_experts", "recipe", "resumption",
-        "script", "script_document", "stack", "training", "written",
+        "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "names_experts", "recipe",
+        "resumption", "script", "script_document", "stack", "training", "written",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +89,7 @@ class LaunchFacts:
         self.names_experts = False
         self.model: Model | None = None  # if it lies in the project
         self.written: tuple[int, int] | None = None
+        self.is_open = False
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
@@ -144,8 +149,10 @@ class LaunchFacts:
         """The paths of what may be the DeepSpeed config: other files among them are not configs."""
         if self.launch.deepspeed_config is not None:
             return [self.launch.deepspeed_config]
-        values = [value for value in self.launch.arguments.values() if isinstance(value, str)]
-        flags = [value for value in values if value.endswith((".json", ".hjson"))]
+        values: list[Word] = [value for value in self.launch.arguments.values() if isinstance(value, str)]
+        if self.launch.redirections:  # which separate the config from its flag
+            values += self.launch.flags
+        flags = [value for value in values if value is not None and value.endswith((".json", ".hjson"))]
         return flags or [path for path in (self.script.config if self.script is not None else None,) if path]
 
     @property
@@ -200,7 +207,52 @@ class LaunchFacts:
         recipe = None if self.recipe is None else self.recipe.says
         saved = (self.checkpoint, self.storage and self.storage[:2])
         yaml = (self.builds_whole_models, self.names_experts)
-        return *facts, training, self.launch.script, calls, *yaml, recipe, around, saved
+        return *facts, training, self.launch.script, calls, *yaml, recipe, around, saved, bool(self.doubts)
+
+    @property
+    def doubts(self) -> list[str]:
+        """The unknown words that may be options, and change what others of the launch say."""
+        before = self.launch.loose_before
+        names = dict.fromkeys((*before, *(name for one in self._loose for name in one.names)))
+        is_shell = not self.launch.path.endswith(".py")
+        return [shown_name(name) if is_shell else name for name in names]
+
+    @property
+    def _loose(self) -> list[LooseWord]:
+        """The words behind the program that may be options: not those that are values of its own options."""
+        takes = dict(self.script.options) if self.script is not None else {}
+        framework = self.recipe.framework if self.recipe is not None else framework_of(self.launch)
+        known = tables.load("recipes")["frameworks"].get(framework) if framework and self.launch.loose else None
+        takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))
+        return [one for one in self.launch.loose if not one.is_value(takes)]
+
+    def certain(self) -> LaunchFacts:
+        """The same launch without what its doubts may change."""
+        other = LaunchFacts.__new__(LaunchFacts)
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        launch, is_loose = self.launch, bool(self._loose)
+        if launch.loose_before or (is_loose and launch.launcher in _WITH_FLAGS_FOR_RANKS):
+            around = launch.surroundings._replace(starts=None, inside=None, gpus=None, options=(), is_complete=False)
+            launch = launch._replace(nodes=None, processes_per_node=None, world_size=None, surroundings=around)
+        if is_loose:
+            other.is_open = True
+            launch = launch._replace(arguments={}, flags=[])
+            other.recipe = other.resumption = other.checkpoint = None
+            if self.training is not None:
+                other.training = self._open_training()
+        other.launch = launch
+        if other.model_name != self.model_name:
+            other.model = None
+        return other
+
+    def _open_training(self) -> TrainingArguments:
+        """The training arguments of which any may be on the command line: those that the script itself passes count."""
+        script = self.script
+        given = dict(self._keywords(script)) if script is not None and not script.parses_flags else {}
+        names = tables.load("transformers")["training_arguments"]
+        defaults = {name: UNKNOWN for name in names if name not in given}
+        return TrainingArguments(given, self.origin, are_taken=True, defaults=defaults)
 
     @property
     def sets_ranks(self) -> bool:
@@ -211,6 +263,8 @@ class LaunchFacts:
     @property
     def splits_model(self) -> bool:
         """Whether ranks may share a copy of the model, although no key of the config tells so: they count as one."""
+        if self.is_open and self.stack != "trainer":
+            return True
         document, arguments = self.script_document, self.launch.arguments
         is_in_script = document is not None and _SPLITS_MODEL.search(document.text) is not None
         return is_in_script or any(arguments.get(name, "1") != "1" for name in _OF_SPLITTING)
@@ -262,8 +316,6 @@ class LaunchFacts:
             line, _ = self.document.position(span.start)
             overrides[name] = override(value, f"{self.document.path}:{line}", self.document, span)
         recipe = TrainingRecipe(document, launched.framework, overrides)
-        if not launched.is_complete:  # an unknown word may set any field
-            recipe.training = None
         return recipe if recipe.framework else None
 
     def _stack(self) -> Stack | None:
@@ -282,14 +334,15 @@ class LaunchFacts:
         """The flags that are training arguments, over those of the recipe and what the script sets."""
         fields = tables.load("transformers")["training_arguments"]
         script, launch, recipe = self.script, self.launch, self.recipe
+        is_loose = bool(self._loose)
         if recipe is not None and (script is None or recipe.framework != SCRIPT):
-            return recipe.training
-        is_complete = script is not None and script.has_known_defaults and None not in launch.command
+            return recipe.training.without_defaults() if is_loose and recipe.training is not None else recipe.training
+        is_complete = script is not None and script.has_known_defaults and not (script.parses_flags and is_loose)
         given: dict[str, Argument] = {}
         defaults: dict[str, Any] = {}
         if script is not None:
             given.update(self._keywords(script))
-            defaults.update(script.defaults)
+            defaults.update({} if is_loose else script.defaults)
         if recipe is not None and recipe.training is not None:
             given.update(recipe.training.given)
         elif script is None or script.parses_flags:

@@ -13,6 +13,7 @@ from ds_lint.facts.shapes import Kind, head, in_order, kinds
 from ds_lint.facts.tensors import Tensor
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 ALL_LINEAR = "all-linear"  # peft's word for all linear layers but that of the logits
 ALL = "all"  # the names of those layers, which training frameworks collect and pass to peft one by one
 _DEFAULT_RANK = 8  # of peft.LoraConfig
-MOST_DIGITS = 9  # of a rank: none is so high
 _EXAMPLE = "r=16,targets=q_proj+v_proj"
 _TWO_DIMENSIONS, _THREE_DIMENSIONS = 2, 3
 
@@ -49,10 +49,10 @@ def asked(text: str, source: str = "--lora") -> Adapters:
                 f"{text!r} does not describe adapters: write r, targets and modules_to_save, such as {_EXAMPLE}"
             )
         given[name] = value
-    rank = given.get("r", str(_DEFAULT_RANK))
-    if not rank.isdecimal() or len(rank) > MOST_DIGITS or int(rank) < 1:
-        raise UnreadableFact(f"r={rank} is not a valid rank of adapters: it must be 1 or more")
-    return Adapters(int(rank), named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
+    rank = count(given.get("r", str(_DEFAULT_RANK)))
+    if not rank:
+        raise UnreadableFact(f"r={given['r'][:20]} is not a valid rank of adapters: it must be 1 or more")
+    return Adapters(rank, named_targets(given.get("targets")), _names(given.get("modules_to_save", "")), source)
 
 
 def named_targets(text: str | None) -> tuple[str, ...] | str | None:

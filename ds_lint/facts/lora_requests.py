@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import tensors
-from ds_lint.facts.lora import ALL, MOST_DIGITS, Adapters, named_targets, tensors_with
+from ds_lint.facts.lora import ALL, Adapters, named_targets, tensors_with
 from ds_lint.facts.training import flag_values
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ def _read(fields: _AdapterFields, value: Callable[[str], Any], source: str) -> A
 def _rank(given: Any, default: int | None) -> int | None:
     if given is None:
         return default
-    text = str(given)
-    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS and int(text) > 0 else None
+    return count(given if isinstance(given, str) else str(given)) or None
 
 
 def _targets(given: Any, fields: _AdapterFields) -> Any:

@@ -34,6 +34,8 @@ def ungathered_generation(launch: LaunchFacts) -> Request | None:
             return None
         return f"`{_GATHERS}`", launch.at(given.place), launch.related(given.place, _GATHERS)
     arguments = launch.launch.arguments
+    if launch.doubts and _VLLM not in arguments:  # which an unknown word may give
+        return None
     if str(arguments.get(_GATHERS)).lower() not in _FALSE or str(arguments.get(_VLLM, "false")).lower() not in _FALSE:
         return None
     return f"`{_GATHERS}`", *launch.at_flag(_GATHERS, _GATHERS)
@@ -47,6 +49,8 @@ def reference_model(launch: LaunchFacts) -> Request | None:
         return f"`{called.trainer}`", launch.at(called.place), launch.related(called.place, label)
     arguments = launch.launch.arguments  # of LLaMA-Factory
     if launch.script is not None or arguments.get("finetuning_type") not in ("freeze", "full"):
+        return None
+    if launch.doubts and "pref_loss" not in arguments:  # which an unknown word may give
         return None
     if arguments.get("stage") not in ("dpo", "kto") or arguments.get("pref_loss", "sigmoid") in ("orpo", "simpo"):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _AS_TRANSFORMERS = {
     "fa3": "flash_attention_2",  # which keep the same
 }
 _OF_AXOLOTL = {"flash_attention": "flash_attention_2", "sdp_attention": "sdpa", "eager_attention": "eager"}
-_MOST_DIGITS = 12  # of the tokens of a sample
 _CHECKPOINTS = "gradient_checkpointing"
 _CHECKPOINTING = ("TRL", "ms-swift")  # unless they are told not to
 _TRUE = (True, "true", "True")
@@ -112,7 +112,6 @@ def _values(facts: Facts, name: str) -> Iterator[Any]:
 
 def _count(value: object) -> int | None:
     """A number of tokens; a word on a command line is text."""
-    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
-        value = int(value)
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**_MOST_DIGITS
-    return value if is_count else None  # type: ignore[return-value]
+    if isinstance(value, str):
+        value = count(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -26,11 +26,11 @@ def parameter_count(text: str) -> int:
     found = _COUNT.fullmatch(text.strip())
     number = float(found[1]) * _UNITS[found[2].upper()] if found else 0
     count = round(min(number, 2.0 * _MOST))
-    if found and not found[2] and found[1].isdigit() and count <= _MOST:
+    if found and not found[2] and found[1].isdecimal() and count <= _MOST:
         count = int(found[1])  # exactly
     if not _LEAST <= count <= _MOST:
         raise UnreadableFact(f"{text!r} is not a valid number of parameters such as 7B or 350M")
-    return count
+    return round(count)
 
 
 def stand_in(count: int) -> Model:

@@ -86,6 +86,13 @@ class TrainingArguments:
         given = tuple((name, repr(one.value)) for name, one in sorted(self.given.items()))
         return given, tuple((name, repr(one)) for name, one in sorted(self.defaults.items()))
 
+    def without_defaults(self) -> TrainingArguments:
+        """The same arguments, where what is not given may be anything."""
+        names = tables.load("transformers")["training_arguments"]
+        defaults = {name: UNKNOWN for name in names if name not in self.given}
+        given = {**self.given, **self.others}
+        return TrainingArguments(given, self.origin, are_taken=self.are_taken, defaults=defaults)
+
     def may_be_set(self, name: str) -> bool:
         """Whether a field that is not given may have a value of which nothing is known."""
         return name not in self.given and self.defaults.get(name) is UNKNOWN

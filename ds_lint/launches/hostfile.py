@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_LINE = re.compile(r"^(\S+) +slots=(\d+)")
+from ds_lint.source.counts import count
+
+_LINE = re.compile(r"^(\S+)\s+slots=(\d+)")
 
 
 def slots(text: str) -> dict[str, int] | None:
@@ -15,16 +17,33 @@ def slots(text: str) -> dict[str, int] | None:
         if not stripped or stripped.startswith("#"):
             continue
         match = _LINE.match(stripped)
-        if match is None or match[1] in found:
+        number = count(match[2]) if match is not None else None
+        if match is None or number is None or match[1] in found:
             return None
-        found[match[1]] = int(match[2])
+        found[match[1]] = number
     return found or None
 
 
 def included(resources: dict[str, int] | None, include: str) -> dict[str, int | None]:
     """The processes of each node that ``--include HOST[:SLOT,SLOT]@HOST`` names; None if all slots of a node count."""
-    found: dict[str, int | None] = {}
-    for node in include.split("@"):
+    return {host: len(slots) if slots else (resources or {}).get(host) for host, slots in _filter(include).items()}
+
+
+def without(resources: dict[str, int], exclude: str) -> dict[str, int | None]:
+    """The processes of each node without the nodes and slots that ``--exclude`` names."""
+    left: dict[str, int | None] = {}
+    named = _filter(exclude)
+    for host, number in resources.items():
+        count_left = number - len(named[host]) if named.get(host) else 0 if host in named else number
+        if count_left > 0:
+            left[host] = count_left
+    return left
+
+
+def _filter(text: str) -> dict[str, set[str]]:
+    """The slots of each node in ``HOST[:SLOT,SLOT]@HOST``; none stands for all (``parse_node_config_list``)."""
+    found: dict[str, set[str]] = {}
+    for node in text.split("@"):
         host, sign, places = node.strip().partition(":")
-        found[host] = len(places.split(",")) if sign else (resources or {}).get(host)
+        found.setdefault(host, set()).update(places.split(",") if sign else ())
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ds_lint.launches.surroundings import Surroundings
-    from ds_lint.launches.word import Argument, Word
+    from ds_lint.launches.word import Argument, LooseWord, Word
 
 PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
 
@@ -16,9 +16,11 @@ class Launch(NamedTuple):
 
     ``line`` counts from 1 and is where the command starts. ``arguments`` are the flags of the program that is started,
     with underscores for dashes, and ``flags`` the words that they come from. ``unknown`` names what the words depend
-    on: variables, parameters, substitutions. ``environment`` are the variables that the script exports. Paths are as
-    the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are the bytes
-    of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
+    on: variables, parameters, substitutions. ``loose`` are those words behind the program that may be options, and
+    ``loose_before`` is what those before it depend on. ``environment`` are the variables that the script exports. Paths
+    are as the program gets them, and ``cwd`` is the folder from which they count, within the project. ``memory`` are
+    the bytes of each node that the job asks for, and ``gpu`` is the kind of its GPUs, as the cluster calls it.
+    ``redirections`` are those of the command if an option is taken for the file of one.
     """
 
     path: str
@@ -33,12 +35,15 @@ class Launch(NamedTuple):
     deepspeed_config: str | None
     arguments: dict[str, Argument]
     unknown: list[str]
+    loose: tuple[LooseWord, ...]
+    loose_before: tuple[str, ...]
     flags: list[Word]
     environment: dict[str, Word]
     cwd: str | None
     surroundings: Surroundings
     memory: int | None
     gpu: str | None
+    redirections: tuple[str, ...]
 
     @property
     def is_per_gpu(self) -> bool:

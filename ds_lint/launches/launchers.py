@@ -9,24 +9,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches import hostfile
 from ds_lint.launches.launch import PER_GPU, Launch
-from ds_lint.launches.options import Parsed, arguments, parsed
+from ds_lint.launches.options import CONFIG_FLAGS, Parsed, SortedFlags, arguments, parsed, sorted_flags
 from ds_lint.launches.slurm import Allocation, with_options
 from ds_lint.launches.surroundings import (
     OF_RANKS,
     Surroundings,
     around_of,
+    has_hostfile,
     inner_launcher,
     processes_of_mpirun,
     starts_per_node,
     visible_gpus,
 )
 from ds_lint.launches.word import Word
+from ds_lint.source.counts import count
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.word import Argument
+    from ds_lint.launches.word import Argument, UnknownWord
     from ds_lint.source.tree import Node
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
@@ -54,6 +56,7 @@ _FRAMEWORKS = {
     "axolotl": ("train",),
     "trl": ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo", "distillation"),
 }
+_OPTION_AS_FILE = re.compile(r"[0-9]*[<>|&]+-{1,2}[A-Za-z][\w-]*(?:=.*)?")  # `<args> --seed` writes to --seed
 # Flags of ``trl`` and ``axolotl`` that are options of ``accelerate launch``.
 _OF_ACCELERATE = {
     "accelerate_config": "config_file",
@@ -61,7 +64,6 @@ _OF_ACCELERATE = {
     "num_machines": "num_machines",
     "num_processes": "num_processes",
 }
-_CONFIG_FLAGS = ("deepspeed", "deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_path")
 
 
 class Around(NamedTuple):
@@ -90,34 +92,43 @@ class _Program(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project."""
+    """A command with its place: ``environment`` are exported variables, ``cwd`` a folder within the project.
+
+    ``words`` are those of the command with ``--option=$VALUE`` as two, and ``details`` tells of the unknown ones.
+    """
 
     path: str
     line: int
     command: list[Word]
+    words: list[Word]
+    details: list[UnknownWord | None]
     environment: dict[str, Word]
     cwd: str | None
+    redirections: tuple[str, ...] = ()
 
 
 def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
     """The launch that a command is; None if it starts no training."""
-    found = _launcher(start.command)
+    found = _launcher(start.words)
     if found is None:
         return None
     launcher, words, outer = found
     allocation = project.allocation
     if outer and outer[0] is not None and _OUTER.get(posixpath.basename(outer[0])) == "srun":
         allocation = with_options(allocation, outer[1:])
-    options = parsed(launcher, words) if launcher in ("deepspeed", "torchrun", "accelerate") else Parsed({}, words)
+    options = Parsed({}, words)
+    if launcher in ("deepspeed", "torchrun", "accelerate"):
+        options = parsed(launcher, words, start.details[len(start.words) - len(words) :])
     program = _program(launcher, options)
-    flags = arguments(program.words)
+    sorted_ = sorted_flags(program.words, start.details[len(start.words) - len(program.words) :])
+    flags = arguments(sorted_.words)
     if launcher in ("python", "srun", "mpirun") and not _trains_with_deepspeed(program, flags, start, project):
         return None
     accelerate_config = options.options.get("config_file") if launcher == "accelerate" else None
     if launcher in ("trl", "axolotl"):
         value = flags.get("accelerate_config", flags.get("config_file"))
         accelerate_config = value if isinstance(value, str) else None
-    ranks = _ranks(launcher, options, start, allocation, outer, project)
+    ranks = _ranks(launcher, options, start, allocation, outer, project, sorted_)
     around = _surroundings(launcher, options, program, start, allocation, outer, project, ranks)
     if around.inside is not None or (around.starts or 1) > 1:
         ranks = _Ranks()
@@ -134,12 +145,15 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         _config(options, flags),
         flags,
         unknown,
-        program.words,
+        sorted_.loose,
+        (*options.loose, *_loose_around(outer, start)),
+        sorted_.words,
         start.environment,
         start.cwd,
         around,
         allocation.memory,
         allocation.gpu,
+        start.redirections if any(_OPTION_AS_FILE.fullmatch(one) for one in start.redirections) else (),
     )
 
 
@@ -199,7 +213,7 @@ def _program(launcher: str, options: Parsed) -> _Program:
 
 def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], start: Start, project: Around) -> bool:
     """Whether a script that Python starts is given a DeepSpeed config, or uses one."""
-    if any(name.startswith("deepspeed") or name in _CONFIG_FLAGS for name in flags):
+    if any(name.startswith("deepspeed") or name in CONFIG_FLAGS for name in flags):
         return True
     if program.script is None or start.cwd is None or not program.script.endswith(".py"):
         return False
@@ -209,12 +223,18 @@ def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], start:
 
 def _config(options: Parsed, flags: dict[str, Argument]) -> str | None:
     """The DeepSpeed config that a launch names."""
-    given: list[Argument] = [options.options.get("deepspeed_config_file"), *(flags.get(name) for name in _CONFIG_FLAGS)]
+    given: list[Argument] = [options.options.get("deepspeed_config_file"), *(flags.get(name) for name in CONFIG_FLAGS)]
     return next((value for value in given if isinstance(value, str) and value), None)
 
 
 def _ranks(
-    launcher: str, options: Parsed, start: Start, allocation: Allocation, outer: list[Word], project: Around
+    launcher: str,
+    options: Parsed,
+    start: Start,
+    allocation: Allocation,
+    outer: list[Word],
+    project: Around,
+    flags: SortedFlags,
 ) -> _Ranks:
     """On how many nodes a launch starts how many processes each."""
     visible = _visible(start)
@@ -228,27 +248,27 @@ def _ranks(
         nodes = allocation.nodes or (1 if allocation.tasks is not None else None)
         return _Ranks(nodes, allocation.per_node)
     if launcher == "mpirun":
-        return _of_mpirun(outer)
+        return _of_mpirun(outer, start)
     if launcher == "python":
         return _of_python(start.environment)
     if launcher in ("swift", "llamafactory-cli"):
         return _of_framework(launcher, start, visible)
-    return _of_starter(launcher, options.rest[1:], start, project)
+    return _of_starter(launcher, flags, start, project)
 
 
-def _of_starter(launcher: str, words: list[Word], start: Start, project: Around) -> _Ranks:
+def _of_starter(launcher: str, sorted_: SortedFlags, start: Start, project: Around) -> _Ranks:
     """``trl`` and ``axolotl`` start ``accelerate launch``, and axolotl something else if it is told.
 
     The options of the launcher stand among their own, those of axolotl also behind ``--``.
     """
-    own = list[Word](takewhile(lambda word: word != "--", words))
+    own = list[Word](takewhile(lambda word: word != "--", sorted_.words))
     flags = arguments(own)
     started = flags.get("launcher", "accelerate") if launcher == "axolotl" else "accelerate"
     if started == "python":
         return _Ranks(1, 1)
     if started not in ("accelerate", "torchrun"):
         return _Ranks()
-    options = dict(parsed(str(started), words[len(own) + 1 :]).options)
+    options = dict(parsed(str(started), sorted_.words[len(own) + 1 :]).options)
     for flag, option in _OF_ACCELERATE.items():
         if flag in flags:
             value = flags[flag]
@@ -259,15 +279,32 @@ def _of_starter(launcher: str, words: list[Word], start: Start, project: Around)
         text = project.read(place)
         if text is None or "num_processes" in text or "num_machines" in text:  # which TRL hands on, too
             return _Ranks()
-    said = Parsed(options, [], is_complete=None not in words)
+    said = Parsed(options, [], tuple(name for one in sorted_.loose if one.sets is None for name in one.names))
     return _of_torchrun(said) if started == "torchrun" else _of_accelerate(said, start, project)
 
 
-def _of_mpirun(outer: list[Word]) -> _Ranks:
+def _of_mpirun(outer: list[Word], start: Start) -> _Ranks:
     """``mpirun -np N``, on this machine unless it names hosts."""
     total = processes_of_mpirun(outer)
     has_hosts = any(word in ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f") for word in outer)
+    has_hosts = has_hosts or bool(_loose_around(outer, start))  # or may name some
     return _Ranks(None if has_hosts else 1, None if has_hosts else total)
+
+
+def _loose_around(outer: list[Word], start: Start) -> tuple[str, ...]:
+    """What the unknown words of ``srun`` or ``mpirun`` depend on that may be options: no option stands before them."""
+    details = start.details[_begin(outer, start.words) + 1 :]
+    loose = [
+        detail.names
+        for before, word, detail in zip(outer, outer[1:], details, strict=False)
+        if word is None and detail is not None and detail.holds_options and not (before or "").startswith("-")
+    ]
+    return tuple(name for names in loose for name in names)
+
+
+def _begin(outer: list[Word], words: list[Word]) -> int:
+    """Where the command of ``srun`` or ``mpirun`` begins."""
+    return words.index(outer[0]) if outer else 0
 
 
 def _of_python(environment: dict[str, Word]) -> _Ranks:
@@ -310,24 +347,31 @@ def _surroundings(
 
 
 def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: Around) -> _Ranks:
-    """``deepspeed``: an explicit number wins over ``--include``, that over the hostfile."""
+    """``deepspeed``: of the nodes that the hostfile and ``--include`` leave, ``--num_nodes`` takes the first.
+
+    Source: ``main``, ``apply_num_nodes_and_gpus`` in ``deepspeed/launcher/runner.py``.
+    """
     hosts = _hosts(options, start, project)
-    is_listed = (
-        options.has("hostfile", "H") and options.options.get("hostfile", options.options.get("H")) != "/dev/null"
-    )
+    is_listed = has_hostfile(options.options)
     chosen: dict[str, int | None] = dict(hosts or {})
-    include = options.options.get("include", options.options.get("i"))
+    include, exclude = (options.options.get(name, options.options.get(name[0])) for name in ("include", "exclude"))
     if include:
         chosen = hostfile.included(hosts, include)
-    counts = set(chosen.values())
+    elif exclude and hosts:
+        chosen = hostfile.without(hosts, exclude)
     default = None if is_listed or not options.is_complete else 1
     nodes = options.number("num_nodes") if options.has("num_nodes") else len(chosen) or default
+    if nodes is not None and chosen:
+        nodes = min(nodes, len(chosen))
+    elif nodes is not None and nodes > 1 and not is_listed:
+        nodes = None  # DeepSpeed has no nodes to start them on, and raises
+    counts = set(list(chosen.values())[:nodes])
     if options.has("num_gpus"):
         per_node = options.number("num_gpus")
     elif chosen:
         per_node = counts.pop() if len(counts) == 1 else None
     else:
-        per_node = visible
+        per_node = visible if not exclude else None
     return _Ranks(nodes, per_node)
 
 
@@ -381,8 +425,7 @@ def _of_framework(launcher: str, start: Start, visible: int | None) -> _Ranks:
     def number(name: str, default: int | None) -> int | None:
         if name not in start.environment:
             return default
-        value = start.environment[name]
-        return int(value) if value is not None and value.isdigit() else None
+        return count(start.environment[name]) or None
 
     nodes = number("NNODES", 1)
     return _Ranks(nodes, number("NPROC_PER_NODE", 1 if launcher == "swift" else visible))

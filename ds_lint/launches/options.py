@@ -6,22 +6,36 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ds_lint.knowledge import tables
+from ds_lint.launches.word import LooseWord
+from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
-    from ds_lint.launches.word import Argument, Word
+    from collections.abc import Mapping, Sequence
+
+    from ds_lint.launches.word import Argument, UnknownWord, Word
+
+CONFIG_FLAGS = ("deepspeed", "deepspeed_config", "ds_config", "ds_config_path", "deepspeed_config_path")
+MODEL_FLAGS = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
 
 
 class Parsed(NamedTuple):
-    """A launcher's own options without dashes before them, and the words behind: the program and its flags."""
+    """A launcher's own options without dashes before them, and the words behind: the program and its flags.
+
+    ``loose`` is what the unknown words before the program depend on that may be more options.
+    """
 
     options: dict[str, Word]
     rest: list[Word]
-    is_complete: bool = True  # no word before the program is unknown, so that it may be an option
+    loose: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no other options are given."""
+        return not self.loose
 
     def number(self, *names: str) -> int | None:
-        """The number that the last of these options gives."""
-        value = next((self.options[name] for name in names if name in self.options), None)
-        return int(value) if value is not None and value.isdigit() else None
+        """The number above 0 that the first of these options gives."""
+        return count(next((self.options[name] for name in names if name in self.options), None)) or None
 
     def option(self, name: str) -> Word:
         """The value of an option; None if it is not given, or not known."""
@@ -38,15 +52,24 @@ def _takes(launcher: str) -> dict[str, str]:
     return tables.load("launchers")[launcher]["options"]
 
 
-def parsed(launcher: str, words: list[Word]) -> Parsed:
-    """The options before the program. A word that is not known may be options, and is passed over."""
+def parsed(launcher: str, words: list[Word], unknown: Sequence[UnknownWord | None] = ()) -> Parsed:
+    """The options before the program. A word that is not known may be options, and is passed over.
+
+    ``unknown`` tells more of the words that are not known, at the same places.
+    """
     takes = _takes(launcher)
     options: dict[str, Word] = {}
-    left, is_complete = list(words), True
+    left, loose = list(words), list[str]()
+    details = [*unknown, *[None] * (len(words) - len(unknown))]
     while left and (left[0] is None or left[0].startswith("-")):
+        detail = details[len(words) - len(left)]
+        if left[0] is None and detail is not None and (detail.is_path or not detail.holds_options):
+            break
+        if left[0] is None and _begins_flags(left[1:], takes):
+            break
         word = left.pop(0)
         if word is None:
-            is_complete = False
+            loose += detail.names if detail is not None else ("a word",)
             continue
         if word == "--":
             break
@@ -59,7 +82,13 @@ def parsed(launcher: str, words: list[Word]) -> Parsed:
             options[key] = ""
         else:
             options[key] = left.pop(0) if left else None
-    return Parsed(options, left, is_complete)
+    return Parsed(options, left, tuple(loose))
+
+
+def _begins_flags(words: list[Word], takes: dict[str, str]) -> bool:
+    """Whether words begin with a flag that is none of the launcher: the program stands before them."""
+    first = words[0] if words else None
+    return first is not None and is_flag(first) and _full_name(first.partition("=")[0], takes) not in takes
 
 
 def _full_name(name: str, takes: dict[str, str]) -> str:
@@ -100,3 +129,68 @@ def _add(found: dict[str, Argument], name: str, value: Literal[True] | Word) -> 
         before.append(value)
     else:
         found[name] = [before if isinstance(before, str) else None, value]
+
+
+class SortedFlags(NamedTuple):
+    """The words of a program without those that belong to no option, and the unknown ones that may be options."""
+
+    words: list[Word]
+    loose: tuple[LooseWord, ...]
+
+
+def sorted_flags(words: Sequence[Word], unknown: Sequence[UnknownWord | None]) -> SortedFlags:
+    """Which of the unknown words are values of options, and which may be options themselves.
+
+    As argparse takes words: an option that takes one value has it, and what stands behind is none of its own.
+    """
+    if None not in words:
+        return SortedFlags(list(words), ())
+    takes = common_options()
+    kept: list[Word] = []
+    loose: list[LooseWord] = []
+    name: str | None = None  # of the option that may take the next word
+    arity, values, is_cut = "0", 0, False
+    for word, detail in zip(words, unknown, strict=True):
+        if word is not None and is_flag(word):
+            name, sign, _ = word.partition("=")
+            name = name.lstrip("-").replace("-", "_")
+            arity, values, is_cut = ("0" if sign else takes.get(name, "any")), 0, False
+            kept.append(word)
+            continue
+        if word is not None:
+            if not is_cut:
+                kept.append(word)
+                values += 1
+                arity = "0" if arity in ("1", "?") else arity
+            continue
+        assert detail is not None  # noqa: S101 - what tells of an unknown word
+        is_sole = arity in ("1", "+") and values == 0
+        if detail.is_value or is_sole or arity in ("?", "+", "any"):
+            kept.append(None)
+        if detail.sets is not None and not detail.is_value and not is_sole:
+            loose.append(LooseWord(detail.names, None, detail.sets))
+        elif (not detail.is_value and not is_sole and detail.holds_options) or detail.may_be_several:
+            loose.append(LooseWord(detail.names, name if arity == "any" and values == 0 else None))
+        is_cut = arity == "0" and not detail.is_value
+        values += 1
+        arity = "0" if detail.is_value or arity in ("1", "?") else arity
+    return SortedFlags(kept, tuple(loose))
+
+
+@cache
+def common_options() -> Mapping[str, str]:
+    """How many values the options take that scripts have from transformers, and those that name config and model.
+
+    As HfArgumentParser adds the fields of TrainingArguments: one that is true or false may stand alone, lists have one
+    value or more, everything else one (``_parse_dataclass_field`` in ``transformers/hf_argparser.py``).
+    """
+    fields = tables.load("transformers")["training_arguments"]
+    found = {name: _taken(facts.get("runs", [facts])[-1]["type"]) for name, facts in fields.items()}
+    found.update({f"no_{name}": "0" for name, taken in found.items() if taken == "?"})
+    return {**dict.fromkeys((*CONFIG_FLAGS, *MODEL_FLAGS), "1"), **found}
+
+
+def _taken(declared: str) -> str:
+    if "list" in declared.lower():
+        return "+"
+    return "?" if declared.removeprefix("Optional[").partition(" ")[0].rstrip("]") == "bool" else "1"

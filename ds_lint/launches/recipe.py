@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.options import arguments, is_flag
+from ds_lint.launches.options import arguments
 from ds_lint.launches.word import Word
 
 if TYPE_CHECKING:
@@ -20,15 +20,16 @@ _TOLD_BY_FLAG = "config"
 
 
 class LaunchedRecipe(NamedTuple):
-    """``framework`` is None if only the recipe can tell it; ``overrides`` are fields that the command line sets.
-
-    ``is_complete`` says that no word is unknown that may set another field.
-    """
+    """``framework`` is None if only the recipe can tell it; ``overrides`` are fields that the command line sets."""
 
     path: str
     framework: str | None
     overrides: dict[str, Argument]
-    is_complete: bool
+
+
+def framework_of(launch: Launch) -> str | None:
+    """The framework whose program a launch starts; None if only a recipe can tell it."""
+    return _OF_LAUNCHERS.get(launch.launcher) or _OF_MODULES.get(launch.script or "")
 
 
 def recipe_of(launch: Launch) -> LaunchedRecipe | None:
@@ -37,7 +38,7 @@ def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     LLaMA-Factory and ms-swift take it as their first word, axolotl too, TRL's parser behind ``--config``. A script that
     parses with HfArgumentParser takes it as the only word.
     """
-    framework = _OF_LAUNCHERS.get(launch.launcher) or _OF_MODULES.get(launch.script or "")
+    framework = framework_of(launch)
     first, *rest = [*launch.flags, ""]
     if first is not None and not first.startswith("-") and first.endswith(_ENDINGS):
         path, left = first, list[Word](rest[:-1])
@@ -53,11 +54,8 @@ def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     overrides.pop(_TOLD_BY_FLAG, None)
     if _SEVERAL in overrides:
         return None
-    is_complete = all(
-        word is not None or (before is not None and is_flag(before) and "=" not in before)
-        for before, word in pairwise(["", *own])
-    )
-    return LaunchedRecipe(path, framework, overrides, is_complete)
+    overrides.update({one.sets: None for one in launch.loose if one.sets is not None})
+    return LaunchedRecipe(path, framework, overrides)
 
 
 def _pairs(words: list[Word]) -> dict[str, Argument]:

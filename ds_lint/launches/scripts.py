@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import Around, Start, launch
 from ds_lint.launches.shell.interpreter import follow
-from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.launches.shell.unknowns import around_marks, is_known
 from ds_lint.launches.slurm import allocation
+from ds_lint.launches.word import UnknownWord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.unknowns import StandIns
+    from ds_lint.launches.shell.unknowns import StandIns, Unknowns
+    from ds_lint.launches.word import Word
 
 _MARKS = re.compile(
     r"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|python|srun|mpirun|mpiexec"
@@ -82,7 +84,9 @@ def launches_in(
         command = [word if is_known(word) else None for word in started.words]
         environment = {name: value if is_known(value) else None for name, value in started.environment.items()}
         names = [unknown.name for word in started.words for unknown in followed.unknowns.of(word)]
-        start = Start(started.path, started.line, command, environment, followed.unknowns.path(started.cwd))
+        words, details = _parted(started.words, followed.unknowns)
+        cwd = followed.unknowns.path(started.cwd)
+        start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
         one = launch(start, list(dict.fromkeys(names)), project)
         if one is not None:
             found.append(one)
@@ -92,3 +96,17 @@ def launches_in(
         if one.path == path and is_known(one.name) and (cwd := followed.unknowns.path(one.cwd)) is not None
     ]
     return Launches(found, followed.misread, tuple(written))
+
+
+def _parted(words: list[str], unknowns: Unknowns) -> tuple[list[Word], list[UnknownWord | None]]:
+    """The words of a command with ``--option=$VALUE`` as two of them, and what is known of the unknown ones."""
+    found: list[tuple[Word, UnknownWord | None]] = []
+    for word in words:
+        if is_known(word):
+            found.append((word, None))
+            continue
+        start, end = around_marks(word)
+        unknown = UnknownWord(tuple(dict.fromkeys(part.name for part in unknowns.of(word))), start, end)
+        pair = unknown.cut()
+        found += [(None, unknown)] if pair is None else [(pair[0], None), (None, pair[1])]
+    return [word for word, _ in found], [detail for _, detail in found]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.source.counts import count
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -81,7 +83,7 @@ def with_options(before: Allocation, words: Sequence[Word]) -> Allocation:
     gpus, gpus_by, gpu, memory = before.gpus, before.gpus_by, before.gpu, before.memory
     for name, given in _options(words):
         if name in _COUNTED:
-            found[name] = int(given) if given is not None and given.isdigit() else None
+            found[name] = count(given) or None
         elif name in _GPUS:
             (gpus, gpu), gpus_by = _gpus(name, given), f"{name}={given}"
         elif name == "--mem":
@@ -104,7 +106,7 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
         if word is None:
             continue
         name, sign, value = word.partition("=")
-        if word[:2] in _SHORT and len(word) > 2 and word[2].isdigit():
+        if word[:2] in _SHORT and len(word) > 2 and word[2].isdecimal():
             name, sign, value = word[:2], "=", word[2:]
         following = words[position + 1] if position + 1 < len(words) else None
         yield _SHORT.get(name, name), value if sign else following
@@ -119,10 +121,11 @@ def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
         for one in given.split(",")
         if (one.startswith("gpu:") or name == "--gpus-per-node") and (match := _OF_GRES.search(one))
     ]
-    return (int(found[0][2]), found[0][1]) if len(found) == 1 else (None, None)
+    return (count(found[0][2]), found[0][1]) if len(found) == 1 else (None, None)
 
 
 def _memory(given: Word) -> int | None:
     """The bytes of ``--mem=N``; with 0 a job gets all that a node has."""
     match = _SIZE.fullmatch(given) if given is not None else None
-    return int(match[1]) * _UNITS[match[2].upper()] or None if match else None
+    number = count(match[1]) if match is not None else None
+    return number * _UNITS[match[2].upper()] or None if match is not None and number is not None else None

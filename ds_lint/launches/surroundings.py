@@ -7,7 +7,11 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.source.counts import count
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ds_lint.launches.options import Parsed
     from ds_lint.launches.slurm import Allocation
     from ds_lint.launches.word import Word
@@ -62,6 +66,11 @@ class Surroundings(NamedTuple):
         return any(name in names for name, _ in self.options)
 
 
+def has_hostfile(options: Mapping[str, Word]) -> bool:
+    """Whether ``deepspeed`` is told of a hostfile, if only by a word that is not known."""
+    return any(name in options and options[name] != "/dev/null" for name in ("hostfile", "H"))
+
+
 def inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
     """The launcher that is started as a script, and whether Python gets its name as a file."""
     if script not in LAUNCHERS or options.has("module", "m"):
@@ -84,8 +93,8 @@ def processes_of_mpirun(outer: list[Word]) -> int | None:
     """The processes that ``mpirun -np N`` starts."""
     total: int | None = None
     for word, following in pairwise(outer):
-        if word in ("-np", "-n", "-c", "--np", "--n") and following is not None and following.isdigit():
-            total = int(following)
+        if word in ("-np", "-n", "-c", "--np", "--n"):
+            total = count(following) or None
     return total
 
 
@@ -110,8 +119,8 @@ def visible_gpus(
 def _named(value: str, told_by: str) -> VisibleGpus | None:
     if not re.fullmatch(r"\d+(,\d+)*", value.replace(" ", "")):
         return None
-    ids = tuple(int(one) for one in value.split(","))
-    return VisibleGpus(len(ids), told_by, ids)
+    ids = [count(one) for one in value.replace(" ", "").split(",")]
+    return VisibleGpus(len(ids), told_by, tuple(one for one in ids if one is not None)) if None not in ids else None
 
 
 def around_of(outer: list[Word]) -> str | None:

@@ -14,6 +14,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import configs, meant
+from ds_lint.launches.script_options import script_options
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class TrainingScript(NamedTuple):
     that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of transformers.
     ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
     DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
-    size. ``is_configured_by_trl`` says that its training arguments are of a class of trl.
+    size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``options`` are those that it
+    defines itself.
     """
 
     stack: Stack | None
@@ -67,6 +69,7 @@ class TrainingScript(NamedTuple):
     config: str | None
     fills_in: bool
     is_configured_by_trl: bool
+    options: dict[str, str]
     calls: ScriptCalls
 
 
@@ -106,6 +109,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         next(configs(names), None),
         _LIGHTNINGS in called,
         any(_is_of_trl(one, module) for one in (*used, *(dotted_name(call.func) for call in calls))),
+        script_options(module, names),
         read_calls(module, names),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ds_lint.launches import files as kinds
 from ds_lint.launches.scripts import may_launch
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ds_lint.project.discovery import LeavesOut
     from ds_lint.source.files import Files
 
+_Result = TypeVar("_Result")
 _MOST_BYTES = 500_000  # of a script; the longest of 500 public ones has 30,000
 _YAML = (".yml", ".yaml")
 _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
@@ -38,6 +39,18 @@ class LaunchFile(NamedTuple):
     written: tuple[WrittenConfig, ...] = ()
 
 
+class UnlessItFails(Protocol):
+    """Does work on a file; None if ds-lint itself fails on it, which must not hide what is found in other files."""
+
+    def __call__(self, work: Callable[[], _Result], path: str, /) -> _Result | None:
+        """The result of the work."""
+
+
+def at_once(work: Callable[[], _Result], _path: str) -> _Result:
+    """Work of which a failure ends the run."""
+    return work()
+
+
 class Naming(NamedTuple):
     """The files that name a config: scripts, and YAML that may be recipes."""
 
@@ -51,10 +64,11 @@ def launch_files(
     *,
     leaves_out: LeavesOut,
     respects_gitignore: bool = False,
+    unless_it_fails: UnlessItFails = at_once,
 ) -> Iterator[LaunchFile]:
     """The files below a directory that launch training."""
     for path in _below(directory, on_error, may_be_script, leaves_out, respects_gitignore=respects_gitignore):
-        found = read_launches(path, directory)
+        found = unless_it_fails(lambda: read_launches(path, directory), path)  # noqa: B023 - called at once
         if found is not None:
             yield found
 

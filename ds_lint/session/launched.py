@@ -9,7 +9,7 @@ from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.project.launches import Naming, launch_files, naming, read_launches, scripts_below, text_of
+from ds_lint.project.launches import Naming, at_once, launch_files, naming, read_launches, scripts_below, text_of
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
@@ -17,14 +17,14 @@ from ds_lint.source.recipes import LONGEST, as_recipe
 from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.launches.training_script import TrainingScript
-    from ds_lint.project.launches import LaunchFile
+    from ds_lint.project.launches import LaunchFile, UnlessItFails
     from ds_lint.session.material import Material
     from ds_lint.session.session import Session
     from ds_lint.source.files import Files
@@ -39,7 +39,9 @@ class Link(NamedTuple):
     paths: frozenset[str]
 
 
-def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> None:
+def add_launches(
+    found: Sequence[tuple[str, Document]], session: Session, unless_it_fails: UnlessItFails = at_once
+) -> None:
     """Let the session know what launches tell of these documents, each with the path that it was asked for by."""
     searched: dict[str, dict[str, Document]] = {}
     named: dict[str, dict[str, Document]] = {}
@@ -61,8 +63,10 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
             lambda _: None,
             leaves_out=session.leaves_out,
             respects_gitignore=session.respects_gitignore(directory),
+            unless_it_fails=unless_it_fails,
         ):
-            _add(project.links(file), documents, session)
+            links = unless_it_fails(lambda: list(project.links(file)), file.path)  # noqa: B023 - called at once
+            _add(links or [], documents, session)
     known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
     for directory, documents in (*named.items(), *alone.items()):
         scripts, yamls = set[str](), list[str]()
@@ -73,7 +77,7 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
             yamls = [path for path in by.yamls if os.path.realpath(path) not in known]
         own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
         project = LaunchingProject(directory, documents=documents)
-        _add(project.linked(Naming(sorted(scripts | own), yamls)), documents, session)
+        _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
 
 
 def scripts_of(directory: str, session: Session) -> list[str]:
@@ -86,7 +90,7 @@ def scripts_of(directory: str, session: Session) -> list[str]:
     )
 
 
-def _add(links: Iterator[Link], documents: dict[str, Document], session: Session) -> None:
+def _add(links: Iterable[Link], documents: dict[str, Document], session: Session) -> None:
     for link in links:
         for path in link.paths & documents.keys():
             session.add_material(link.material, documents[path].path)
@@ -104,15 +108,18 @@ class LaunchingProject:
         self.launching: dict[str, Document] = {}
         self.scripts: dict[str, tuple[TrainingScript | None, Document | None]] = {}
 
-    def linked(self, by: Naming) -> Iterator[Link]:
+    def linked(self, by: Naming, unless_it_fails: UnlessItFails = at_once) -> Iterator[Link]:
         """The launches in these scripts, and these recipes."""
         for path in by.scripts:
-            file = read_launches(path, self.directory, self.files)
-            yield from self.links(file) if file is not None else ()
+            yield from unless_it_fails(lambda: self._links_at(path), path) or ()  # noqa: B023 - called at once
         for path in by.yamls:
-            link = self.link_of_recipe(path)
+            link = unless_it_fails(lambda: self.link_of_recipe(path), path)  # noqa: B023 - called at once
             if link is not None:
                 yield link
+
+    def _links_at(self, path: str) -> list[Link]:
+        file = read_launches(path, self.directory, self.files)
+        return list(self.links(file)) if file is not None else []
 
     def link_of_recipe(self, path: str) -> Link | None:
         """A recipe linked to the config that it names; None if the file is not one, or the config is not found."""

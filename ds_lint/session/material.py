@@ -25,6 +25,9 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     """The report on a config by each recipe or launch, those that say the same taken together."""
     groups = grouped(material)
     reports = [lint(with_material(group[0], basis)) for group in groups]
+    doubtful: dict[int, list[str]] = {}
+    for report, (first, *_) in zip(reports, groups, strict=True):
+        doubtful.update(_doubtful(report, first, basis, lint))
     alone = {_problem(finding, []) for finding in lint(basis).findings}
     whole = reports[0]
     by_problem: dict[object, list[int]] = {}
@@ -32,13 +35,17 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
     for index, report in enumerate(reports):
         for finding in report.findings:
             problem = _problem(finding, groups[index])
-            found.setdefault(problem, finding)
+            if problem not in found or (id(found[problem]) in doubtful and id(finding) not in doubtful):
+                found[problem] = finding
             by_problem.setdefault(problem, []).append(index)
     for problem, indices in by_problem.items():
         those = [one for index in dict.fromkeys(indices) for one in groups[index]]
         is_told_apart = len(set(indices)) < len(groups) or _tells_place(found[problem], those)
         if is_told_apart or (those[0].is_told and problem not in alone):
             _name(found[problem], those)
+    for finding in found.values():
+        if id(finding) in doubtful:
+            _doubt(finding, doubtful[id(finding)])
     whole.findings = []
     whole.add(list(found.values()))
     every = [one for group in groups for one in group]
@@ -74,6 +81,29 @@ def with_material(one: Material, basis: Basis) -> Basis:
     """What a config is checked against if a recipe or a launch of it is known."""
     facts = basis.facts.with_launch(one) if isinstance(one, LaunchFacts) else basis.facts.with_recipe(one)
     return basis.but(facts=facts, stack=basis.stack or one.stack)
+
+
+def _doubtful(
+    report: FileReport, one: Material, basis: Basis, lint: Callable[[Basis], FileReport]
+) -> dict[int, list[str]]:
+    """The findings that there may not be because of unknown words of a launch, by ``id``, each with these words."""
+    doubts = one.doubts if isinstance(one, LaunchFacts) else []
+    if not isinstance(one, LaunchFacts) or not doubts or not report.findings:
+        return {}
+    certain = {_same(finding) for finding in lint(with_material(one.certain(), basis)).findings}
+    return {id(finding): doubts for finding in report.findings if _same(finding) not in certain}
+
+
+def _same(finding: Finding) -> object:
+    """What is the same if a finding does not depend on a fact: its message may name the fact."""
+    return finding.code, finding.key, finding.span, finding.effect
+
+
+def _doubt(finding: Finding, doubts: list[str]) -> None:
+    """Let a finding say on what it depends that is not known."""
+    if finding.severity == "error":
+        finding.severity = "warning"
+    finding.message += f", unless {' or '.join(f'`{name}`' for name in doubts)} of the launch changes that"
 
 
 def _problem(finding: Finding, group: Sequence[Material]) -> object:

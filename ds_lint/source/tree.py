@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Scalar = str | int | float | bool | None
     KeyPath = tuple[str, ...]  # ("zero_optimization", "stage"); an array index is an element too: ("a", "0", "b")
 
+_MOST_DIGITS = 9  # of an index
 MOST_INTEGRAL = 1e10  # from here on hjson leaves a float a float
 
 
@@ -82,7 +83,7 @@ class Node:
         node = self
         for element in path:
             if node.kind == "array":
-                if not element.isdigit() or int(element) >= len(node.items):
+                if not (element.isdecimal() and len(element) <= _MOST_DIGITS) or int(element) >= len(node.items):
                     return None
                 node = node.items[int(element)]
             else:

@@ -50,3 +50,18 @@ def test_a_hidden_size_that_is_a_multiple_of_10_makes_no_fraction():
     with Oracle() as oracle:
         assert oracle.verdict(prefetch(0.9 * 2560 * 2560)).rejected_at is None
     assert all((0.9 * size * size).is_integer() == (size % 10 == 0) for size in range(1, 20_000))
+
+
+@pytest.mark.parametrize("name", ["offload_optimizer", "offload_param"])
+def test_an_auto_path_becomes_a_word(monkeypatch, name):
+    """DS311: the word is a path like any other for DeepSpeed."""
+    from accelerate.utils import DeepSpeedPlugin
+
+    def filled():
+        section = {"device": "nvme", "nvme_path": "auto"}
+        config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, name: section}}
+        return DeepSpeedPlugin(hf_ds_config=config).deepspeed_config["zero_optimization"][name]["nvme_path"]
+
+    assert filled() == "none"
+    monkeypatch.setenv(f"ACCELERATE_DEEPSPEED_{name.upper()}_NVME_PATH", "/fast")
+    assert filled() == "/fast"

@@ -18,6 +18,7 @@ from installed import measured_with_the_newest
 from ranks import run
 
 from ds_lint.facts.checkpoints import checkpoint_in
+from ds_lint.launches.scripts import launches_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +143,9 @@ def test_options_win_over_visible_devices(monkeypatch: pytest.MonkeyPatch, words
         (["--include", "localhost:0", "--exclude", "localhost:1"], "mutually exclusive"),
         (["--hostfile", "hosts", "--no_ssh_check", "--master_addr", "a", "--include", "a:2"], "No slot '2'"),
         (["--hostfile", "hosts", "--no_ssh_check", "--master_addr", "a", "--include", "b"], "not found in hostfile"),
+        (["--num_nodes", "2"], "Num nodes is >1 but no extra nodes available via hostfile"),
+        (["--num_nodes", "2", "--num_gpus", "4", "--hostfile", "/dev/null", "--launcher", "slurm"], "Num nodes is >1"),
+        (["--num_nodes", "2", "--no_ssh", "--node_rank", "0"], "Num nodes is >1"),
     ],
 )
 def test_options_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], error: str) -> None:
@@ -150,6 +154,32 @@ def test_options_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wo
     (tmp_path / "hosts").write_text("a slots=2\n", encoding="utf-8")
     with pytest.raises(ValueError, match=error):
         launched(monkeypatch, *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--num_nodes 3 --num_gpus 8",
+        "--num_nodes 1",
+        "--num_gpus 2",
+        "--exclude b",
+        "--exclude a:0,1",
+        "--include b:1,1,0",
+        "--include a@b",
+        "",
+    ],
+)
+def test_ranks_are_on_the_nodes_that_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str) -> None:
+    """The number of ranks in DS512, DS801 and others."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hosts").write_text("a slots=4\nb\tslots=2\n", encoding="utf-8")
+    options = ["--hostfile", "hosts", "--no_ssh", "--node_rank", "0", "--master_addr", "a"]
+    slots = launched(monkeypatch, *options, *words.split())
+    command = f"deepspeed --hostfile hosts {words} train.py --deepspeed_config ds.json"
+    (ours,) = launches_in(command, "run.sh", {"hosts": "a slots=4\nb\tslots=2\n"}.get).launches
+    assert ours.nodes == len(slots)
+    if len({len(of_node) for of_node in slots.values()}) == 1:
+        assert ours.world_size == sum(map(len, slots.values()))
 
 
 @pytest.mark.parametrize("stage", [2, pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.launches.shell import scanning
 from ds_lint.launches.shell.arithmetic import value_of
+from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
     from ds_lint.launches.shell.state import Array, State, Value
@@ -53,8 +54,8 @@ class Assignments:
             keyed = re.match(r"\[(.*?)\]=", word, re.DOTALL)
             if keyed:
                 key: int | str = self._expander.text(keyed[1], state)
-                if not is_map and str(key).isdigit():
-                    key = int(key)
+                if not is_map and (number := count(str(key))) is not None:
+                    key = number
                 array[key] = self._expander.text(word[keyed.end() :], state)
             else:
                 for field in self._expander.fields(word, state):

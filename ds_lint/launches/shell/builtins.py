@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.launches.shell.arithmetic import value_of
 from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +64,13 @@ def _set(fields: list[str], state: State, _given: str | None, _words: WordExpand
 
 def _shift(fields: list[str], state: State, _given: str | None, _words: WordExpander) -> bool | None:
     if state.positional is not None:
-        state.positional = state.positional[int(fields[0]) if fields and fields[0].isdigit() else 1 :]
+        state.positional = state.positional[_shifted(fields) :]
     return True
+
+
+def _shifted(fields: list[str]) -> int:
+    number = count(fields[0]) if fields else None
+    return 1 if number is None else number
 
 
 def _read(fields: list[str], state: State, given: str | None, words: WordExpander) -> bool | None:
@@ -174,7 +180,7 @@ def printed(fields: list[str], state: State, words: WordExpander) -> str | None:
     if name == "expr":
         value = value_of(" ".join(rest), lambda _: None)
         return None if value is None else str(value)
-    if name == "seq" and all(re.fullmatch(r"-?\d+", field) for field in rest) and 0 < len(rest) < 4:
+    if name == "seq" and all(re.fullmatch(r"-?[0-9]{1,18}", field) for field in rest) and 0 < len(rest) < 4:
         numbers = [int(field) for field in rest]
         first, step, last = (
             (1, 1, numbers[0])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.shell.state import State
     from ds_lint.launches.shell.words import WordExpander
 
-_INTEGER = re.compile(r"\s*[-+]?\d+\s*")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")  # that 64 bits hold
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda left, right: left == right,
     "-ne": lambda left, right: left != right,

@@ -34,6 +34,7 @@ class StartedProgram(NamedTuple):
     """A program that a script starts: its words with the marks of what is unknown, and where its command begins.
 
     ``line`` counts from 1. ``environment`` are the exported variables, those of the command itself among them.
+    ``redirections`` are those of the command as they are written, such as ``>log``.
     """
 
     path: str
@@ -41,6 +42,7 @@ class StartedProgram(NamedTuple):
     words: list[str]
     environment: dict[str, str]
     cwd: str
+    redirections: tuple[str, ...] = ()
 
 
 class WrittenFile(NamedTuple):
@@ -111,6 +113,7 @@ class _Interpreter:
         self.depth = 0
         self.line: int | None = None  # of the command that evaluates a text, instead of the line in that text
         self.is_silent = 0  # in a command substitution, which starts nothing that trains
+        self.redirections: tuple[str, ...] = ()  # of the command that runs
         self.breaks: list[list[State]] = []
         self.frames: list[dict[str, Value | None]] = []  # of functions: what their local variables hide
 
@@ -179,9 +182,17 @@ class _Interpreter:
             return True
         self.note_written(command, body, state)
         given = next((part for part in command.named if part.kind in _REDIRECTIONS[1:]), None)
-        if body.kind == "command" and given is not None:
-            return self.simple(body, state, self.given(given, state))
-        return self.run(body, state)
+        if body.kind != "command":
+            return self.run(body, state)
+        behind = [word for part in command.named for word in _words_behind(part)]
+        redirected = [part for part in command.named if part.kind == "file_redirect"]
+        if any("\n" in part.text.replace("\\\n", "") for part in redirected):  # `>` at the end of a line
+            self.misread.append(command.line + 1)
+        written = tuple(map(_redirection, redirected))
+        self.redirections, before = written, self.redirections
+        status = self.simple(body, state, None if given is None else self.given(given, state), behind)
+        self.redirections = before
+        return status
 
     def note_written(self, command: ShellCommand, body: ShellCommand, state: State) -> None:
         """Note the files that a command with redirections writes: behind ``>``, or as the words of ``tee``."""
@@ -412,8 +423,10 @@ class _Interpreter:
     def run_command(self, command: ShellCommand, state: State) -> bool | None:
         return self.simple(command, state, None)
 
-    def simple(self, command: ShellCommand, state: State, given: str | None) -> bool | None:
-        """A command with its assignments, words and what it reads."""
+    def simple(
+        self, command: ShellCommand, state: State, given: str | None, behind: list[ShellCommand] | None = None
+    ) -> bool | None:
+        """A command with its assignments, words and what it reads. More words may stand ``behind`` a redirection."""
         assignments, fields = list[str](), list[str]()
         for part in command.words:
             if part.kind == "variable_assignment" and not fields:
@@ -422,6 +435,8 @@ class _Interpreter:
                 given = self.given(part.command, state)
             elif part.kind not in _REDIRECTIONS:
                 fields += self.words.fields(part.text, state)
+        for word in behind or ():
+            fields += self.words.fields(word.text, state)
         return self.called(assignments, fields, state, given, command.line + 1)
 
     def called(
@@ -470,7 +485,7 @@ class _Interpreter:
             return builtin(fields[1:], state, given, self.words)
         if not self.is_silent:
             environment = {key: state.text(key) or "" for key in sorted(state.exported) if key in state.variables}
-            self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd))
+            self.started.append(StartedProgram(self.path, line, fields, environment, state.cwd, self.redirections))
         return None
 
     def function(self, function: Function, fields: list[str], state: State) -> bool | None:
@@ -577,6 +592,26 @@ class _Depth:
 
     def __exit__(self, *_: object) -> None:
         self._interpreter.depth -= 1
+
+
+def _words_behind(redirection: ShellCommand) -> list[ShellCommand]:
+    """The words of a command behind the file of a redirection, which the parser counts to that: ``>log --fp16``."""
+    if redirection.kind != "file_redirect":
+        return []
+    words = redirection.fields("destination")[1:]
+    return [word for word in words if "\n" not in _up_to(redirection, word)]  # else those of the next command
+
+
+def _redirection(command: ShellCommand) -> str:
+    """A redirection as it is written, with the first word behind its operator only."""
+    first, *_ = [*command.fields("destination"), command]
+    return "".join(_up_to(command, first).split())
+
+
+def _up_to(command: ShellCommand, word: ShellCommand) -> str:
+    """The text of a command up to the end of one of its words, in one line."""
+    text = command.source[command.node.start_byte : word.node.end_byte].decode("utf-8", "replace")
+    return text.replace("\\\n", "")
 
 
 def _branches(command: ShellCommand) -> list[tuple[list[ShellCommand] | None, list[ShellCommand]]]:

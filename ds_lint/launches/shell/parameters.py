@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ds_lint.launches.shell import patterns
 from ds_lint.launches.shell.state import PROVIDED
 from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.counts import count
 
 if TYPE_CHECKING:
     from ds_lint.launches.shell.state import State
@@ -71,7 +72,7 @@ def _values(name: str, index: str | None, state: State, words: Expander) -> Expa
     if name == "0":
         return Expanded([state.text("0") or words.unknowns.mark("$0")])
     if name.isdigit():
-        return _positional(int(name), state, words)
+        return _positional(count(name), state, words)
     if not (name[0].isalpha() or name[0] == "_"):
         return Expanded([words.unknowns.mark(f"${name}")])
     value = state.variables.get(name)
@@ -87,9 +88,11 @@ def _values(name: str, index: str | None, state: State, words: Expander) -> Expa
     return Expanded([value.get(key, "")])
 
 
-def _positional(number: int, state: State, words: Expander) -> Expanded | None:
+def _positional(number: int | None, state: State, words: Expander) -> Expanded | None:
     if state.positional is None:
         return None
+    if number is None:  # of more digits than there are words
+        return Expanded([""])
     return Expanded([state.positional[number - 1]]) if number <= len(state.positional) else Expanded([""])
 
 

@@ -74,6 +74,12 @@ def is_known(text: str) -> bool:
     return _MARK.search(text) is None
 
 
+def around_marks(text: str) -> tuple[str, str]:
+    """What is known of a text before its first unknown part and behind its last."""
+    parts = _MARK.split(text)
+    return parts[0], parts[-1]
+
+
 def without_marks(text: str) -> str:
     """A script in which no character is one that stands for an unknown part."""
     return _MARK.sub("\ufffd", text)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[^\\'\"$`<>]+")
 _PLAIN_IN_QUOTES = re.compile(r'[^\\"$`]+')
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
-_INTEGER = re.compile(r"\s*[-+]?\d+\s*")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")  # that 64 bits hold
 _BLANKS = " \t\n"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 _LONGEST = 100_000  # characters of one word
 _MOST_BRACES = 1000
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([a-zA-Z])\.\.([a-zA-Z])")
+_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?|([a-zA-Z])\.\.([a-zA-Z])")
 
 
 class TooLongError(Exception):

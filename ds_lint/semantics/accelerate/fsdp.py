@@ -9,6 +9,7 @@ from __future__ import annotations
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import flag
 from ds_lint.semantics.accelerate.refusal import is_integer
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class FsdpPlugin:
         text, words = self.text("state_dict_type"), self._launch.words("FSDP_STATE_DICT_TYPE")
         if text is UNKNOWN:
             return UNKNOWN
-        return words[int(text) - 1] if text.isdigit() and 0 < int(text) <= len(words) else text.upper()
+        return words[number - 1] if (number := count(text)) and number <= len(words) else text.upper()
 
     def argument(self, field: str) -> str | None:
         """The argument of the launch that sets a field; None if the release has no such argument."""

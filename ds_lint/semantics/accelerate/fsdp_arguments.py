@@ -10,6 +10,7 @@ from ds_lint.knowledge.suggestions import choice
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import flag
 from ds_lint.semantics.accelerate.refusal import is_integer, listed
+from ds_lint.source.counts import count
 from ds_lint.source.spelling import as_json
 
 TYPE_CHECKING = False
@@ -114,7 +115,7 @@ class FsdpArguments:
     def _words_of_plugin(self) -> Iterator[Trouble]:
         kinds = self._choices("FSDP_STATE_DICT_TYPE")
         kind = self.values.get("state_dict_type")
-        if isinstance(kind, str) and not kind.isdigit() and kind.upper() not in kinds:
+        if isinstance(kind, str) and count(kind) is None and kind.upper() not in kinds:
             yield _said("state_dict_type", kind, f"not one of {listed(kinds)}"), "Write one of these words."
         elif isinstance(kind, str) and self.version == 2 and kind.upper() == kinds[1]:
             yield f"`state_dict_type` is {kinds[1]}, and FSDP 2 does not take it", f"Write {kinds[0]} or {kinds[2]}."
@@ -125,7 +126,7 @@ class FsdpArguments:
     def _word(self, name: str, constant: str, numbers: int) -> Iterator[Trouble]:
         """A value of FSDP 1 that is a word or one of the numbers that torch has for them."""
         text, words = str(self.values.get(name)), self._choices(constant)
-        is_number = text.isdigit() and 0 < int(text) <= numbers
+        is_number = 0 < (count(text) or 0) <= numbers
         if name in self.values and not is_number and text.upper() not in words:
             yield _said(name, self.values[name], f"not one of {listed(words)}"), "Write one of these words."
 
@@ -163,7 +164,7 @@ def _dictionary(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     """The number that TrainingArguments make of a text in such a dict."""
-    return float(value) if isinstance(value, str) and value.replace(".", "", 1).isdigit() else value
+    return float(value) if isinstance(value, str) and value.replace(".", "", 1).isdecimal() else value
 
 
 def _said(name: str, value: Any, problem: str) -> str:

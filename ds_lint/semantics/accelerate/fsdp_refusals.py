@@ -11,6 +11,7 @@ from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import flag
 from ds_lint.semantics.accelerate.fsdp import LOADING, SYNCING, TRANSFORMER, FsdpPlugin
 from ds_lint.semantics.accelerate.refusal import LaunchRefusal, is_integer, listed, of
+from ds_lint.source.counts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _values(launch: AccelerateLaunch, plugin: FsdpPlugin) -> Iterator[LaunchRefu
 
 def _is_word(text: str, words: list[str], field: str) -> bool:
     numbers = len(words) - 1 if field == "backward_prefetch" else len(words)  # torch has no word for no prefetch
-    return text.upper() in (*words, _TORCH_WORD) or (text.isdigit() and 0 < int(text) <= numbers)
+    return text.upper() in (*words, _TORCH_WORD) or 0 < (count(text) or 0) <= numbers
 
 
 _TORCH_WORD = "_HYBRID_SHARD_ZERO2"  # for the strategy that accelerate calls HYBRID_SHARD_ZERO2

@@ -31,15 +31,19 @@ class StackValue:
 
 
 class Mismatch:
-    """A value of the config that is not what the Trainer wants it to be."""
+    """A value of the config that is not what the Trainer wants it to be.
 
-    __slots__ = ("expression", "path", "wanted", "written")
+    ``only_if`` is a condition under which the Trainer compares them, if it is not known whether it holds.
+    """
 
-    def __init__(self, path: KeyPath, written: Any, wanted: Any, expression: str) -> None:
+    __slots__ = ("expression", "only_if", "path", "wanted", "written")
+
+    def __init__(self, path: KeyPath, written: Any, wanted: Any, expression: str, only_if: str | None = None) -> None:
         self.path = path
         self.written = written
         self.wanted = wanted
         self.expression = expression
+        self.only_if = only_if
 
     @property
     def names(self) -> list[str]:
@@ -97,7 +101,8 @@ class PreparedConfig:
     @property
     def is_refused(self) -> bool:
         """Whether the stack stops before DeepSpeed sees the config, as far as that is known."""
-        return bool(self.mismatches or self.refusals or self.left or self.unsized)
+        is_mismatched = any(one.only_if is None for one in self.mismatches)
+        return bool(is_mismatched or self.refusals or self.left or self.unsized)
 
     def value(self, *path: str) -> Any:
         """The value at a key path; None where there is none."""

@@ -143,11 +143,14 @@ class Stages:
         return library == "transformers" or bool(self._hold(source.get("only_if", ())))
 
     def _match(self, path: KeyPath, written: Any, source: Source) -> None:
-        if "matched_if" in source and not self._holds(source["matched_if"]):
+        condition = source.get("matched_if")
+        holds = True if condition is None else self._holds(condition)
+        if holds is False:
             return
         wanted = evaluate(source["from"], self._names.value)
         if wanted is not UNKNOWN and not holds_unknown(written) and written != wanted:
-            self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"]))
+            only_if = None if holds else condition
+            self.prepared.mismatches.append(Mismatch(path, written, wanted, source["from"], only_if))
 
     def _overwrite(self, library: StackLibrary, stage: PreparationStage) -> None:
         for path, source in self._of_stage(library, "overwrites", stage):

@@ -14,6 +14,7 @@ from ds_lint.semantics.features import is_on, number_of, zero_stage
 from ds_lint.smoke.driver.accelerate_script import BATCH_SIZE, script_of
 from ds_lint.smoke.driver.expectation import ASSUMED, ZERO, fitting, with_meant_names
 from ds_lint.smoke.job import FP32, SWAPPABLE, ConfigEdit, Removed
+from ds_lint.source.counts import count
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted, plain
 
@@ -148,8 +149,8 @@ def _arguments(config: Config, changes: Changes, steps: int, mode: str) -> None:
 def _number(changes: Changes, name: str) -> None:
     """Convert a number that is given as text."""
     value = changes.training.get(name)
-    if isinstance(value, str) and value.isdigit():
-        changes.training[name] = int(value)
+    if isinstance(value, str) and (number := count(value)) is not None:
+        changes.training[name] = number
 
 
 # -------------------------------------------------------------------------------------------------------- batch sizes
