@@ -22,7 +22,7 @@ from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, ending_signal
-from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, prove
+from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
 from ds_lint.targets.distributions import installed
@@ -275,13 +275,17 @@ def _launch(
 ) -> Iterator[str]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
+    made: dict[str, list[Verdict]] = {}  # by file, with each of its configs
     for report, context in linted:
-        if not os.path.isfile(report.path):
-            raise CouldNotRun(f"--smoke-launch needs configs in files, and {report.path} is not a file")
-        show.config(report.path)
-        verdicts = [
-            verdict_of(found) for found in command.runs(start, report.path, list(smoke.passed_on), smoke.folder)
-        ]
+        path = report.path
+        if not os.path.isfile(path):
+            raise CouldNotRun(f"--smoke-launch needs configs in files, and {path} is not a file")
+        show.config(path)
+        if path not in made:
+            made[path] = [verdict_of(one) for one in command.runs(start, path, list(smoke.passed_on), smoke.folder)]
+        verdicts = [verdict for verdict in made[path] if verdict.place == place_of(report.document)]
+        if not verdicts:
+            yield f"{path}: the ranks of the launcher have not found the config at {place_of(report.document)}"
         for verdict in verdicts:
             yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
