@@ -25,6 +25,7 @@ from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, endi
 from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
+from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
 from ds_lint.targets.pin import LIBRARIES
 
@@ -134,8 +135,7 @@ def write_sbatch(options: Namespace, asked: Options) -> int:
             f"ds-lint: {options.smoke_sbatch} already exists; delete it, or write to another file or to -\n"
         )
         return 2
-    with open(options.smoke_sbatch, "x", encoding="utf-8", newline="\n") as file:
-        file.write(script)
+    replacement.create(options.smoke_sbatch, script.encode())
     wrote = f"Wrote {options.smoke_sbatch}: a job for {counted(ranks, 'GPU')} on {counted(nodes, 'node')}."
     print_text(f"{wrote} Nothing was checked.\nNext:\n  sbatch {quote(options.smoke_sbatch)}\n", sys.stdout)
     return 0
@@ -295,10 +295,9 @@ def write_page(reports: list[FileReport], path: str) -> None:
     """Write the page about the runs of these reports."""
     from ds_lint.smoke.html import page
 
-    with open(path, "w", encoding="utf-8") as file:
-        runs = [run for report in reports for run in report.smoke or ()]
-        documents = [document for report in reports for document in (report.document, *(report.material or ()))]
-        file.write(page.render(runs, __version__, documents))
+    runs = [run for report in reports for run in report.smoke or ()]
+    documents = [document for report in reports for document in (report.document, *(report.material or ()))]
+    replacement.write(path, page.render(runs, __version__, documents).encode(), is_report=True)
 
 
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
