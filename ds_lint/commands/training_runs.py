@@ -146,12 +146,13 @@ def _number_of_configs(asked: Options) -> int:
     unreadable: list[Complaint] = []
     session = Session(asked, on_error=complaints_into(unreadable))
     found = [document for _, document in documents(asked, session, unreadable)]
-    return sum(1 for document in found if document.named is None) + len(unreadable)
+    return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
 
 
 def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
     """Train with every config, add the runs to its report, and return complaints about what could not be run."""
-    linted = [one for one in linted if one[0].document.named is None]  # a recipe that names one of the others
+    # A recipe may name one of the others, and what Python does not parse has no config that is known.
+    linted = [one for one in linted if one[0].document.named is None and not one[0].document.is_unparsed]
     if not linted:
         return []
     complaints: list[str] = []
