@@ -88,7 +88,8 @@ def check(
     versions = {library: version for library, version in named.items() if version is not None}
     if isinstance(config, str) or hasattr(config, "__fspath__"):
         path = str(config)
-        found = documents.configs_in(bytes_of(path), path)
+        data = bytes_of(path)
+        found = documents.configs_in(data, path) or documents.unparsed(data, path, is_named=True)
         choice = choose(dirname(path), versions)
     elif hasattr(config, "keys"):
         found = [documents.from_dict(config)]

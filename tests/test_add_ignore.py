@@ -124,6 +124,25 @@ def test_a_file_with_two_paths_gets_its_comments_once(run, write, tmp_path):
     assert_suppressed(run, tmp_path, ".", *DEEPSPEED)
 
 
+INITIALIZE = "deepspeed.initialize(model=model, config=config)\n"
+TWO = (
+    f'import deepspeed\nconfig = {{{BATCH}, "bf16": {{"enabled": True}},\n  "zzz": 1}}\n{INITIALIZE}',
+    f'config = {{{BATCH}, "bf16": {{"enabled": True}}, "yyy": 2}}\n{INITIALIZE}',
+)
+
+
+@pytest.mark.parametrize("name", ["train.py", "train.ipynb"])
+def test_every_config_of_a_file_gets_its_comments(run, write, tmp_path, name):
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    cells = [cell | {"source": source.splitlines(keepends=True)} for source in TWO]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    write({name: notebook if name.endswith("b") else "".join(TWO)})
+    result = run("check", name, "--add-ignore")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "Added 2 comments in 1 file.\n", "")
+    assert list(files(tmp_path)) == [name]
+    assert_suppressed(run, tmp_path, name)
+
+
 # Settings
 
 

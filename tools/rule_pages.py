@@ -108,7 +108,8 @@ def launch_of(example: pages.Example) -> LaunchFacts | None:
 def document_of(example: pages.Example) -> Document:
     """The document of an example; one in YAML is a file of ``accelerate launch``, one in Python holds one config."""
     if example.language == "python":
-        (document,) = documents.configs_in(example.data, PYTHON_NAME)
+        found = documents.configs_in(example.data, PYTHON_NAME)
+        (document,) = found or documents.unparsed(example.data, PYTHON_NAME, is_named=True)
         return document
     return documents.from_bytes(example.data, YAML_NAME if example.language == "yaml" else NAME)
 

@@ -6,10 +6,11 @@ construct alone; what hjson does with a construct depends on the text around it,
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 
 from ds_lint.diagnostics.finding import Edit, Fix, Related
-from ds_lint.diagnostics.problem import OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
+from ds_lint.diagnostics.problem import ADVICE, OVERRIDDEN, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.source.dialect import (
@@ -22,7 +23,7 @@ from ds_lint.source.dialect import (
     reads_value_alike,
     refused_by,
 )
-from ds_lint.source.document import NOT_UTF8
+from ds_lint.source.document import NOT_UTF8, UNPARSED
 from ds_lint.source.limits import MOST_NESTING_JSON
 from ds_lint.source.recognition import looks_like_accelerates
 from ds_lint.source.spelling import as_json
@@ -238,6 +239,23 @@ def empty_file(config: Config) -> Iterator[Problem]:
             {stack: rejected("parse" if stack == "deepspeed" else "load") for stack in config.stacks},
             help='Write a config, at least {"train_micro_batch_size_per_gpu": 1}.',
             label="empty",
+        )
+
+
+@rule("DS014", "unparsed-python", severity="warning", effects=("advice",), kind="syntax", alone_on="python")
+def unparsed_python(config: Config) -> Iterator[Problem]:
+    """The Python that runs ds-lint does not parse a module, or a cell of a notebook, that may have a config."""
+    what = "cell" if config.document.notebook is not None else "module"
+    release = ".".join(map(str, sys.version_info[:2]))
+    for issue in _of(config, UNPARSED):
+        yield Problem(
+            None,
+            issue.span,
+            f"Python cannot parse this {what} ({issue.found}), so the configs in it are not checked",
+            ADVICE,
+            help=f"ds-lint runs with Python {release}: run it with the release that the {what} is written for, or "
+            "correct the syntax.",
+            label="not parsed",
         )
 
 

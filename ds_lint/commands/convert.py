@@ -19,6 +19,7 @@ from ds_lint.conversion.to_fsdp import to_fsdp
 from ds_lint.linter import engine
 from ds_lint.output.harmless import JSON, harmless
 from ds_lint.session.session import Session
+from ds_lint.source import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +129,7 @@ def _of_machine(launch: AccelerateLaunch, ranks: int | None, nodes: int | None) 
 def _write(text: str, output: str, *, force: bool) -> None:
     if os.path.lexists(output) and not force:
         raise NotConvertibleError(f"{output} already exists; use --force to overwrite it, or another --output")
-    with open(output, "w" if force else "x", encoding="utf-8", newline="\n") as stream:
-        stream.write(text)
+    (replacement.write if force else replacement.create)(output, text.encode())
 
 
 def _rejections(config: Config) -> Iterator[str]:

@@ -7,7 +7,7 @@ import sys
 
 from ds_lint.commands.failures import unless_it_fails
 from ds_lint.diagnostics.report import Complaint
-from ds_lint.source.documents import from_bytes, within
+from ds_lint.source.documents import from_bytes, unparsed, within
 from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
 from ds_lint.source.languages import language_of
 from ds_lint.targets.directories import repository_of
@@ -110,11 +110,10 @@ def _in_input(options: Options, unreadable: list[Complaint]) -> list[Document]:
         unreadable.append(Complaint(name, TooLargeError(name, data).strerror or ""))
         return []
     configs = _in_file(data, name, detect=False)
-    if not configs:
-        _complain_of_syntax(data, name, unreadable, detect=False)
-        if options.fix:
-            sys.stdout.buffer.write(data)  # standard input is fixed onto standard output
-    return configs
+    found = [*configs, *_unparsed_in(data, name, configs, detect=False)]
+    if not found and options.fix:
+        sys.stdout.buffer.write(data)  # standard input is fixed onto standard output
+    return found
 
 
 def _named_by(document: Document, unreadable: list[Complaint], seen: set[str]) -> Iterator[Document]:
@@ -159,27 +158,22 @@ def _documents_of(path: str, unreadable: list[Complaint], *, detect: bool) -> li
     except OSError as error:
         unreadable.append(Complaint(path, error.strerror or str(error)))
         return []
-    found = unless_it_fails(lambda: _in_file(data, path, detect=detect), path, unreadable) or []
-    if not found:
-        _complain_of_syntax(data, path, unreadable, detect=detect)
+
+    def read() -> list[Document]:
+        configs = _in_file(data, path, detect=detect)
+        return [*configs, *_unparsed_in(data, path, configs, detect=detect)]
+
+    return unless_it_fails(read, path, unreadable) or []
+
+
+def _unparsed_in(data: bytes, path: str, configs: list[Document], *, detect: bool) -> list[Document]:
+    """What Python does not parse in a file: a module then has no configs, a notebook may have some."""
+    if configs and language_of(path) == "python":
+        return []
+    found = unparsed(data, path, is_named=not detect)
+    for document in found:
+        document.index = len(configs)
     return found
-
-
-def _complain_of_syntax(data: bytes, path: str, unreadable: list[Complaint], *, detect: bool) -> None:
-    """Complain of a module that Python does not parse: if it is named, or has what looks like a config."""
-    if language_of(path) != "python":
-        return
-    from ds_lint.source.python import syntax_error
-    from ds_lint.source.recognition import looks_like_python, may_be_config
-
-    if detect and not may_be_config(data):
-        return
-    text = data.decode(errors="replace")
-    reason = syntax_error(text) if not detect or looks_like_python(text) else None
-    if reason is not None:
-        unreadable.append(
-            Complaint(path, f"Python {sys.version_info[0]}.{sys.version_info[1]} cannot parse it: {reason}")
-        )
 
 
 def _in_file(data: bytes, path: str, *, detect: bool) -> list[Document]:

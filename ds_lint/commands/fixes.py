@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from difflib import unified_diff
 
 from ds_lint.commands.documents import STANDARD_INPUT, documents, is_input_forbidden, standard_input_name
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
-from ds_lint.commands.rewriting import rewritten
+from ds_lint.commands.rewriting import about_elsewhere, is_elsewhere, rewritten
 from ds_lint.fixes.application import ALL, SAFE
 from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
 from ds_lint.output.text import counted, visible
+from ds_lint.source import replacement
 from ds_lint.source.documents import within_file
 
 TYPE_CHECKING = False
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     linted = []
-    changed: dict[str, Document] = {}  # by path, the last config that was fixed
+    changed: dict[str, Document] = {}  # by file, to which several paths may lead: the last config that was fixed
     if STANDARD_INPUT in options.paths and is_input_forbidden(options, session):
         sys.stdout.buffer.write(sys.stdin.buffer.read())
     for path, read, context in _documents(options, session, unreadable):
@@ -41,15 +43,19 @@ def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list
             continue
         if path == STANDARD_INPUT:
             if document.is_utf8:
-                changed[document.path] = report.document
+                changed[_file(document)] = report.document
         elif report.fixed:
-            if rewritten(document.path, document.file_text, report.document.file_text, unreadable):
-                changed[document.path] = report.document
+            if is_elsewhere(document.path, options.paths):
+                session.say(about_elsewhere(document.path))
+                report = context.lint(document, context.rules)
+            elif rewritten(document.path, document.file_text, report.document.file_text, unreadable):
+                changed[_file(document)] = report.document
             else:
                 report = context.lint(document, context.rules)  # the file is as it was
         linted.append((report, context))
-    if STANDARD_INPUT in options.paths and (fixed := changed.get(standard_input_name(options))) is not None:
-        sys.stdout.buffer.write(fixed.file_text.encode())
+    of_input = changed.get(os.path.realpath(standard_input_name(options)))
+    if STANDARD_INPUT in options.paths and of_input is not None:
+        sys.stdout.buffer.write(of_input.file_text.encode())
     return linted
 
 
@@ -70,26 +76,28 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     """Print what ``fix`` would change; the exit status is 1 if there is anything."""
     number = 0
     left: list[str] = []
-    before: dict[str, Document] = {}  # by path
+    before: dict[str, Document] = {}  # by file, as it was and as it would be
     after: dict[str, Document] = {}
     for _, read, context in _documents(options, session, unreadable):
         document = _now(read, after)
         report = _fixed(document, context, options, unreadable)
         if report is None:
             continue
+        if report.fixed and is_elsewhere(read.path, options.paths):
+            session.say(about_elsewhere(read.path))
+            continue
         left += not_fixed(report)
-        before.setdefault(read.path, read)
-        after[read.path] = report.document
+        before.setdefault(_file(read), read)
+        after[_file(read)] = report.document
         number += len(report.fixed or ())
-    changes = "".join(_masked(_difference(before[path], after[path]), before[path]) for path in before)
+    changes = "".join(_masked(_difference(before[file], after[file]), before[file]) for file in before)
     list_unreadable(unreadable)
     if not options.quiet:
         write_notes(session.notes)
     if options.output_file is None:
         print_text(_printed(changes, left), sys.stdout)
     else:
-        with open(options.output_file, "w", encoding="utf-8", newline="") as file:
-            file.write(changes)
+        replacement.write(options.output_file, changes.encode(), is_report=True)
     if not options.quiet:
         left += [f"{counted(number, 'finding')} would be fixed."] if number else []
         sys.stderr.writelines(harmless(f"{line}\n") for line in left)
@@ -133,9 +141,14 @@ def _documents(
         yield path, document, session.context(document.path)
 
 
+def _file(document: Document) -> str:
+    """The file that a path leads to."""
+    return os.path.realpath(document.path)
+
+
 def _now(document: Document, changed: dict[str, Document]) -> Document:
     """A config in the file that the fixes of others in it have left."""
-    other = changed.get(document.path)
+    other = changed.get(_file(document))
     return document if other is None else within_file(document, other.file_text) or document
 
 

@@ -7,15 +7,17 @@ import sys
 
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
 from ds_lint.commands.report import print_text, write_notes
-from ds_lint.commands.rewriting import rewritten
+from ds_lint.commands.rewriting import about_elsewhere, is_elsewhere, rewritten
 from ds_lint.diagnostics.report import Complaint
-from ds_lint.fixes.suppressing import Suppressed, suppress
+from ds_lint.fixes.suppressing import suppress
 from ds_lint.output.harmless import harmless
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.project.globs import literal, relative
 from ds_lint.settings import writing
 from ds_lint.settings.nearest import NAMES
 from ds_lint.settings.record import SHARED
+from ds_lint.source import replacement
+from ds_lint.source.documents import again, within_file
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.text import shown
 
@@ -26,25 +28,27 @@ if TYPE_CHECKING:
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
     from ds_lint.settings.writing import Ignores
+    from ds_lint.source.document import Document
+
+    Place = tuple[str, int]  # of a finding: its code and its offset in the text as it was read
 
 
 def add(
     options: Options, linted: list[tuple[FileReport, LintContext]], notes: list[str], unreadable: list[Complaint]
 ) -> int:
     """Write the suppressions, print how many there are, and return the exit status."""
-    commented: dict[str, Suppressed] = {}  # by file, to which several paths may lead
+    files = _Commented(options.paths, notes, unreadable)
     by_settings: dict[str, Ignores] = {}
     for report, context in linted:
-        file = os.path.realpath(report.path)
-        if file not in commented:
-            commented[file] = _with_comments(report, context, unreadable)
-        suppressed = {(finding.code, finding.span.start) for finding in commented[file].findings}
+        suppressed = files.suppressed(report, context)
         if left := [one for one in report.findings if (one.code, one.span.start) not in suppressed]:
             path = context.settings.path or _new_settings(report.path)
             if (pattern := _pattern(report.path, path, unreadable)) is not None:
-                by_settings.setdefault(path, {})[pattern] = _names(left)
-    comments = [done.comments for done in commented.values() if done.comments]
-    added = [f"{counted(sum(comments), 'comment')} in {counted(len(comments), 'file')}"] if comments else []
+                ignores = by_settings.setdefault(path, {})
+                ignores[pattern] = sorted({*ignores.get(pattern, ()), *_names(left)})
+    added = []
+    if files.comments:
+        added = [f"{counted(sum(files.comments.values()), 'comment')} in {counted(len(files.comments), 'file')}"]
     for path, ignores in by_settings.items():
         if _with_ignores(path, ignores, unreadable):
             number = sum(map(len, ignores.values()))
@@ -59,22 +63,70 @@ def add(
     return 2 if unreadable else 0
 
 
-def _with_comments(report: FileReport, context: LintContext, unreadable: list[Complaint]) -> Suppressed:
-    """What comments in a file suppress, once they are written; nothing if it may have none."""
-    document = report.document
-    nothing = Suppressed(document.text, 0, [])
-    if not report.findings or not document.is_utf8 or not context.takes_comments(report):
-        return nothing
-    done = unless_it_fails(
-        lambda: suppress(document, report.findings, lambda text: context.lint(text, context.rules)),
-        report.path,
-        unreadable,
-    )
-    if done is None or not done.comments:
-        return nothing
-    if not rewritten(report.path, document.text, done.text, unreadable):
-        return Suppressed(document.text, 0, report.findings)  # a file that cannot be written gets no settings either
-    return done
+class _Commented:
+    """The files that get comments: several paths may lead to one, and one may hold several configs."""
+
+    def __init__(self, asked: list[str], notes: list[str], unreadable: list[Complaint]) -> None:
+        self.comments: dict[str, int] = {}  # by file, how many were added or extended
+        self._asked = asked
+        self._notes = notes
+        self._unreadable = unreadable
+        self._texts: dict[str, str] = {}  # of the files that were changed
+        self._suppressed: dict[tuple[str, int], set[Place]] = {}  # by file and config
+
+    def suppressed(self, report: FileReport, context: LintContext) -> set[Place]:
+        """What comments suppress of the findings of a config, once they are written; nothing if it may have none."""
+        file = os.path.realpath(report.path)
+        config = file, report.document.index
+        if config not in self._suppressed:
+            self._suppressed[config] = self._with_comments(file, report, context)
+        return self._suppressed[config]
+
+    def _with_comments(self, file: str, report: FileReport, context: LintContext) -> set[Place]:
+        document: Document | None = report.document
+        if not report.findings or not report.document.is_utf8 or not context.takes_comments(report):
+            return set()
+        if is_elsewhere(report.path, self._asked):
+            self._notes.append(about_elsewhere(report.path))
+            return set()
+        before = self._texts.get(file, report.document.file_text)
+        if file in self._texts:
+            document = within_file(report.document, before)
+        if document is None:
+            return set()
+        now = [(one, one) for one in report.findings]
+        if file in self._texts:
+            now = _moved(report.findings, document, context)
+        done = unless_it_fails(
+            lambda: suppress(document, [one for _, one in now], lambda text: context.lint(text, context.rules)),
+            report.path,
+            self._unreadable,
+        )
+        changed = again(document, done.text) if done is not None and done.comments else None
+        if done is None or changed is None:
+            return set()
+        if not rewritten(report.path, before, changed.file_text, self._unreadable):
+            return {_place(one) for one in report.findings}  # a file that cannot be written gets no settings either
+        self._texts[file] = changed.file_text
+        self.comments[file] = self.comments.get(file, 0) + done.comments
+        gone = {id(one) for one in done.findings}
+        return {_place(one) for one, moved in now if id(moved) in gone}
+
+
+def _place(finding: Finding) -> Place:
+    return finding.code, finding.span.start
+
+
+def _moved(findings: list[Finding], document: Document, context: LintContext) -> list[tuple[Finding, Finding]]:
+    """Each finding, and the same finding where comments about other configs of the file have moved it."""
+    left = list(context.lint(document, context.rules).findings)
+    pairs = []
+    for finding in findings:
+        same = next((one for one in left if (one.code, one.key) == (finding.code, finding.key)), None)
+        if same is not None:
+            left.remove(same)
+            pairs.append((finding, same))
+    return pairs
 
 
 def _names(findings: list[Finding]) -> list[str]:
@@ -113,8 +165,7 @@ def _with_ignores(path: str, ignores: Ignores, unreadable: list[Complaint]) -> b
             return False
         if os.path.lexists(path):
             return rewritten(shown(path), before, after, unreadable)
-        with open(path, "x", encoding="utf-8", newline="") as file:
-            file.write(after)
+        replacement.create(path, after.encode())
     except (OSError, UnicodeDecodeError) as error:
         unreadable.append(Complaint(shown(path), f"cannot be written: {getattr(error, 'strerror', None) or error}"))
         return False

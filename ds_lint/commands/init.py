@@ -18,6 +18,7 @@ from ds_lint.linter.choice import choose
 from ds_lint.output.harmless import complaint as line
 from ds_lint.scaffold import composition, model_needs
 from ds_lint.scaffold.composition import NVME_PATH, Purpose
+from ds_lint.source import replacement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def init(options: InitOptions) -> int:
     if existing and not options.force:
         return _refuse(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
     for file in files:
-        with open(file.path, "w" if options.force else "x", encoding="utf-8", newline="\n") as stream:
-            stream.write(file.text)
+        (replacement.write if options.force else replacement.create)(file.path, file.text.encode())
     following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}{_flags(fitting)}\n"
     print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
     return 0

@@ -20,6 +20,7 @@ from ds_lint.output import memory as for_people
 from ds_lint.output.harmless import JSON, complaint, harmless
 from ds_lint.output.terminal import terminal_of
 from ds_lint.session.session import Session
+from ds_lint.source import replacement
 from ds_lint.targets.text import shown
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def _plot(answer: Answer, path: str) -> None:
         memory_plot.write_png(answer, path)
         return
     text = memory_plot.svg(answer) if path.lower().endswith(".svg") else memory_plot.page(answer)
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    replacement.write(path, text.encode(), is_report=True)
 
 
 def _refuse(why: str) -> int:

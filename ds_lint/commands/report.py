@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import BytesIO, TextIOWrapper
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.failures import list_unreadable, unless_it_fails
@@ -121,8 +122,11 @@ def _write(report: Report, render: Callable[[Report, Terminal], str], options: O
         stream = sys.stderr if options.fix and STANDARD_INPUT in options.paths else sys.stdout
         print_text(_text(report, render, terminal_of(stream)), stream)
         return
-    with open(options.output_file, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(_text(report, render, terminal_of(file)))
+    from ds_lint.source import replacement  # most reports go to the terminal
+
+    written = TextIOWrapper(BytesIO(), "utf-8")
+    text = _text(report, render, terminal_of(written))
+    replacement.write(options.output_file, text.encode(errors="backslashreplace"), is_report=True)
 
 
 def _text(report: Report, render: Callable[[Report, Terminal], str], terminal: Terminal) -> str:

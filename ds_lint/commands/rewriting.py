@@ -1,13 +1,16 @@
-"""Put another text into a file of the user: in one step, so that no reader sees half of it."""
+"""Put another text into a file of the user, and leave alone those that are not the user's to change here."""
 
 from __future__ import annotations
 
 import os
-import stat
-from contextlib import suppress
-from tempfile import mkstemp
 
 from ds_lint.diagnostics.report import Complaint
+from ds_lint.source import replacement
+from ds_lint.targets.directories import repository_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def rewritten(path: str, before: str, after: str, unreadable: list[Complaint]) -> bool:
@@ -15,33 +18,34 @@ def rewritten(path: str, before: str, after: str, unreadable: list[Complaint]) -
 
     A complaint goes to ``unreadable`` if it does not, because it cannot be written or no longer holds the old text.
     """
-    target = os.path.realpath(path)
     try:
-        with open(target, "r+b") as file:  # a file that may not be written is not to be replaced either
+        with open(path, "rb") as file:
             if file.read() != before.encode():
                 unreadable.append(Complaint(path, "the file changed during the check, so nothing was written"))
                 return False
-            status = os.fstat(file.fileno())
-        temporary, name = mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}.")
-        try:
-            with open(temporary, "wb") as file:
-                file.write(after.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            _take_after(name, status)
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+        replacement.write(path, after.encode())
     except OSError as error:
         unreadable.append(Complaint(path, f"cannot be written: {error.strerror or error}"))
         return False
     return True
 
 
-def _take_after(name: str, status: os.stat_result) -> None:
-    """Give a file the owner, where that is allowed, and the mode of another."""
-    if hasattr(os, "chown"):  # not on Windows
-        with suppress(PermissionError):
-            os.chown(name, status.st_uid, status.st_gid)
-    os.chmod(name, stat.S_IMODE(status.st_mode))
+def is_elsewhere(path: str, asked: Iterable[str]) -> bool:
+    """Whether a file was not named, and a link or another file leads to it out of every folder that was.
+
+    The rest of the repository is not elsewhere. ``asked`` are the paths of the command line.
+    """
+    folders = []
+    for one in asked:
+        if os.path.isdir(one):
+            folders += [one, repository_of(os.path.join(one, os.curdir))]
+        elif os.path.abspath(one) == os.path.abspath(path):
+            return False
+    target = os.path.realpath(path)
+    roots = [os.path.join(os.path.realpath(folder), "") for folder in folders if folder is not None]
+    return bool(roots) and not target.startswith(tuple(roots))
+
+
+def about_elsewhere(path: str) -> str:
+    """The note about a file that is left as it is."""
+    return f"{path} leads out of the checked folder, to {os.path.realpath(path)}: name the file to change it"

@@ -8,6 +8,7 @@ from ds_lint import json_schema
 from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
 from ds_lint.output.harmless import complaint
+from ds_lint.source import replacement
 
 
 def schema(version: str | None, output: str | None) -> int:
@@ -24,8 +25,7 @@ def schema(version: str | None, output: str | None) -> int:
         sys.stdout.write(text)
         return 0
     try:
-        with open(output, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        replacement.write(output, text.encode(), is_report=True)
     except OSError as error:
         sys.stderr.write(complaint(f"{output}: {error.strerror or error}"))
         return 2

@@ -84,7 +84,9 @@ def _files(options: Options, session: Session, unreadable: list[Complaint]) -> I
 
 
 def _config_node(document: Document) -> Node | None:
-    """The config in a document; None in a recipe that names a file."""
+    """The config in a document; None in a recipe that names a file, and in what Python does not parse."""
+    if document.is_unparsed:
+        return None
     if document.kind == "recipe":
         return held(document)
     return document.root or Node("missing", Span(0, 0))
@@ -102,6 +104,8 @@ def _stack(document: Document, session: Session) -> Stack | None:
 
 def _why(document: Document, *, is_named: bool) -> str:
     """What makes a file one to check."""
+    if document.is_unparsed:
+        return f"Python cannot parse it: {visible(document.issues[0].found)}"
     if document.kind == "recipe":
         framework, keys = recipe_keys(document.root)
         return "; ".join(filter(None, ("named on the command line" if is_named else "", _recipe(framework, keys))))

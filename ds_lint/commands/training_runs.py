@@ -22,9 +22,10 @@ from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, ending_signal
-from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, prove
+from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
+from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
 from ds_lint.targets.pin import LIBRARIES
 
@@ -134,8 +135,7 @@ def write_sbatch(options: Namespace, asked: Options) -> int:
             f"ds-lint: {options.smoke_sbatch} already exists; delete it, or write to another file or to -\n"
         )
         return 2
-    with open(options.smoke_sbatch, "x", encoding="utf-8", newline="\n") as file:
-        file.write(script)
+    replacement.create(options.smoke_sbatch, script.encode())
     wrote = f"Wrote {options.smoke_sbatch}: a job for {counted(ranks, 'GPU')} on {counted(nodes, 'node')}."
     print_text(f"{wrote} Nothing was checked.\nNext:\n  sbatch {quote(options.smoke_sbatch)}\n", sys.stdout)
     return 0
@@ -146,12 +146,13 @@ def _number_of_configs(asked: Options) -> int:
     unreadable: list[Complaint] = []
     session = Session(asked, on_error=complaints_into(unreadable))
     found = [document for _, document in documents(asked, session, unreadable)]
-    return sum(1 for document in found if document.named is None) + len(unreadable)
+    return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
 
 
 def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
     """Train with every config, add the runs to its report, and return complaints about what could not be run."""
-    linted = [one for one in linted if one[0].document.named is None]  # a recipe that names one of the others
+    # A recipe may name one of the others, and what Python does not parse has no config that is known.
+    linted = [one for one in linted if one[0].document.named is None and not one[0].document.is_unparsed]
     if not linted:
         return []
     complaints: list[str] = []
@@ -275,13 +276,17 @@ def _launch(
 ) -> Iterator[str]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
+    made: dict[str, list[Verdict]] = {}  # by file, with each of its configs
     for report, context in linted:
-        if not os.path.isfile(report.path):
-            raise CouldNotRun(f"--smoke-launch needs configs in files, and {report.path} is not a file")
-        show.config(report.path)
-        verdicts = [
-            verdict_of(found) for found in command.runs(start, report.path, list(smoke.passed_on), smoke.folder)
-        ]
+        path = report.path
+        if not os.path.isfile(path):
+            raise CouldNotRun(f"--smoke-launch needs configs in files, and {path} is not a file")
+        show.config(path)
+        if path not in made:
+            made[path] = [verdict_of(one) for one in command.runs(start, path, list(smoke.passed_on), smoke.folder)]
+        verdicts = [verdict for verdict in made[path] if verdict.place == place_of(report.document)]
+        if not verdicts:
+            yield f"{path}: the ranks of the launcher have not found the config at {place_of(report.document)}"
         for verdict in verdicts:
             yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
@@ -291,10 +296,9 @@ def write_page(reports: list[FileReport], path: str) -> None:
     """Write the page about the runs of these reports."""
     from ds_lint.smoke.html import page
 
-    with open(path, "w", encoding="utf-8") as file:
-        runs = [run for report in reports for run in report.smoke or ()]
-        documents = [document for report in reports for document in (report.document, *(report.material or ()))]
-        file.write(page.render(runs, __version__, documents))
+    runs = [run for report in reports for run in report.smoke or ()]
+    documents = [document for report in reports for document in (report.document, *(report.material or ()))]
+    replacement.write(path, page.render(runs, __version__, documents).encode(), is_report=True)
 
 
 def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     # What a rule is about: an object of settings, the syntax of a file, a YAML of Accelerate, the keywords of a call, a
     # recipe of a training framework, a training run, or two releases.
     Kind = Literal["config", "syntax", "accelerate", "call", "recipe", "run", "comparison", "project"]
-    Foreign = Literal["yaml", "binary"]  # a file that is not a config at all
+    Foreign = Literal["yaml", "binary", "python"]  # a file that is not a config at all
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # most severe first
 

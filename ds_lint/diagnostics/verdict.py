@@ -177,6 +177,7 @@ class Verdict(NamedTuple):
     engine: ScriptEngine | None = None  # in the mode SCRIPT; None if the script made none
     measured: Measurements | None = None  # in the mode SCRIPT; None if it has not come to its checkpoint
     launch: str | None = None  # the place of the launch that was run: "train.sh:12"
+    place: str | None = None  # of the config in a file that may hold several: "3:13", in a notebook "cell 2:3:13"
 
 
 def worst(statuses: list[str]) -> str:

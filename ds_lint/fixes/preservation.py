@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ds_lint.source.python_syntax import parsed
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -78,7 +79,7 @@ def _statements(document: Document, edits: Sequence[Span]) -> tuple[list[str], i
     from ds_lint.source.python_values import Offsets
 
     try:
-        module, offsets = ast.parse(document.text.removeprefix("\ufeff")), Offsets(document.text)
+        module, offsets = parsed(document.text), Offsets(document.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     statements = list(_simple(module))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ds_lint.launches.scripts import NO_LAUNCHES, Launches, joined, launches_in
 from ds_lint.launches.shell.unknowns import StandIns
 from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_syntax import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
     if not any(module in text for module in ("subprocess", "os.system", "os.popen")):
         return NO_LAUNCHES
     try:
-        names = ModuleNames(ast.parse(text.removeprefix("\ufeff")))
+        names = ModuleNames(parsed(text))
         found = [_of_call(call, names, path, read) for call in names.calls if _starts_a_program(call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NO_LAUNCHES

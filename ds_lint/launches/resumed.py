@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.script_code import CodePlace, place
 from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_syntax import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def resumption(launch: Launch, stack: Stack | None, text: str | None) -> Resumpt
     if stack != "deepspeed" or text is None or "load_checkpoint" not in text:
         return None
     try:
-        names = ModuleNames(ast.parse(text))
+        names = ModuleNames(parsed(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     calls = [

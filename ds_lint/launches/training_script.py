@@ -16,6 +16,7 @@ from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, pl
 from ds_lint.launches.script_configs import configs, meant
 from ds_lint.launches.script_options import script_options
 from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_syntax import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ class TrainingScript(NamedTuple):
 def read_training_script(text: str) -> TrainingScript | None:
     """What a script shows; None if Python does not parse it."""
     try:
-        module = ast.parse(text.removeprefix("\ufeff"))
+        module = parsed(text)
         names = ModuleNames(module)
         return _read(module, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

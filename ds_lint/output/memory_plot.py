@@ -8,9 +8,11 @@ order of the legend, so that no meaning hangs on a colour alone.
 from __future__ import annotations
 
 from html import escape
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.output.memory import in_units, label_of, setup_in_words, shown
+from ds_lint.source import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,7 +144,9 @@ def write_png(answer: Answer, path: str) -> None:
         axis.set_xlabel(f"GiB {place}")
         axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     figure.suptitle(f"{answer.name}: {setup_in_words(answer.estimate.setup)}", fontsize=10)
-    figure.savefig(path, dpi=150)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=150, format="png")
+    replacement.write(path, picture.getvalue(), is_report=True)
 
 
 class _Scale(NamedTuple):

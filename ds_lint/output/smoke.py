@@ -68,12 +68,12 @@ def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[str] =
 
     ``helped`` are the messages of checks to which a finding has given the help already.
     """
-    several = len({verdict.path for verdict in verdicts}) > 1
+    several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
     told: list[str] = []
     for verdict in verdicts:
         if told:
             told.append("")
-        told += _headline(verdict, f"smoke: {shown_path(verdict.path)} " if several else "smoke: ", terminal)
+        told += _headline(verdict, f"smoke: {shown_config(verdict, verdicts)} " if several else "smoke: ", terminal)
         told += _not_passed(verdict, terminal, helped)
         told += _passed(verdict, terminal)
         told += [line for one in verdict.adaptations for line in _labelled("adapted", QUIET, adapted(one), terminal)]
@@ -88,13 +88,20 @@ def records(verdicts: list[Verdict], terminal: Terminal) -> list[str]:
     """A line for each run and for each of its checks that did not pass, never wrapped."""
     told = []
     for verdict in verdicts:
-        path = terminal.paint(shown_path(verdict.path), STRONG)
+        path = terminal.paint(shown_config(verdict, verdicts), STRONG)
         told.append(f"{path}: smoke: {visible(headline(verdict))}")
         for check in _worst_first(verdict, ("error", "fail", "warn")):
             status = terminal.paint(f"{check.status}[{visible(check.id)}]", STYLES[check.status])
             told.append(f"{path}: smoke: {status} {visible(check.message)}")
         told += [f"{path}: smoke: not verified: {visible(line)}" for line in not_verified(verdict)]
     return told
+
+
+def shown_config(verdict: Verdict, verdicts: list[Verdict]) -> str:
+    """The file of a config, with the place in it if the runs are with several configs of the file."""
+    path = shown_path(verdict.path)
+    several = any(other.path == verdict.path and other.place != verdict.place for other in verdicts)
+    return f"{path}:{verdict.place}" if several and verdict.place is not None else path
 
 
 def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
@@ -387,7 +394,7 @@ def unsharded(verdict: Verdict, verdicts: list[Verdict]) -> dict[str, Held] | No
     if verdict.world_size == 1 or not verdict.held:
         return None
     for other in verdicts:
-        is_same = (other.path, other.stack, other.model) == (verdict.path, verdict.stack, verdict.model)
+        is_same = all(getattr(other, name) == getattr(verdict, name) for name in ("path", "place", "stack", "model"))
         if is_same and other.world_size == 1 and other.held:
             return by_kind(other.held[0])
     whole = {}
@@ -432,6 +439,7 @@ def as_object(verdict: Verdict) -> Json:
         "peak_bytes": verdict.peak_bytes,
         "engine": verdict.engine._asdict() if verdict.engine is not None else None,
         "launch": verdict.launch,
+        "place": verdict.place,
         "versions": verdict.versions,
         "log": verdict.log,
         **({"measured": measurements.as_object(verdict.measured)} if verdict.measured is not None else {}),

@@ -37,6 +37,7 @@ class Link(NamedTuple):
 
     material: Material
     paths: frozenset[str]
+    unread: str = ""  # the script that it starts, where Python does not parse it
 
 
 def add_launches(
@@ -94,6 +95,8 @@ def _add(links: Iterable[Link], documents: dict[str, Document], session: Session
     for link in links:
         for path in link.paths & documents.keys():
             session.add_material(link.material, documents[path].path)
+            if link.unread:
+                session.say(f"{link.unread} is launched, but Python cannot parse it, so nothing is known of it")
 
 
 class LaunchingProject:
@@ -139,7 +142,7 @@ class LaunchingProject:
     def links(self, file: LaunchFile) -> Iterator[Link]:
         """The launches of a file, linked to the files that they name."""
         for facts in self.launches(file):
-            yield Link(facts, frozenset(self._whole_paths(facts, file)))
+            yield Link(facts, frozenset(self._whole_paths(facts, file)), self._unread(facts, file.path))
 
     def launches(self, file: LaunchFile) -> Iterator[LaunchFacts]:
         """The launches of a file, with what they tell."""
@@ -184,6 +187,11 @@ class LaunchingProject:
             script = read_training_script(text)
             self.scripts[path] = script, None if script is None else Document(path, text, None, [])
         return self.scripts[path]
+
+    def _unread(self, facts: LaunchFacts, by: str) -> str:
+        """The path of the script that a launch starts, if it is in the project and Python does not parse it."""
+        path = self.located(facts.launch, facts.launch.script, by)
+        return path if path is not None and self.scripts.get(path, ("", None))[0] is None else ""
 
     def recipe_of(self, launch: Launch, by: str) -> Document | None:
         """The recipe that a launch starts with, if it is in the project."""

@@ -13,6 +13,7 @@ import os
 
 from ds_lint.project.globs import relative
 from ds_lint.settings.record import SettingsError
+from ds_lint.source import replacement
 from ds_lint.targets.text import shown
 
 TYPE_CHECKING = False
@@ -125,8 +126,18 @@ def write(path: str, linted: list[tuple[FileReport, list[str]]]) -> None:
             known[relative(report.path, directory)].add(_identity(finding, report))
     files = {name: entries for name, of_file in known.items() if (entries := of_file.as_list())}
     text = json.dumps({"files": files, "version": VERSION}, indent=2, sort_keys=True) + "\n"
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    replacement.write(path, _laid_out_as_before(text, path).encode())
+
+
+def _laid_out_as_before(text: str, path: str) -> str:
+    """A text with the byte order mark and the line ends of the file that it replaces, as a checkout on Windows has."""
+    try:
+        with open(path, "rb") as file:
+            before = file.read()
+    except FileNotFoundError:
+        return text
+    mark = "\ufeff" if before.startswith(b"\xef\xbb\xbf") else ""
+    return mark + (text.replace("\n", "\r\n") if b"\r\n" in before else text)
 
 
 def _identity(finding: Finding, report: FileReport) -> Identity:

@@ -82,6 +82,7 @@ class Job:
     text: str  # the config as it is written
     stack: Stack
     folder: str
+    is_dict: bool = False  # the stack gets a dict, and reads no text
     model: JsonObject | None = None  # the user's config.json; None: a tiny Llama
     sizes: Sizes = TINY
     has_adapters: bool = False  # of LoRA: they are trained, and the model itself is frozen

@@ -75,8 +75,8 @@ def refused_by(kind: str) -> Refusal:
 
 def json_refuses(document: Document) -> bool:
     """Whether Python's json, and so the Trainer and Accelerate, raises when it reads a document."""
-    if document.language == "yaml":
-        return False  # whose errors are those of PyYAML
+    if document.language == "yaml" or document.is_unparsed:
+        return False  # whose errors are those of PyYAML, and of Python
     for issue in document.issues:
         refusal = _REFUSALS[issue.kind].json
         if refusal == ALWAYS:
@@ -126,7 +126,7 @@ def _lines(text: Scalar) -> list[str]:
 
 def hjson_refusal(document: Document) -> Refused | None:
     """What hjson, and so DeepSpeed, raises when it reads a document from a file; None if it reads it."""
-    if not document.issues or document.language == "yaml":
+    if not document.issues or document.language == "yaml" or document.is_unparsed:
         return None
     from ds_lint.source import hjson
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy"]
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
+UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says
 
 
 class SyntaxIssue:
@@ -100,6 +101,11 @@ class Document:
     def is_utf8(self) -> bool:
         """Whether the text is what the bytes were: those that are not UTF-8 were replaced when it was read."""
         return all(issue.kind != NOT_UTF8 for issue in self.issues)
+
+    @property
+    def is_unparsed(self) -> bool:
+        """Whether this is a module, or cells of a notebook, that Python does not parse."""
+        return any(issue.kind == UNPARSED for issue in self.issues)
 
     @property
     def has_own_comments(self) -> bool:

@@ -56,6 +56,32 @@ def within(data: bytes, path: str, language: Language) -> list[Document]:
     return _reader(language)(text, path)
 
 
+def unparsed(data: bytes, path: str, *, is_named: bool) -> list[Document]:
+    """A module that Python does not parse, or a notebook with such cells, as a document without a config.
+
+    A module that is not named is one only if it looks like it has a config.
+    """
+    language = language_of(path)
+    if language not in ("python", "notebook"):
+        return []
+    from ds_lint.source.recognition import looks_like_python, may_be_config
+
+    if not (may_be_config(data) or (is_named and language == "python")):
+        return []
+    text = data.decode(errors="replace")
+    if language == "python" and not is_named and not looks_like_python(text):
+        return []
+    document = _unparsed(text, path, language)
+    return [] if document is None else [document]
+
+
+def _unparsed(text: str, path: str, language: Language) -> Document | None:
+    from importlib import import_module
+
+    read: Callable[[str, str], Document | None] = import_module(f"ds_lint.source.{language}").unparsed
+    return read(text, path)
+
+
 def again(document: Document, text: str) -> Document | None:
     """The same config in a changed text of its file; None if the file no longer has the same configs."""
     if document.notebook is None:
@@ -70,6 +96,8 @@ def within_file(document: Document, file_text: str) -> Document | None:
         changed = json_source.parse(file_text, document.path)
         changed.kind, changed.is_dict = document.kind, document.is_dict  # of a recipe too
         return changed
+    if document.is_unparsed:
+        return _unparsed(file_text, document.path, document.language)
     read = _reader(document.language)
     found, before = read(file_text, document.path), read(document.file_text, document.path)
     return found[document.index] if len(found) == len(before) else None

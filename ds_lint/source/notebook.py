@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from ds_lint.source import json as json_source
+from ds_lint.source.document import Document, SyntaxIssue
 from ds_lint.source.embedding import embedded
 from ds_lint.source.languages import language_of
 from ds_lint.source.notebook_format import read_notebook
 from ds_lint.source.places import Part, Places
-from ds_lint.source.recognition import is_config, may_be_config
+from ds_lint.source.python_syntax import parsed
+from ds_lint.source.recognition import is_config, looks_like_python, may_be_config
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.source.document import Document
     from ds_lint.source.notebook_cells import Cell, Notebook
 
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)[ \t]*([^\n]*)(?:\n|\Z)")
@@ -43,6 +43,42 @@ def read(text: str, path: str) -> list[Document]:
         document.index, document.language = index, "notebook"
         document.text, document.notebook = notebook.text, notebook
     return documents
+
+
+def unparsed(text: str, path: str) -> Document | None:
+    """The cells of a notebook that have what looks like a config and that Python does not parse; None for none."""
+    notebook = read_notebook(text)
+    if notebook is None or not notebook.is_python or not may_be_config(notebook.text.encode(errors="replace")):
+        return None
+    issues = [issue for cell in notebook.cells if (issue := _issue_in(cell)) is not None]
+    if not issues:
+        return None
+    document = Document(path, notebook.text, None, issues)
+    document.language, document.is_python, document.is_dict, document.is_fragment = "notebook", True, True, True
+    document.notebook = notebook
+    document.comments = [span for cell in notebook.cells for span in _comments_in(cell)]
+    return document
+
+
+def _issue_in(cell: Cell) -> SyntaxIssue | None:
+    """Why Python does not parse a cell that looks like it has a config."""
+    if not (_is_python(cell.source) and may_be_config(cell.source.encode(errors="replace"))):
+        return None
+    if not looks_like_python(cell.source) or _parsed(cell.source) is not None:
+        return None
+    from ds_lint.source.python import syntax_error
+
+    issue = syntax_error(_MAGIC_LINE.sub(_as_statement, _without_cell_magic(cell.source)))
+    if issue is not None:
+        issue.span = Span(cell.start + issue.span.start, cell.start + issue.span.end)
+    return issue
+
+
+def _comments_in(cell: Cell) -> Iterator[Span]:
+    from ds_lint.source.python import comments
+
+    for span in comments(cell.source) if _is_python(cell.source) else ():
+        yield Span(cell.start + span.start, cell.start + span.end)
 
 
 def _in_python(notebook: Notebook, path: str) -> list[Document]:
@@ -74,16 +110,25 @@ def _is_python(source: str) -> bool:
 
 def _as_python(source: str) -> str:
     """A cell without its magics, at the same offsets; blank if Python does not parse it."""
-    magic = _CELL_MAGIC.match(source)
-    if magic is not None:
-        source = _blank(magic[0]) + source[magic.end() :]
+    python = _parsed(source)
+    return _blank(source) if python is None else python
+
+
+def _parsed(source: str) -> str | None:
+    """The same; None if Python does not parse it."""
+    source = _without_cell_magic(source)
     for python in (source, _MAGIC_LINE.sub(_as_statement, source)):
         try:
-            ast.parse(python)
+            parsed(python)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         return python
-    return _blank(source)
+    return None
+
+
+def _without_cell_magic(source: str) -> str:
+    magic = _CELL_MAGIC.match(source)
+    return source if magic is None else _blank(magic[0]) + source[magic.end() :]
 
 
 def _as_statement(match: re.Match[str]) -> str:

@@ -10,10 +10,11 @@ import ast
 from io import StringIO
 from typing import NamedTuple
 
-from ds_lint.source.document import Document
+from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
 from ds_lint.source.python_calls import changes_configs, config_calls
 from ds_lint.source.python_names import ModuleNames, dotted_name
-from ds_lint.source.python_values import Values
+from ds_lint.source.python_syntax import parsed
+from ds_lint.source.python_values import Offsets, Values
 from ds_lint.source.recognition import telling_keys
 from ds_lint.source.tree import Node, Span, plain
 
@@ -39,22 +40,38 @@ class _Sink(NamedTuple):
 def read(text: str, path: str) -> list[Document]:
     """The configs in the text of a module, in its order; none if Python does not parse it."""
     try:
-        module = ast.parse(text.removeprefix("\ufeff"))
+        module = parsed(text)
         names = ModuleNames(module)
         return _documents(names, text, path)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
-def syntax_error(text: str) -> str | None:
-    """Why Python does not parse a module, with the line; None if it does."""
+def syntax_error(text: str) -> SyntaxIssue | None:
+    """Why Python does not parse a module, and where; None if it does."""
     try:
-        ast.parse(text.removeprefix("\ufeff"))
+        parsed(text)
     except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}" if error.lineno is not None else str(error.msg)
+        starts = Offsets(text).starts
+        if error.lineno is None or not 0 < error.lineno < len(starts):
+            return SyntaxIssue(UNPARSED, Span(0, min(1, len(text))), error.msg)
+        start, end = starts[error.lineno - 1 : error.lineno + 1]
+        place = min(start + max((error.offset or 1) - 1, 0), max(len(text[:end].rstrip()) - 1, start))
+        return SyntaxIssue(UNPARSED, Span(place, min(place + 1, len(text))), error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
-        return str(error) or "it is too deep"
+        return SyntaxIssue(UNPARSED, Span(0, min(1, len(text))), str(error) or "it is nested too deeply")
     return None
+
+
+def unparsed(text: str, path: str) -> Document | None:
+    """A module that Python does not parse, as a document without a config; None if it does."""
+    issue = syntax_error(text)
+    if issue is None:
+        return None
+    document = Document(path, text, None, [issue])
+    document.language, document.is_python, document.is_dict, document.is_fragment = "python", True, True, True
+    document.comments = comments(text)
+    return document
 
 
 def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
@@ -92,9 +109,9 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document = found[span.start, ""] = _document(value, text, path)
             document.is_fragment = True
     documents = [document for _, document in sorted(found.items(), key=lambda item: item[0][0])]
-    comments = _comments(text)
+    addressed = comments(text)
     for index, document in enumerate(documents):
-        document.index, document.comments = index, comments
+        document.index, document.comments = index, addressed
     return documents
 
 
@@ -155,21 +172,19 @@ def _for_inference(names: ModuleNames) -> Iterator[ast.expr]:
                     yield expression
 
 
-def _comments(text: str) -> list[Span]:
+def comments(text: str) -> list[Span]:
     """The comments of a module; none if no comment is addressed to ds-lint."""
     if _MARK not in text:
         return []
     import tokenize
 
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    found = []
+    starts = Offsets(text).starts
+    found: list[Span] = []
     try:
-        for token in tokenize.generate_tokens(StringIO(text, newline="").readline):
+        for token in tokenize.generate_tokens(StringIO(text.removeprefix("\ufeff"), newline="").readline):
             if token.type == tokenize.COMMENT:
                 start = starts[token.start[0] - 1] + token.start[1]
                 found.append(Span(start, start + len(token.string)))
-    except (tokenize.TokenError, SyntaxError):
-        return []
+    except (tokenize.TokenError, SyntaxError):  # of a module that does not parse: those before the error
+        pass
     return found

@@ -36,10 +36,10 @@ class Offsets:
 
     def __init__(self, text: str) -> None:
         self._mark = text.startswith("\ufeff")
-        self._lines = text.removeprefix("\ufeff").splitlines(keepends=True) if "\x0c" not in text else _lines(text)
-        self._starts = [int(self._mark)]
+        self._lines = _lines(text)
+        self.starts = [int(self._mark)]  # of the lines, and the end
         for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line))
+            self.starts.append(self.starts[-1] + len(line))
 
     def span(self, node: ast.expr | ast.stmt) -> Span:
         """The half-open range of an expression or statement."""
@@ -49,11 +49,13 @@ class Offsets:
     def offset(self, line: int, byte: int) -> int:
         """The offset of a place that the parser names."""
         text = self._lines[line - 1]
-        return self._starts[line - 1] + (byte if text.isascii() else len(text.encode()[:byte].decode()))
+        return self.starts[line - 1] + (byte if text.isascii() else len(text.encode()[:byte].decode()))
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as Python counts them: unlike ``splitlines``, a form feed ends none."""
+    """The lines as Python counts them: what else ends a line for ``splitlines``, such as a form feed, ends none."""
+    if text.isascii() and not any(sign in text for sign in "\x0b\x0c\x1c\x1d\x1e"):
+        return text.splitlines(keepends=True)
     import re
 
     return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text.removeprefix("\ufeff"))

@@ -135,6 +135,12 @@ def test_runs_of_several_files_name_them():
     assert second.startswith("smoke: other.json could not run on 2 CPU ranks")
 
 
+def test_runs_with_several_configs_of_a_file_name_the_place():
+    both = [runs.verdict(path="train.ipynb", place=place) for place in ("cell 1:3:13", "cell 4:2:1")]
+    assert told(both[0]).startswith("smoke: passed")
+    assert "smoke: train.ipynb:cell 4:2:1 passed" in told(*both)
+
+
 def test_colours_mark_the_outcome_and_the_checks():
     lines = told(runs.failing(), colour=True).split("\n")
     assert lines[0].startswith("\x1b[1;31msmoke: failed\x1b[0m on 2 CPU ranks")

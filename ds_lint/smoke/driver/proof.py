@@ -99,6 +99,7 @@ class _Run:
             self.changes.adaptations.append(Adaptation(None, "the script's optimizer", self.optimizer, why))
         self.job = Job(
             text=_text(config),
+            is_dict=config.document.is_dict,
             stack=config.stack or "deepspeed",
             folder=folder,
             model=config.facts.model.config if config.facts.model is not None else None,
@@ -277,14 +278,19 @@ def _verdict_on_world(pool: Runner, run: _Run, world: real_world.World, ended: E
         versions=pool.known_versions,
         error=error,
         log=pool.keep_log(run.folder) if failed is not None else None,
+        place=place_of(run.config.document),
     )
 
 
 def _text(config: Config) -> str:
-    """The text of the config that the ranks load; of settings with other names, the config that is made of them."""
-    if config.maker is not None and config.written.kind == "object":
+    """The config that the ranks load: a file's own text, or JSON of a dict in a program, a recipe or a plugin.
+
+    A file of any language may be around it: ``content`` is what a here-document or a block becomes.
+    """
+    document = config.document
+    if document.is_dict or document.is_python:
         return json.dumps(plain(config.written))
-    return config.document.text.removeprefix("\ufeff")
+    return document.content.removeprefix("\ufeff")
 
 
 def _obstacle(run: _Run) -> str | None:
@@ -301,7 +307,7 @@ def _obstacle(run: _Run) -> str | None:
     if unknown is not None:
         return f"`{unknown.key}` is computed by the program: a run needs a config whose values are written out"
     if run.config.document.is_fragment:
-        return "the program may add keys to the config: a run needs all of them"
+        return _unknown_keys(run.config.document)
     if run.job.stack == "trainer" and run.config.written.kind == "object" and not run.config.written.members:
         return "the config is empty, so the Trainer trains without DeepSpeed"
     ranks = ranks_of_a_copy(run.expectation.final)
@@ -310,6 +316,15 @@ def _obstacle(run: _Run) -> str | None:
             f"{ranks} ranks share each copy of the model, but the run has {run.wish.ranks}: pass --smoke-ranks {ranks}"
         )
     return None
+
+
+def _unknown_keys(document: Document) -> str:
+    """Why a config that may have further keys cannot run."""
+    if document.language == "markdown":
+        return "the text may show a part of the config: a run needs a batch size, a section, and no ellipsis"
+    if document.is_python:
+        return "the program may add keys to the config: a run needs all of them"
+    return "the script may add keys to the config: a run needs all of them"
 
 
 def _status(checks: list[Check]) -> str:
@@ -391,7 +406,15 @@ def _verdict(
         error=error,
         log=log,
         peak_bytes=[one.peak_bytes for one in trained] if run.job.mode == CUDA else [],
+        place=place_of(run.config.document),
     )
+
+
+def place_of(document: Document) -> str | None:
+    """Where a config begins in a file that may hold several; None where the file is the config."""
+    if document.language in ("json", "yaml") or document.root is None:
+        return None
+    return document.shown_place(document.root.span.start)
 
 
 def _worst_ends(ended: list[Ended]) -> list[RankEnd]:

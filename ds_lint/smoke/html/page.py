@@ -16,7 +16,7 @@ from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE, SCRIPT, STATUSES, Check
 from ds_lint.output import measurements
 from ds_lint.output.harmless import without_secrets
 from ds_lint.output.quantities import in_units
-from ds_lint.output.smoke import KINDS, by_kind, headline, outcome, ranks, shown, unsharded, written
+from ds_lint.output.smoke import KINDS, by_kind, headline, outcome, ranks, shown, shown_config, unsharded, written
 from ds_lint.output.text import counted, shown_path, visible
 from ds_lint.smoke.html import charts
 
@@ -62,12 +62,12 @@ def render(verdicts: list[Verdict], tool_version: str, documents: Sequence[Docum
     """The page of these runs of documents, made by this version of ds-lint; failed runs come first."""
     by_config: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in sorted(verdicts, key=_badness):
-        by_config.setdefault((verdict.path, verdict.stack), []).append(verdict)
+        by_config.setdefault((shown_config(verdict, verdicts), verdict.stack), []).append(verdict)
     numbered = list(enumerate(chain.from_iterable(by_config.values()), start=1))
     configs: dict[tuple[str, str], list[tuple[int, Verdict]]] = {}
     for number, verdict in numbered:
-        configs.setdefault((verdict.path, verdict.stack), []).append((number, verdict))
-    main = "".join(_config(path, stack, runs, verdicts) for (path, stack), runs in configs.items())
+        configs.setdefault((shown_config(verdict, verdicts), verdict.stack), []).append((number, verdict))
+    main = "".join(_config(name, stack, runs, verdicts) for (name, stack), runs in configs.items())
     main = without_secrets(main, documents)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -96,14 +96,15 @@ def _badness(verdict: Verdict) -> int:
 
 
 def _title(verdicts: list[Verdict]) -> str:
-    paths = {verdict.path for verdict in verdicts}
-    return f"Smoke: {shown_path(verdicts[0].path) if len(paths) == 1 else counted(len(paths), 'config')}"
+    names = {shown_config(verdict, verdicts) for verdict in verdicts}
+    return f"Smoke: {names.pop() if len(names) == 1 else counted(len(names), 'config')}"
 
 
 def _overview(numbered: list[tuple[int, Verdict]]) -> str:
     """How many runs there are, and a way to each; a single one says it all itself."""
-    counts = _text(_counts([verdict for _, verdict in numbered]))
-    entries = "".join(_entry(number, verdict) for number, verdict in numbered)
+    verdicts = [verdict for _, verdict in numbered]
+    counts = _text(_counts(verdicts))
+    entries = "".join(_entry(number, verdict, shown_config(verdict, verdicts)) for number, verdict in numbered)
     return f'<nav aria-label="Runs"><p class="quiet">{counts}</p><ol>{entries}</ol></nav>'
 
 
@@ -113,19 +114,19 @@ def _counts(verdicts: list[Verdict]) -> str:
     return f"{counted(len(verdicts), 'training run')} of a few steps with the installed libraries: {numbers or 'none'}."
 
 
-def _entry(number: int, verdict: Verdict) -> str:
+def _entry(number: int, verdict: Verdict, name: str) -> str:
     where = f"{ranks(verdict)}, {verdict.stack} stack"
     return (
         f'<li><a href="#run-{number}">{_badge(verdict.status, outcome(verdict))}'
-        f'<code>{_text(shown_path(verdict.path))}</code><span class="quiet">{_text(where)}</span></a></li>'
+        f'<code>{_text(name)}</code><span class="quiet">{_text(where)}</span></a></li>'
     )
 
 
 # ------------------------------------------------------------------------------------------------------- a config
 
 
-def _config(path: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: list[Verdict]) -> str:
-    heading = f"<h2><code>{_text(shown_path(path))}</code> <small>{_text(stack)} stack</small></h2>"
+def _config(name: str, stack: str, runs: list[tuple[int, Verdict]], verdicts: list[Verdict]) -> str:
+    heading = f"<h2><code>{_text(name)}</code> <small>{_text(stack)} stack</small></h2>"
     if len(runs) == len(verdicts):  # the title names it
         heading = ""
     return f"<section>{heading}{_where(runs)}{''.join(_run(number, one, verdicts) for number, one in runs)}</section>\n"

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def load(job: Job) -> Any:
-    """What the loader of the stack makes of the text; raises what it raises.
+    """What the loader of the stack makes of the text; raises what it raises. A dict arrives as it is.
 
     Sources: ``DeepSpeedConfig.__init__`` in deepspeed/runtime/config.py, ``HfDeepSpeedConfig.__init__`` in
     accelerate/utils/deepspeed.py.
     """
-    if job.stack != "deepspeed":
+    if job.is_dict or job.stack != "deepspeed":
         return json.loads(job.text)
     import hjson
     from deepspeed.runtime.config_utils import dict_raise_error_on_duplicate_keys

@@ -60,8 +60,18 @@ def _load(saved: SavedFiles, weights: dict[str, Any], exported: Exported) -> Non
         return
     module, _, name = saved.model_class.rpartition(".")
     loader = getattr(importlib.import_module(module), name)
-    model, info = loader.from_pretrained(saved.export, dtype="auto", output_loading_info=True)
+    model, info = loader.from_pretrained(saved.export, dtype=_dtype_of(weights), output_loading_info=True)
     saved_weights.note_loaded(model, info, weights, exported)
+
+
+def _dtype_of(weights: dict[str, Any]) -> Any:
+    """The dtype to load weights in so that none is rounded; that of the config.json may be the one before training.
+
+    A script may load a model in bf16 and train it in fp16. ``save_pretrained`` then writes the new dtype, but the
+    config beside the weights of ``save_16bit_model`` has the old one.
+    """
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    return dtypes.pop() if len(dtypes) == 1 else "auto"
 
 
 def _with_tied(stored: dict[str, str], tied: list[list[str]]) -> dict[str, str]:
