@@ -9,7 +9,10 @@ import pytest
 import yaml
 
 from ds_lint import __version__
+from ds_lint.launches import files
 from ds_lint.project import discovery
+from ds_lint.settings.nearest import NAMES
+from ds_lint.targets.files import PATTERNS
 
 ROOT = Path(__file__).parent.parent
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
@@ -19,6 +22,16 @@ HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf
 def test_a_hook_is_given_the_files_that_a_search_looks_into(hook):
     assert all(re.search(hook["files"], f"configs/a{ending}") for ending in discovery.ENDINGS)
     assert not any(re.search(hook["files"], name) for name in ("a.geojson", "json", "a.pyc", "a.json5", "a.md"))
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=[hook["id"] for hook in HOOKS])
+def test_a_hook_is_given_the_files_that_reach_configs(hook):
+    pinning = [name.replace("*", "train") for name in PATTERNS]
+    launching = ["Makefile", "GNUmakefile", "Dockerfile", "Dockerfile.train", "hostfile", "conf/hostfile_2"]
+    for name in (*pinning, *NAMES, *launching, *(f"a{ending}" for ending in files.ENDINGS)):
+        assert re.search(hook["files"], name), name
+        assert re.search(hook["files"], f"below/{name}"), name
+    assert not any(re.search(hook["files"], name) for name in ("a.toml", "Cargo.lock", "notes.txt", "Makefile.md"))
 
 
 @pytest.mark.parametrize("path", ["README.md", "docs/pre-commit.md"])

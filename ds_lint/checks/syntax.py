@@ -282,15 +282,16 @@ def yaml(config: Config) -> Iterator[Problem]:
             label="Accelerate's config",
         )
         return
+    if broken:
+        what_happens = "the file cannot be read"
+    elif texts and config.stack == "deepspeed":
+        what_happens = f"DeepSpeed reads `{texts[0]}` as a string and raises an error"
+    else:
+        what_happens = "DeepSpeed loses the indented sections, and the Trainer and Accelerate cannot read the file"
     yield Problem(
         None,
         first_line,
-        "this is YAML, but a DeepSpeed config must be JSON: "
-        + (
-            f"DeepSpeed reads `{texts[0]}` as a string and raises an error"
-            if texts and config.stack == "deepspeed"
-            else "DeepSpeed loses the indented sections, and the Trainer and Accelerate cannot read the file"
-        ),
+        f"this is YAML, but a DeepSpeed config must be JSON: {what_happens}",
         outcomes,
         help="Write it as JSON: put every section in braces and every key in double quotes.",
         label="YAML",

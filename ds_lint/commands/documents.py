@@ -7,9 +7,9 @@ import sys
 
 from ds_lint.commands.failures import unless_it_fails
 from ds_lint.diagnostics.report import Complaint
-from ds_lint.source.documents import from_bytes, unparsed, within
+from ds_lint.source.documents import configs_found_in, configs_in, unparsed
 from ds_lint.source.files import MOST_BYTES, TooLargeError, bytes_of
-from ds_lint.source.languages import language_of
+from ds_lint.source.languages import JSON, language_of
 from ds_lint.targets.directories import repository_of
 from ds_lint.targets.text import shown
 
@@ -51,6 +51,14 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
         for path in options.paths
         for document in _documents_at(path, options, session, unreadable, seen)
     ]
+    if named := [path for path in options.paths if not path.endswith(JSON) and _is_file(path, session)]:
+        from ds_lint.commands import reached  # a config alone reaches nothing
+
+        found = reached.with_reached(
+            named, found, session, lambda path, detect: _documents_of(path, unreadable, detect=detect)
+        )
+        if not options.detect:
+            reached.complain_of_others(named, found, session, unreadable)
     if any(document.kind == "recipe" for _, document in found):
         from ds_lint.commands.recipes import with_named_configs  # few projects have one
 
@@ -60,6 +68,11 @@ def documents(options: Options, session: Session, unreadable: list[Complaint]) -
 
         add_launches(found, session, lambda work, path: unless_it_fails(work, path, unreadable))
     return found
+
+
+def _is_file(path: str, session: Session) -> bool:
+    """Whether a path is that of a file that may be looked at."""
+    return path != STANDARD_INPUT and os.path.isfile(path) and not session.forbids(path, is_folder=False)
 
 
 def _is_in_project(found: list[tuple[str, Document]]) -> bool:
@@ -177,26 +190,8 @@ def _unparsed_in(data: bytes, path: str, configs: list[Document], *, detect: boo
 
 
 def _in_file(data: bytes, path: str, *, detect: bool) -> list[Document]:
-    """The configs in the bytes of a file: what is written in another language than JSON is searched for them."""
-    language = language_of(path)
-    if language == "json" and not detect:
-        return [from_bytes(data, path)]
-    if language == "yaml" and not detect:
-        return [from_bytes(data, path)]  # a person may take any YAML for a config
-    from ds_lint.source import recognition
-
-    if not (recognition.may_be_config(data) or (language in ("json", "yaml") and _may_be_recipe(data))):
-        return []
-    if language != "json":
-        return within(data, path, language)
-    document = from_bytes(data, path)
-    return [document] if document.kind == "recipe" or recognition.is_config(document) else []
-
-
-def _may_be_recipe(data: bytes) -> bool:
-    from ds_lint.source import recipes
-
-    return recipes.may_be_recipe(data)
+    """The configs in the bytes of a file."""
+    return configs_found_in(data, path) if detect else configs_in(data, path)
 
 
 def linted_documents(

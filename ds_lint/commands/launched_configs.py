@@ -5,7 +5,6 @@ A path is that of a config, or of a file that launches training: then each launc
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.documents import STANDARD_INPUT
@@ -52,8 +51,9 @@ def _of_launches(path: str, place: tuple[int, ...], session: Session) -> list[La
     """The configs of the launches in a file, or of the one at a line; none if no launch there names one."""
     from ds_lint.project.launches import read_launches  # which takes a parser of the shell
     from ds_lint.session.launched import LaunchingProject
+    from ds_lint.session.reached import project_of
 
-    directory = _project_of(path)
+    directory = project_of(path)
     file = read_launches(path, directory)
     if file is None:
         return []
@@ -155,12 +155,3 @@ def _add_ranks(config: Config) -> None:
         config.facts.world_size = ranks
         config.facts.nodes = nodes if isinstance(nodes, int) and nodes > 0 else config.facts.nodes
         config.facts.tell("world size", f"{ranks}, by {config.document.path}")
-
-
-def _project_of(path: str) -> str:
-    """The root of the project that a file with launches is in."""
-    repository = repository_of(path)
-    if repository is not None:
-        return os.path.relpath(repository)
-    is_below = not os.path.relpath(path).startswith(os.pardir)
-    return os.curdir if is_below else os.path.dirname(path)

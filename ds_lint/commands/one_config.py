@@ -82,10 +82,9 @@ def config_of_launch(config: Config, file: AccelerateFile, session: Session) -> 
 
 def document_at(path: str) -> Document:
     """The document of one config, by the path of its file or by its place in the file."""
-    if path == STANDARD_INPUT:
-        return documents.from_bytes(sys.stdin.buffer.read(), "<stdin>")
-    name, place = with_place(path)
-    found = documents.configs_in(bytes_of(name), name)
+    name, place = ("<stdin>", ()) if path == STANDARD_INPUT else with_place(path)
+    data = sys.stdin.buffer.read() if path == STANDARD_INPUT else bytes_of(name)
+    found = documents.configs_in(data, name)
     if place:
         found = [one for one in found if _stands_at(one, place)]
     if not found:

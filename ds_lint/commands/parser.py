@@ -97,7 +97,7 @@ def _for_argparse(arguments: list[str]) -> list[str]:
     for argument in arguments:
         if argument.startswith("-") and argument.endswith(ENDINGS) and "--" not in tied and os.path.isfile(argument):
             tied.append(os.path.join(os.curdir, argument))
-        elif tied and tied[-1] == "--trainer-args" and argument.startswith("--"):
+        elif tied and tied[-1] == "--trainer-args" and argument.startswith("--") and argument != "--":
             tied[-1] += f"={argument}"
         else:
             tied.append(argument)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from itertools import groupby
 from json import dumps
@@ -74,7 +75,9 @@ def _files(options: Options, session: Session, unreadable: list[Complaint]) -> I
         file: _ShownFile | None = None
         for asked, document in found:
             is_named = asked in (STANDARD_INPUT, name)
-            file = file or _ShownFile(name, _kind(document), _why(document, is_named=is_named), [])
+            is_reached = not is_named and not os.path.isdir(asked)
+            by = "named on the command line" if is_named else f"reached by {shown_path(asked)}" if is_reached else ""
+            file = file or _ShownFile(name, _kind(document), _why(document, by), [])
             if (node := _config_node(document)) is not None:
                 stack = unless_it_fails(lambda: _stack(document, session), name, unreadable)  # noqa: B023 - called at once
                 (line, column), _ = document.ends_in_file(node.span)
@@ -102,19 +105,19 @@ def _stack(document: Document, session: Session) -> Stack | None:
     return session.context(document.path).lint(document, []).stack
 
 
-def _why(document: Document, *, is_named: bool) -> str:
-    """What makes a file one to check."""
+def _why(document: Document, by: str) -> str:
+    """What makes a file one to check; ``by`` names what led to it, except for a search."""
     if document.is_unparsed:
         return f"Python cannot parse it: {visible(document.issues[0].found)}"
     if document.kind == "recipe":
         framework, keys = recipe_keys(document.root)
-        return "; ".join(filter(None, ("named on the command line" if is_named else "", _recipe(framework, keys))))
+        return "; ".join(filter(None, (by, _recipe(framework, keys))))
     if document.kind in ("deepspeed", "accelerate"):
         keys = telling_keys(document.root) if document.kind == "deepspeed" else accelerates_keys(document.root)
         has = f"has {', '.join(f'`{visible(key)}`' for key in keys[:_MOST_KEYS])}" if keys else ""
     else:
         has = f"calls `{document.kind}`"
-    return "; ".join(filter(None, ("named on the command line" if is_named else "", has)))
+    return "; ".join(filter(None, (by, has)))
 
 
 def _recipe(framework: str, keys: list[str]) -> str:

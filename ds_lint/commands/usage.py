@@ -35,6 +35,12 @@ class Parser(argparse.ArgumentParser):
             self._fill(options)
         return options, left
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of an option; before Python 3.13, argparse makes an empty list of ``--``, as in ``--model=--``."""
+        if arg_strings == ["--"] and action.option_strings and action.nargs is None:
+            self.error(f"{'/'.join(action.option_strings)}: expected one argument")
+        return super()._get_values(action, arg_strings)
+
     def _fill(self, options: argparse.Namespace) -> None:
         """Give options that are not on the command line the values of their environment variables."""
         options.said_by = {}  # by option, the variable that gives its value

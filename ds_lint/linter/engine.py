@@ -132,6 +132,8 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
     if config.document.kind == "recipe":
         problem.fix = None  # fixes are written for JSON and Python
         key = ("deepspeed", *(key or ())) if is_about_keys else key
+    if config.document.is_in_yaml:
+        problem.fix = None  # what it writes would not be YAML
     filled = config.filled.get(problem.span)  # then the problem is about a value that is not written
     message = _shortened(problem.message)
     if problem.fix is not None:

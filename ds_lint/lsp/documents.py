@@ -34,6 +34,7 @@ _BY_CLIENT: dict[str, Language] = {
     "markdown": "markdown",
     "python": "python",
     "shellscript": "shell",
+    "yaml": "yaml",
 }  # as the protocol calls languages
 
 

@@ -38,11 +38,11 @@ def is_config(opened: OpenDocument, settings: Settings) -> bool:
     if not may_be_config(opened):
         return False
     data = opened.text.encode(errors="replace")
-    may_be = recognition.may_be_config(data) or (opened.written_in == "yaml" and recipes.may_be_recipe(data))
+    may_be = recognition.may_be_config(data) or (opened.written_in in ("json", "yaml") and recipes.may_be_recipe(data))
     if opened.written_in != "json":
         return may_be and bool(opened.configs)
     (document,) = opened.configs
-    if may_be and recognition.is_config(document):
+    if may_be and (document.kind != "deepspeed" or recognition.is_config(document)):
         return True
     return NAME_OF_A_CONFIG.search(os.path.basename(opened.path)) is not None and _says_nothing_else(document.root)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _MOST_BYTES = 500_000  # of a script; the longest of 500 public ones has 30,000
 _YAML = (".yml", ".yaml")
+_FEW_NAMES = 50  # which are looked for one by one
+_NAME = re.compile(rb"[\w.\-]+")
 _NAMES_CONFIG = b"deepspeed"  # which a YAML has that names a DeepSpeed config
 
 
@@ -98,7 +101,9 @@ def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -
 
 
 def _has(data: bytes, names: set[bytes]) -> bool:
-    return any(name in data for name in names)
+    if len(names) <= _FEW_NAMES:
+        return any(name in data for name in names)
+    return not names.isdisjoint(_NAME.findall(data))
 
 
 def read_launches(path: str, directory: str, files: Files = ON_DISK) -> LaunchFile | None:

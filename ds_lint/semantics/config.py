@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.diagnostics.finding import STACKS
+from ds_lint.source.dialect import hjson_refusal
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import Node, Span, as_read, dotted
 
@@ -194,12 +195,22 @@ class Config:
 
     @property
     def is_yaml(self) -> bool:
-        """Whether the file is YAML: no braces around it, and sections by indentation."""
-        if not any(issue.kind == "no-braces" for issue in self.document.issues):
+        """Whether the file is YAML: a mark where it starts, or no braces around it, and sections by indentation.
+
+        By the name of the file it is also what hjson cannot read.
+        """
+        kinds = {issue.kind for issue in self.document.issues}
+        if kinds.isdisjoint({"no-braces", "stray-text"}):
             return False
         from re import MULTILINE, search
 
-        return search(r"^\w+:[ \t]*(#.*)?\r?\n[ \t]+[\w-]+", self.document.content, MULTILINE) is not None
+        if search(r"\A\ufeff?(?:\s|#[^\n]*\n)*(?:---(?=\s)|%YAML\b)", self.document.content) is not None:
+            return True
+        if "no-braces" not in kinds:
+            return False
+        if search(r"^\w+:[ \t]*(#.*)?\r?\n[ \t]+[\w-]+", self.document.content, MULTILINE) is not None:
+            return True
+        return self.document.is_in_yaml and hjson_refusal(self.document) is not None
 
     @property
     def stack(self) -> Stack | None:

@@ -81,12 +81,21 @@ def add_launches(
         _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
 
 
-def scripts_of(directory: str, session: Session) -> list[str]:
-    """The scripts of a repository that are looked at for a config that is named."""
+def scripts_of(directory: str, session: Session, *, most_folders: int | None = None) -> list[str]:
+    """The scripts of a repository that are looked at for a file that is named; of a folder, in so many folders."""
+    entered = 0
+
+    def leaves_out(path: str, is_folder: bool) -> bool:
+        nonlocal entered
+        entered += is_folder
+        return (most_folders is not None and is_folder and entered > most_folders) or session.leaves_out(
+            path, is_folder
+        )
+
     return scripts_below(
         directory,
         MOST_SCRIPTS,
-        leaves_out=session.leaves_out,
+        leaves_out=leaves_out,
         respects_gitignore=session.respects_gitignore(directory),
     )
 

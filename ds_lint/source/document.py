@@ -108,6 +108,12 @@ class Document:
         return any(issue.kind == UNPARSED for issue in self.issues)
 
     @property
+    def is_in_yaml(self) -> bool:
+        """Whether this is a config without braces in a file of YAML, which hjson reads otherwise than YAML."""
+        is_yaml = self.language == "json" and self.path.endswith((".yaml", ".yml"))
+        return is_yaml and any(issue.kind == "no-braces" for issue in self.issues)
+
+    @property
     def has_own_comments(self) -> bool:
         """Whether the language of the file has comments, which the config that it becomes does not."""
         return self.comments is not None

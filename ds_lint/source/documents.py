@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.source import json as json_source
-from ds_lint.source.languages import language_of
+from ds_lint.source.languages import JSON, language_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,35 +12,75 @@ if TYPE_CHECKING:
 
     from ds_lint.source.document import Document, Language
 
+_ACCELERATES = ("distributed_type", "compute_environment")  # keys of what ``accelerate launch`` reads
+
 
 def from_bytes(data: bytes, path: str) -> Document:
     """The document of a file that is a config, whatever is wrong with its bytes."""
     text, issue = json_source.decode(data)
+    if issue is None:
+        return from_text(text, path)
     document = json_source.parse(text, path)
-    if document.root is not None and document.root.get("deepspeed") is not None:
+    document.issues.insert(0, issue)
+    return document
+
+
+def from_text(text: str, path: str) -> Document:
+    """The document of a text that is a config: DeepSpeed's, or Accelerate's, or a recipe of a framework."""
+    document = json_source.parse(text, path)
+    root = document.root
+    if root is not None and root.get("deepspeed") is not None:
         from ds_lint.source import recipes  # no DeepSpeed config has the key
 
-        if issue is None and recipes.as_recipe(document):
+        if recipes.as_recipe(document):
             return document
-    if issue is None and not path.endswith(".json") and any(one.kind == "no-braces" for one in document.issues):
+    if not path.endswith(".json") and _may_be_yaml(document):
         from ds_lint.source import yaml  # which no DeepSpeed config is
 
         if found := yaml.read(text, path):
             return found[0]
-    if issue is not None:
-        document.issues.insert(0, issue)
     return document
 
 
+def _may_be_yaml(document: Document) -> bool:
+    """Whether a text may be for ``accelerate launch``, or a recipe: without braces, or in braces by its keys."""
+    if document.root is not None and any(document.root.get(name) is not None for name in _ACCELERATES):
+        return True
+    return any(issue.kind in ("no-braces", "stray-text") for issue in document.issues)
+
+
 def configs_in(data: bytes, path: str) -> list[Document]:
-    """The configs in a file: a file of JSON is one, whatever is in it, and one of another language is searched."""
+    """The configs in a file that is named: JSON is one, whatever is in it, and another language is searched."""
+    if path.endswith(JSON):
+        return [from_bytes(data, path)]
     language = language_of(path)
-    return [from_bytes(data, path)] if language == "json" else within(data, path, language)
+    if language not in ("json", "yaml"):
+        return within(data, path, language)
+    from ds_lint.source import named
+
+    if language == "json" and (other := named.interpreted_as(data)) is not None:
+        return within(data, path, other)
+    document = from_bytes(data, path)
+    return [document] if document.kind != "deepspeed" or named.is_config(document, language) else []
+
+
+def configs_found_in(data: bytes, path: str) -> list[Document]:
+    """The configs in a file that is found: the same, as long as something tells that they are configs."""
+    from ds_lint.source import recipes, recognition
+
+    language = language_of(path)
+    may_be_recipe = language in ("json", "yaml") and recipes.may_be_recipe(data)
+    if not (may_be_recipe or recognition.may_be_config(data)):
+        return []
+    if language == "yaml":
+        return within(data, path, language)
+    found = configs_in(data, path)
+    return [one for one in found if language != "json" or one.kind != "deepspeed" or recognition.is_config(one)]
 
 
 def configs_of(text: str, path: str, language: Language) -> list[Document]:
     """The configs in a text of a language."""
-    return [json_source.parse(text, path)] if language == "json" else _reader(language)(text, path)
+    return [from_text(text, path)] if language == "json" else _reader(language)(text, path)
 
 
 def within(data: bytes, path: str, language: Language) -> list[Document]:

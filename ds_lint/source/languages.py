@@ -21,6 +21,10 @@ LANGUAGES: dict[str, Language] = {
 }
 
 
+JSON = (".json", ".jsonc", ".hjson", ".json5")  # the endings of what is a config if it is named, whatever is in it
+YAML = (".yaml", ".yml")
+IN_YAML = 200_000  # characters, which few files of settings have: PyYAML takes two seconds for them
+
 # Documentation is searched only if that is asked for.
 SEARCHED = tuple(ending for ending, language in LANGUAGES.items() if language != "markdown")
 DOCUMENTATION = tuple(ending for ending in LANGUAGES if ending not in SEARCHED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ds_lint.source.languages import IN_YAML
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.source.document import Document
@@ -59,12 +61,9 @@ _BESIDE = frozenset((
 ))  # fmt: skip
 
 
-_LONGEST_YAML = 200_000  # a hundred times what ``accelerate config`` writes; PyYAML needs two seconds for it
-
-
 def may_be_accelerates(text: str) -> bool:
     """Whether it is worth parsing a YAML to find out if it is one for ``accelerate launch``: those are short."""
-    return len(text) < _LONGEST_YAML and any(name in text for name in _ACCELERATES)
+    return len(text) < IN_YAML and any(name in text for name in _ACCELERATES)
 
 
 def accelerates_keys(root: Node | None) -> list[str]:
@@ -142,6 +141,12 @@ def may_be_named(document: Document) -> bool:
     """Whether a JSON file that an argument of a launch names may be its config, and not data or a list."""
     root = document.root
     return root is not None and root.kind == "object" and not is_something_else(document)
+
+
+def is_mostly_config(root: Node) -> bool:
+    """Whether most keys of a text are DeepSpeed's, and have its values: other tools have some of them, too."""
+    known = [*_keys_of(root, _OWN), *_keys_of(root, _SHARED)]
+    return root.kind == "object" and bool(known) and 2 * len(known) >= len(root.members)
 
 
 def _is_hardly_known(root: Node) -> bool:

@@ -47,6 +47,13 @@ def by_standing(directory: str, names: Sequence[str]) -> list[list[str]]:
     return [sorted(found[standing]) for standing in sorted(found)]
 
 
+def states_requirements(path: str) -> bool:
+    """Whether a file states requirements, by its name."""
+    folder, name = os.path.split(path)
+    is_in_folder = name.endswith(".txt") and os.path.basename(os.path.abspath(folder)) == _FOLDER
+    return is_in_folder or _standing(name) is not None
+
+
 def requirements_of(path: str) -> list[Requirement]:
     """What a file says about the libraries; nothing if it is broken, huge or something else than its name says."""
     text, name = text_of(path), os.path.basename(path)
