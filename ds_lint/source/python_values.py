@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ds_lint.source.limits import MOST_BITS
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.tree import Member, Node, Span
 
@@ -131,7 +132,7 @@ class Values:
         if isinstance(value, bool):
             return PythonValue(Node("boolean", span, value))
         if isinstance(value, (int, float)):
-            return PythonValue(_number(value, span))
+            return PythonValue(_number(value, span)) if _is_printable(value) else self._unknown(expression)
         if isinstance(value, str):
             return PythonValue(Node("string", span, value))
         return self._unknown(expression)
@@ -408,8 +409,17 @@ def _merge(value: PythonValue, other: PythonValue) -> None:
         _set(value.node, member)
 
 
+def _is_printable(number: float) -> bool:
+    """Whether str() takes a number: ``0x`` and 5,000 digits is one that it does not."""
+    return not isinstance(number, int) or number.bit_length() <= MOST_BITS
+
+
 def _number(value: float, span: Span) -> Node:
     return Node("float" if isinstance(value, float) else "integer", span, value)
+
+
+def _printable(number: float) -> float | None:
+    return number if _is_printable(number) else None
 
 
 def _arithmetic(operator: ast.unaryop | ast.operator, numbers: list[float]) -> float | None:
@@ -421,11 +431,11 @@ def _arithmetic(operator: ast.unaryop | ast.operator, numbers: list[float]) -> f
             case ast.UAdd(), [number]:
                 return number
             case ast.Add(), [one, other]:
-                return one + other
+                return _printable(one + other)
             case ast.Sub(), [one, other]:
-                return one - other
+                return _printable(one - other)
             case ast.Mult(), [one, other]:
-                return one * other
+                return _printable(one * other)  # twice as long at the most
             case ast.Div(), [one, other]:
                 return one / other
             case ast.FloorDiv(), [one, other]:
