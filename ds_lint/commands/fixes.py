@@ -14,7 +14,6 @@ from ds_lint.output.harmless import harmless
 from ds_lint.output.summary import not_fixed
 from ds_lint.output.terminal import ADDED, REMOVED, STRONG, terminal_of
 from ds_lint.output.text import counted, visible
-from ds_lint.source.documents import within_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,25 +30,24 @@ if TYPE_CHECKING:
 def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     linted = []
-    changed: dict[str, Document] = {}  # by path, the last config that was fixed
+    changed: dict[str, Document] = {}  # by path, what standard input has become
     if STANDARD_INPUT in options.paths and is_input_forbidden(options, session):
         sys.stdout.buffer.write(sys.stdin.buffer.read())
-    for path, read, context in _documents(options, session, unreadable):
-        document = _now(read, changed)
-        report = _fixed(document, context, options, unreadable)
-        if report is None:
+    for path, configs, context in _files(options, session, unreadable):
+        reports = _fixed(configs, context, options, unreadable)
+        if not reports:
             continue
+        document, fixed = configs[0], reports[-1].document
         if path == STANDARD_INPUT:
             if document.is_utf8:
-                changed[document.path] = report.document
-        elif report.fixed:
-            if rewritten(document.path, document.file_text, report.document.file_text, unreadable):
-                changed[document.path] = report.document
-            else:
-                report = context.lint(document, context.rules)  # the file is as it was
-        linted.append((report, context))
-    if STANDARD_INPUT in options.paths and (fixed := changed.get(standard_input_name(options))) is not None:
-        sys.stdout.buffer.write(fixed.file_text.encode())
+                changed[document.path] = fixed
+        elif any(report.fixed for report in reports) and not rewritten(
+            document.path, document.file_text, fixed.file_text, unreadable
+        ):
+            reports = [context.lint(config, context.rules) for config in configs]  # the file is as it was
+        linted += [(report, context) for report in reports]
+    if STANDARD_INPUT in options.paths and (now := changed.get(standard_input_name(options))) is not None:
+        sys.stdout.buffer.write(now.file_text.encode())
     return linted
 
 
@@ -72,15 +70,14 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     left: list[str] = []
     before: dict[str, Document] = {}  # by path
     after: dict[str, Document] = {}
-    for _, read, context in _documents(options, session, unreadable):
-        document = _now(read, after)
-        report = _fixed(document, context, options, unreadable)
-        if report is None:
+    for _, configs, context in _files(options, session, unreadable):
+        reports = _fixed(configs, context, options, unreadable)
+        if not reports:
             continue
-        left += not_fixed(report)
-        before.setdefault(read.path, read)
-        after[read.path] = report.document
-        number += len(report.fixed or ())
+        left += [line for report in reports for line in not_fixed(report)]
+        before[configs[0].path] = configs[0]
+        after[configs[0].path] = reports[-1].document
+        number += sum(len(report.fixed or ()) for report in reports)
     changes = "".join(_masked(_difference(before[path], after[path]), before[path]) for path in before)
     list_unreadable(unreadable)
     if not options.quiet:
@@ -125,36 +122,33 @@ def _harmless_line(line: str) -> str:
     return _shown(text) + line[len(text) :]
 
 
-def _documents(
+def _files(
     options: Options, session: Session, unreadable: list[Complaint]
-) -> Iterator[tuple[str, Document, LintContext]]:
-    """Every document with the path that it was asked for by, and the terms that it is linted on."""
+) -> Iterator[tuple[str, list[Document], LintContext]]:
+    """The configs of every file with the path that it was asked for by, and the terms that they are linted on."""
+    files: dict[str, tuple[str, list[Document]]] = {}  # by path
     for path, document in documents(options, session, unreadable):
-        yield path, document, session.context(document.path)
-
-
-def _now(document: Document, changed: dict[str, Document]) -> Document:
-    """A config in the file that the fixes of others in it have left."""
-    other = changed.get(document.path)
-    return document if other is None else within_file(document, other.file_text) or document
+        files.setdefault(document.path, (path, []))[1].append(document)
+    for path, configs in files.values():
+        yield path, configs, session.context(configs[0].path)
 
 
 def _fixed(
-    document: Document, context: LintContext, options: Options, unreadable: list[Complaint]
-) -> FileReport | None:
-    """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
+    configs: list[Document], context: LintContext, options: Options, unreadable: list[Complaint]
+) -> list[FileReport] | None:
+    """The reports on what the fixes make of configs; of those that were not applied, whether unsafe ones help."""
 
-    def fixed() -> FileReport:
-        report = context.fixed(document, _safeties(options))
-        if report.unfixed and not options.unsafe_fixes:
-            left = context.fixed(document, ALL).findings
-            problems = {(finding.code, finding.key) for finding in left}
-            for unfixed in report.unfixed:
-                fixed_too = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
-                unfixed.is_fixed_by_all = not fixed_too & problems
-        return report
+    def fixed() -> list[FileReport]:
+        reports = context.fixed(configs, _safeties(options))
+        if any(report.unfixed for report in reports) and not options.unsafe_fixes:
+            for report, by_all in zip(reports, context.fixed(configs, ALL), strict=True):
+                problems = {(finding.code, finding.key) for finding in by_all.findings}
+                for unfixed in report.unfixed:
+                    fixed_too = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
+                    unfixed.is_fixed_by_all = not fixed_too & problems
+        return reports
 
-    return unless_it_fails(fixed, document.path, unreadable)
+    return unless_it_fails(fixed, configs[0].path, unreadable)
 
 
 def _safeties(options: Options) -> tuple[str, ...]:

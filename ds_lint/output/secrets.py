@@ -23,7 +23,7 @@ MASK = "***"
 _SHORTEST = 4  # characters of a value that is masked wherever it stands: "on" would be masked in every other word
 _NO_SECRETS = frozenset(("auto", "none", "null", "true", "false", "bool", "string", "str"))
 
-# The end of a name, behind what is no letter and no digit. What is before it is not matched where it need not be, and
+# The end of a name, behind anything but a letter or a digit. What is before it is not matched where it need not be, and
 # else only so far: each part of a long name would be searched to its end.
 _END = (
     r"(?:token|password|passwd|passphrase|secret|api[_-]?key|credentials?"

@@ -82,7 +82,7 @@ class Node:
         node = self
         for element in path:
             if node.kind == "array":
-                if not element.isdigit() or int(element) >= len(node.items):
+                if not (element.isascii() and element.isdigit()) or int(element) >= len(node.items):
                     return None
                 node = node.items[int(element)]
             else:
