@@ -85,6 +85,8 @@ def _fixed(result: LintResult, report: FileReport, finding: Finding) -> str | No
 
 def _fix_all(opened: OpenDocument, result: LintResult, kind: str) -> Iterator[types.CodeAction]:
     """What ``ds-lint check --fix`` does to the text; none if that is nothing."""
+    if not result.reports:
+        return
     fixed = result.context.fixed([report.document for report in result.reports], SAFE)
     number, text = sum(len(report.fixed or ()) for report in fixed), fixed[-1].document.text
     title = f"Fix all auto-fixable problems ({counted(number, 'finding')})"

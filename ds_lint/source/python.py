@@ -61,7 +61,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     values = Values(names, text)
     sinks = [sink for call in names.calls if (sink := _sink(call)) is not None]
     found: dict[tuple[int, str], Document] = {}  # by the start of the dict and its value, which may change on the way
-    users = [sink.call for sink in sinks]
+    users = frozenset(sink.call for sink in sinks)
     for sink in sorted(sinks, key=lambda sink: sink.is_file):  # a dict that is also written to a file is a dict
         value = values.value(sink.config, users)
         if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
