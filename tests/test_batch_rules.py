@@ -52,3 +52,24 @@ def test_a_number_of_ranks_that_is_known_is_computed_with():
 @pytest.mark.parametrize("sizes", [(12, 2, 3), (12, 4), (12, None, 4), (12,), (None, 4, 2)])
 def test_what_some_number_of_ranks_fits_is_no_finding(sizes):
     assert said(*sizes) == []
+
+
+@pytest.mark.parametrize(
+    ("micro", "steps", "is_rejected"),
+    [
+        (3_000_000_000, '"8"', True),
+        (3_000_000_000, "[1]", True),
+        (3_000_000_000, "NaN", True),
+        (3_000_000_000, "-0.0", True),
+        (3_000_000_000, "1e400", False),
+        (3_000_000_000, "1" * 400, False),
+        (10**400, "1" * 400, False),
+        (10**400, "1e400", True),
+        (10**400, "0.5", True),
+    ],
+)
+def test_sizes_that_are_no_numbers_or_too_large_to_compute_with(micro, steps, is_rejected):
+    """Python multiplies a text, too, and makes gigabytes of it; DeepSpeed compares that with 0, and raises."""
+    text = f'{{"train_micro_batch_size_per_gpu": {micro}, "gradient_accumulation_steps": {steps}}}'
+    report = lint_bytes(text.encode(), "ds.json", stack="deepspeed", facts=Facts(world_size=8))
+    assert ("DS512" in {one.code for one in report.findings}) == is_rejected

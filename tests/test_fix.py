@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from linted import lint_document
 
 from ds_lint.diagnostics.finding import STACKS
-from ds_lint.fixes.application import ALL, SAFE, edited, fix, try_all
+from ds_lint.fixes.application import ALL, SAFE, edited, fix
+from ds_lint.fixes.together import try_all
 from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
 from ds_lint.source import documents
@@ -208,7 +209,7 @@ def test_what_is_promised_of_real_configs_is_done():
     for path in sorted((CORPUS / "configs").glob("*.json"))[::7]:
         document = documents.from_bytes(path.read_bytes(), path.name)
         report = linter_for()(document)
-        try_all(report, linter_for())
+        try_all([report], linter_for())
         ways = [finding.fix.applied_with for finding in report.findings if finding.fix]
         assert ways.count("safe") == len(fix(document, linter_for()).fixed), path
         assert len(ways) - ways.count(None) == len(fix(document, linter_for(), ALL).fixed), path

@@ -6,6 +6,7 @@ import pytest
 from command_line import write_into
 from linted import lint_document
 
+from ds_lint.facts import pattern_limits
 from ds_lint.facts.policy import Policy
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.source import documents
@@ -30,6 +31,44 @@ def violations(schema, text=CONFIG):
         for finding in found
         if finding.name == "policy-violation"
     ]
+
+
+def given_up(schema, text=CONFIG):
+    """What is said of patterns that take too long; how many violations there are beside that."""
+    found = violations(schema, text)
+    said = [message for _, _, message in found if "not checked in full" in message]
+    return said, len(found) - len(said)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "place"),
+    [("^(a+)+$", "value"), ("^(a|a)*$", "key"), ("(a?){40}a{40}$", "value"), (r"^(\w+\s?)*$", "closed")],
+)
+def test_a_pattern_that_takes_hours_is_given_up_and_the_rest_is_checked(monkeypatch, pattern, place):
+    monkeypatch.setattr(pattern_limits, "SECONDS", 0.5)
+    schema = {
+        "value": properties(optimizer=properties(type={"pattern": pattern}), gradient_clipping={"const": 1}),
+        "key": {"patternProperties": {pattern: {}}, **properties(gradient_clipping={"const": 1})},
+        "closed": {"patternProperties": {pattern: {}}, "additionalProperties": False},
+    }[place]
+    bad = "a" * 60 + "!"
+    text = f'{{"optimizer": {{"type": "{bad}"}}, "{bad}": 1, "gradient_clipping": 0.5}}'
+    said, others = given_up(schema, text)
+    assert len(said) == 1
+    assert pattern in said[0].replace("\\\\", "\\")
+    assert others == (place != "closed")
+
+
+def test_patterns_with_repetitions_that_end_soon_are_checked():
+    schema = {"patternProperties": {"^[a-z]+(_[a-z]+)*$": {"type": "object"}}}
+    said, others = given_up(schema, '{"zero_optimization": {}, "gradient_clipping": 0.5, "A": 1}')
+    assert (said, others) == ([], 1)
+
+
+@pytest.mark.parametrize(("number", "is_multiple"), [("NaN", False), ("1e400", False), ("1" + "0" * 400, True)])
+def test_a_multiple_of_what_no_float_holds(number, is_multiple):
+    found = violations(properties(gradient_clipping={"multipleOf": 0.5}), f'{{"gradient_clipping": {number}}}')
+    assert (found == []) == is_multiple
 
 
 def properties(**schemas):

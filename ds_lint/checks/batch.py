@@ -156,7 +156,10 @@ def _is_template(config: Config, name: str) -> bool:
 def _world_to_try(train: object, micro: object, steps: object, ranks: float) -> int:
     """1 satisfies all sizes that can be satisfied, except three given sizes, which fit only one world size."""
     if _is_number(train) and _is_number(micro) and _is_number(steps) and micro * steps:  # type: ignore[operator]
-        world = train * ranks / (micro * steps)  # type: ignore[operator]
+        try:
+            world = train * ranks / (micro * steps)  # type: ignore[operator]
+        except OverflowError:  # of integers that are too large for a float
+            return 1
         if world >= 1 and float(world).is_integer():
             return int(world)
     return 1
@@ -178,7 +181,7 @@ def multiply(train: Any, micro: Any, steps: Any, world: float) -> str | None:
         if train != product:
             factors = f"{micro} per GPU x {_counted_steps(steps)} x {world:g} rank{'' if world == 1 else 's'}"
             return f"`{TRAIN}` is {train}, but {factors} = {str(product).removesuffix('.0')}"
-    except (TypeError, ZeroDivisionError, ValueError):
+    except (TypeError, ArithmeticError, ValueError):
         wrong = [name for name, size in ((TRAIN, given[0]), (MICRO, given[1]), (STEPS, given[2])) if not _usable(size)]
         are = "is not a number" if len(wrong) == 1 else "are not numbers"
         return f"`{'` and `'.join(wrong)}` {are} that DeepSpeed can compute with"

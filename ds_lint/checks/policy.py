@@ -43,6 +43,16 @@ def policy_violation(config: Config) -> Iterator[Problem]:
     content = plain(config.root)
     for policy in config.policies:
         seen: set[tuple[KeyPath, str]] = set()
+        for pattern in policy.given_up(content):
+            yield Problem(
+                None,
+                config.opening,
+                f"{policy.name} is not checked in full: its pattern {_short(pattern)} takes too long on this config",
+                ADVICE,
+                help="Write the pattern without a repetition inside a repetition.",
+                label="not checked in full",
+                severity="warning",
+            )
         for violation in policy.violations(content):
             for problem in _problems(config, policy.name, violation):
                 identity = problem.key or (), problem.message  # each violation names all missing keys

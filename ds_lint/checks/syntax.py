@@ -116,6 +116,7 @@ def hjson_only_syntax(config: Config) -> Iterator[Problem]:
 @rule("DS003", "duplicate-key", severity="error", effects=("rejected", "overridden"), kind="syntax")
 def duplicate_key(config: Config) -> Iterator[Problem]:
     """The same key appears twice in one object."""
+    befores: dict[KeyPath, dict[int, Member]] = {}  # by object
     for issue in _of(config, "duplicate-key"):
         name = issue.found.strip("\"'")
         path = issue.path
@@ -127,7 +128,7 @@ def duplicate_key(config: Config) -> Iterator[Problem]:
             help="Delete one of the two.",
             label="this one wins with the Trainer",
             related=[Related(issue.related, "the first")] if issue.related else [],
-            fix=_offered(config, _without_the_first(config, path, issue.related)) if path and issue.related else None,
+            fix=_offered(config, _without_the_one_before(config, path, issue.span, befores)) if path else None,
         )
 
 
@@ -373,18 +374,35 @@ def _as_json_number(config: Config, issue: SyntaxIssue) -> Fix | None:
     return Fix(f"Write {number}", "safe", [Edit(issue.span, number)])
 
 
-def _without_the_first(config: Config, path: KeyPath, first: Span) -> Fix | None:
-    """Delete the duplicate that json does not use; if the two differ, the fix is unsafe."""
-    from ds_lint.fixes import layout
+def _without_the_one_before(
+    config: Config, path: KeyPath, span: Span, befores: dict[KeyPath, dict[int, Member]]
+) -> Fix | None:
+    """Delete the duplicate before one, which json does not use; if it differs from the last one, the fix is unsafe.
 
+    So the fixes of many duplicates have a member each, and delete all but the last together.
+    """
     section = config.written.at(path[:-1])
-    member = layout.member_at(section, first.start) if section is not None else None
-    other = section.member(path[-1]) if section is not None else None
+    if section is None:
+        return None
+    if path[:-1] not in befores:
+        befores[path[:-1]] = _befores(section)
+    member, other = befores[path[:-1]].get(span.start), section.member(path[-1])
     if member is None or other is None:
         return None
     text = config.document.text
     one, another = (text[found.value.span.start : found.value.span.end] for found in (member, other))
     return edits.deletion(config, path, "safe" if one == another else "unsafe", member=member)
+
+
+def _befores(section: Node) -> dict[int, Member]:
+    """By the start of each duplicate the one before it."""
+    last: dict[str, Member] = {}
+    found = {}
+    for member in section.members:
+        if member.key in last:
+            found[member.key_span.start] = last[member.key]
+        last[member.key] = member
+    return found
 
 
 def _is_section_as_text(config: Config, member: Member) -> bool:

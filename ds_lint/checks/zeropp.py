@@ -213,7 +213,7 @@ def _secondary_groups(config: Config) -> tuple[Member | None, int]:
     """The ``zero_hpz_partition_size`` if it is above 1, and its value."""
     member = config.member(ZERO, HPZ)
     size = number_of(member.value) if member else None
-    return (member, int(size)) if size is not None and size > 1 else (None, 1)
+    return (member, int(size)) if size is not None and 1 < size < float("inf") else (None, 1)
 
 
 def _ranks(count: int) -> str:

@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 def fix(options: Options, session: Session, unreadable: list[Complaint]) -> list[tuple[FileReport, LintContext]]:
     """Fix every file, and standard input onto standard output; the reports are on what is left."""
     linted = []
-    changed: dict[str, Document] = {}  # by file, to which several paths may lead: the last config that was fixed
+    changed: dict[str, Document] = {}  # by file, to which several paths may lead: a config in what it has become
     if STANDARD_INPUT in options.paths and is_input_forbidden(options, session):
         sys.stdout.buffer.write(sys.stdin.buffer.read())
-    for path, read, context in _documents(options, session, unreadable):
-        document = _now(read, changed)
-        report = _fixed(document, context, options, unreadable)
-        if report is None:
+    for path, read, context in _files(options, session, unreadable):
+        configs = _now(read, changed)
+        reports = _fixed(configs, context, options, unreadable)
+        if not reports:
             continue
+        document, fixed = configs[0], reports[-1].document
         if path == STANDARD_INPUT:
             if document.is_utf8:
-                changed[_file(document)] = report.document
-        elif report.fixed:
+                changed[_file(document)] = fixed
+        elif any(report.fixed for report in reports):
             if is_elsewhere(document.path, options.paths):
                 session.say(about_elsewhere(document.path))
-                report = context.lint(document, context.rules)
-            elif rewritten(document.path, document.file_text, report.document.file_text, unreadable):
-                changed[_file(document)] = report.document
-            else:
-                report = context.lint(document, context.rules)  # the file is as it was
-        linted.append((report, context))
+            elif rewritten(document.path, document.file_text, fixed.file_text, unreadable):
+                changed[_file(document)] = fixed
+            if _file(document) not in changed:  # the file is as it was
+                reports = [context.lint(config, context.rules) for config in configs]
+        linted += [(report, context) for report in reports]
     of_input = changed.get(os.path.realpath(standard_input_name(options)))
     if STANDARD_INPUT in options.paths and of_input is not None:
         sys.stdout.buffer.write(of_input.file_text.encode())
@@ -78,18 +78,17 @@ def diff(options: Options, session: Session, unreadable: list[Complaint]) -> int
     left: list[str] = []
     before: dict[str, Document] = {}  # by file, as it was and as it would be
     after: dict[str, Document] = {}
-    for _, read, context in _documents(options, session, unreadable):
-        document = _now(read, after)
-        report = _fixed(document, context, options, unreadable)
-        if report is None:
+    for _, read, context in _files(options, session, unreadable):
+        reports = _fixed(_now(read, after), context, options, unreadable)
+        if not reports:
             continue
-        if report.fixed and is_elsewhere(read.path, options.paths):
-            session.say(about_elsewhere(read.path))
+        if any(report.fixed for report in reports) and is_elsewhere(read[0].path, options.paths):
+            session.say(about_elsewhere(read[0].path))
             continue
-        left += not_fixed(report)
-        before.setdefault(_file(read), read)
-        after[_file(read)] = report.document
-        number += len(report.fixed or ())
+        left += [line for report in reports for line in not_fixed(report)]
+        before.setdefault(_file(read[0]), read[0])
+        after[_file(read[0])] = reports[-1].document
+        number += sum(len(report.fixed or ()) for report in reports)
     changes = "".join(_masked(_difference(before[file], after[file]), before[file]) for file in before)
     list_unreadable(unreadable)
     if not options.quiet:
@@ -133,12 +132,15 @@ def _harmless_line(line: str) -> str:
     return _shown(text) + line[len(text) :]
 
 
-def _documents(
+def _files(
     options: Options, session: Session, unreadable: list[Complaint]
-) -> Iterator[tuple[str, Document, LintContext]]:
-    """Every document with the path that it was asked for by, and the terms that it is linted on."""
+) -> Iterator[tuple[str, list[Document], LintContext]]:
+    """The configs of every file with the path that it was asked for by, and the terms that they are linted on."""
+    files: dict[str, tuple[str, list[Document]]] = {}  # by path
     for path, document in documents(options, session, unreadable):
-        yield path, document, session.context(document.path)
+        files.setdefault(document.path, (path, []))[1].append(document)
+    for path, configs in files.values():
+        yield path, configs, session.context(configs[0].path)
 
 
 def _file(document: Document) -> str:
@@ -146,28 +148,30 @@ def _file(document: Document) -> str:
     return os.path.realpath(document.path)
 
 
-def _now(document: Document, changed: dict[str, Document]) -> Document:
-    """A config in the file that the fixes of others in it have left."""
-    other = changed.get(_file(document))
-    return document if other is None else within_file(document, other.file_text) or document
+def _now(configs: list[Document], changed: dict[str, Document]) -> list[Document]:
+    """The configs in the file that fixes under another path have left."""
+    other = changed.get(_file(configs[0]))
+    if other is None:
+        return configs
+    return [within_file(config, other.file_text) or config for config in configs]
 
 
 def _fixed(
-    document: Document, context: LintContext, options: Options, unreadable: list[Complaint]
-) -> FileReport | None:
-    """The report on what the fixes make of a document; of those that were not applied, whether unsafe ones help."""
+    configs: list[Document], context: LintContext, options: Options, unreadable: list[Complaint]
+) -> list[FileReport] | None:
+    """The reports on what the fixes make of configs; of those that were not applied, whether unsafe ones help."""
 
-    def fixed() -> FileReport:
-        report = context.fixed(document, _safeties(options))
-        if report.unfixed and not options.unsafe_fixes:
-            left = context.fixed(document, ALL).findings
-            problems = {(finding.code, finding.key) for finding in left}
-            for unfixed in report.unfixed:
-                fixed_too = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
-                unfixed.is_fixed_by_all = not fixed_too & problems
-        return report
+    def fixed() -> list[FileReport]:
+        reports = context.fixed(configs, _safeties(options))
+        if any(report.unfixed for report in reports) and not options.unsafe_fixes:
+            for report, by_all in zip(reports, context.fixed(configs, ALL), strict=True):
+                problems = {(finding.code, finding.key) for finding in by_all.findings}
+                for unfixed in report.unfixed:
+                    fixed_too = {(unfixed.finding.code, unfixed.finding.key), *unfixed.brings}
+                    unfixed.is_fixed_by_all = not fixed_too & problems
+        return reports
 
-    return unless_it_fails(fixed, document.path, unreadable)
+    return unless_it_fails(fixed, configs[0].path, unreadable)
 
 
 def _safeties(options: Options) -> tuple[str, ...]:

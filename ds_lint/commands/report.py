@@ -46,8 +46,7 @@ def finish(
     _tell_once([report for report, _ in linted])
     name = options.output_format or default_format(options)[0]
     if can_fix and (options.statistics or name not in FOR_PROGRAMS):
-        for report, context in linted:
-            unless_it_fails(lambda: context.try_fixes(report), report.path, unreadable)  # noqa: B023 - called at once
+        _try_fixes(linted, unreadable)
     reports = [report for report, _ in linted]
     list_unreadable(unreadable)
     if reports or name in FOR_PROGRAMS or not (unreadable or _only_named(options)):
@@ -69,6 +68,18 @@ def finish(
     if options.exit_zero:
         return 0
     return 1 if any(report.counts(finding) for report in reports for finding in report.findings) else 0
+
+
+def _try_fixes(linted: list[tuple[FileReport, LintContext]], unreadable: list[Complaint]) -> None:
+    """Find out which fixes would be applied, file by file."""
+    files: dict[tuple[str, int], list[tuple[FileReport, LintContext]]] = {}
+    for number, one in enumerate(linted):
+        document = one[0].document
+        key = (document.path, 0) if document.language != "json" else (document.path, number)
+        files.setdefault(key, []).append(one)
+    for (path, _), those in files.items():
+        reports, context = [report for report, _ in those], those[0][1]
+        unless_it_fails(lambda: context.try_fixes(reports), path, unreadable)  # noqa: B023 - called at once
 
 
 def _tell_once(reports: list[FileReport]) -> None:

@@ -199,7 +199,7 @@ class Facts:
     @property
     def ranks_per_node(self) -> int | None:
         """Ranks on each node; None where that is not known, or the nodes are not alike."""
-        if self.world_size is None or self.nodes is None or self.world_size % self.nodes:
+        if self.world_size is None or not self.nodes or self.world_size % self.nodes:
             return None
         return self.world_size // self.nodes
 

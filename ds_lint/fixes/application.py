@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 SAFE: tuple[Safety, ...] = ("safe",)
 ALL: tuple[Safety, ...] = ("safe", "unsafe")
-_MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
-_FEW_ATTEMPTS = 20  # for a number that may never be looked at,
-_MOST_CHARACTERS = 100_000  # and only of a text that is linted in no time
+MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
 _MOST_CONSEQUENCES = 4  # what comes to light behind a fix, and behind that
 
 
@@ -40,7 +38,7 @@ def fix(
     safeties: Collection[str] = SAFE,
     *,
     codes: Collection[str] | None = None,
-    most_attempts: int = _MOST_ATTEMPTS,
+    most_attempts: int = MOST_ATTEMPTS,
 ) -> FileReport:
     """The report on what the fixes make of a document: the new text, what is left, and in ``fixed`` what is not.
 
@@ -48,7 +46,7 @@ def fix(
     are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried;
     ``unfixed`` has those of which it was.
     """
-    is_allowed = _allowing(safeties, codes)
+    is_allowed = allowing(safeties, codes)
     report = lint(document)
     done: list[Finding] = []
     refused: dict[Finding, Unfixed] = {}
@@ -57,11 +55,14 @@ def fix(
         candidates := [one for one in report.findings if is_allowed(one, report) and one not in refused]
     ) and attempts:
         attempts -= 1
-        chosen = _without_overlap(candidates)
+        chosen = without_overlap(candidates)
         better = _fixed(report, chosen, lint, is_allowed)
-        if isinstance(better, _Refusal) and len(chosen) > 1:
-            chosen = chosen[:1]
+        while isinstance(better, _Refusal) and len(chosen) > 1 and attempts:
+            attempts -= 1
+            chosen = chosen[: len(chosen) // 2]  # so that one that is refused is found in few steps
             better = _fixed(report, chosen, lint, is_allowed)
+        if isinstance(better, _Refusal) and len(chosen) > 1:
+            break
         if isinstance(better, _Refusal):
             refused[chosen[0]] = Unfixed(chosen[0], better.reason, better.brings)
         else:
@@ -76,32 +77,6 @@ def fix(
     return report
 
 
-def try_all(report: FileReport, lint: Lint, *, codes: Collection[str] | None = None) -> None:
-    """Find out which fixes of a report would be applied with which safeties, and why the others would not."""
-    if len(report.document.text) > _MOST_CHARACTERS:
-        report.may_be_unfixable = any(finding.fix for finding in report.findings)
-        return
-    waiting = [finding for finding in report.findings if finding.fix is not None]
-    for safeties in (SAFE, ALL):
-        if not waiting:
-            return
-        after = fix(report.document, lint, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
-        done = _problems(after.fixed or ())
-        reasons = {_problem(unfixed.finding): unfixed.reason for unfixed in after.unfixed}
-        tried, waiting = waiting, []
-        for finding in tried:
-            problem = _problem(finding)
-            assert finding.fix is not None  # noqa: S101 - those without are not waiting
-            if done[problem]:
-                done[problem] -= 1
-                finding.fix.applied_with = safeties[-1]
-            else:
-                waiting.append(finding)
-                finding.fix.applied_with = finding.fix.safety if after.may_be_unfixable else None
-                finding.fix.refusal = reasons.get(problem, finding.fix.refusal)
-        report.may_be_unfixable |= after.may_be_unfixable
-
-
 def fix_one(
     report: FileReport, finding: Finding, lint: Lint, *, codes: Collection[str] | None = None
 ) -> FileReport | None:
@@ -109,14 +84,14 @@ def fix_one(
 
     ``report`` is by the same rules as ``lint``. None where the fix does not do what it promises.
     """
-    is_allowed = _allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
+    is_allowed = allowing(ALL if finding.fix is not None and finding.fix.safety not in SAFE else SAFE, codes)
     if not is_allowed(finding, report) or not report.document.is_utf8:
         return None
     after = _fixed(report, [finding], lint, is_allowed)
     return None if isinstance(after, _Refusal) else after
 
 
-def _allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
+def allowing(safeties: Collection[str], codes: Collection[str] | None) -> Callable[[Finding, FileReport], bool]:
     """Whether a fix may be applied: of these rules, and in a text that no library can read only one of its syntax."""
 
     def is_allowed(finding: Finding, report: FileReport) -> bool:
@@ -140,21 +115,21 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _without_overlap(candidates: list[Finding]) -> list[Finding]:
+def without_overlap(candidates: list[Finding]) -> list[Finding]:
     """The fixes of the first turn, in the order of the text, without those that touch one before them."""
     first = min(_turn(finding) for finding in candidates)
     chosen: list[Finding] = []
     taken: list[tuple[int, int]] = []
     for finding in candidates:
-        spans = [(edit.span.start, edit.span.end) for edit in _edits(finding)]
-        if _turn(finding) == first and not any(_touches(span, taken) for span in spans):
+        spans = [(edit.span.start, edit.span.end) for edit in edits_of(finding)]
+        if _turn(finding) == first and not any(touches(span, taken) for span in spans):
             chosen.append(finding)
             for span in spans:
                 insort(taken, span)
     return chosen
 
 
-def _touches(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+def touches(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
     """Whether a span overlaps one of others that are sorted and do not overlap, or begins where one ends."""
     start, end = span
     place = bisect_left(taken, span)
@@ -163,11 +138,12 @@ def _touches(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
 
 def _turn(finding: Finding) -> tuple[bool, bool]:
     """When a fix has its turn: safe ones first, and of those the ones that change what is written."""
-    only_adds = all(edit.span.start == edit.span.end for edit in _edits(finding))
+    only_adds = all(edit.span.start == edit.span.end for edit in edits_of(finding))
     return finding.fix is not None and finding.fix.safety != "safe", only_adds
 
 
-def _edits(finding: Finding) -> list[Edit]:
+def edits_of(finding: Finding) -> list[Edit]:
+    """The edits of the fix of a finding; none if it has no fix."""
     return finding.fix.edits if finding.fix else []
 
 
@@ -179,21 +155,21 @@ def _fixed(
     A key under its right name may be deprecated, a section under its right name hold another typo: what comes to light
     has to be fixed with it.
     """
-    old = _problems(before.findings)
+    old = problems(before.findings)
     after = _applied(before, chosen, lint)
     refusal = _Refusal("it would cause other findings without end")
     for _ in range(_MOST_CONSEQUENCES):
         if after is None:
             return _Refusal("the text would become unreadable")
-        new = _problems(after.findings)
+        new = problems(after.findings)
         gained = new - old
         if not gained:
-            return _Refusal("the finding would remain") if _problems(chosen) - (old - new) else after
+            return _Refusal("the finding would remain") if problems(chosen) - (old - new) else after
         refusal = _Refusal(f"it would cause {_listed(gained)}", list(gained))
-        consequences = [one for one in after.findings if _problem(one) in gained and is_allowed(one, after)]
+        consequences = [one for one in after.findings if problem(one) in gained and is_allowed(one, after)]
         if not consequences:
             return refusal
-        after = _applied(after, _without_overlap(consequences), lint)
+        after = _applied(after, without_overlap(consequences), lint)
     return refusal
 
 
@@ -206,15 +182,18 @@ def _listed(problems: Iterable[tuple[str, str | None]]) -> str:
 def _applied(report: FileReport, chosen: list[Finding], lint: Lint) -> FileReport | None:
     """The report on the text with these fixes; None if a reader that could read the text no longer can."""
     before = report.document
-    edits = [edit for finding in chosen for edit in _edits(finding)]
+    edits = [edit for finding in chosen for edit in edits_of(finding)]
     after = documents.again(before, edited(before.text, edits))
-    if after is None or not keeps_the_rest(before, after, edits):
-        return None
-    if json_refuses(after) and not json_refuses(before):
-        return None
-    if hjson_refusal(after) is not None and hjson_refusal(before) is None:
+    if after is None or not keeps_the_rest(before, after, edits) or loses_readers(before, after):
         return None
     return lint(after)
+
+
+def loses_readers(before: Document, after: Document) -> bool:
+    """Whether a reader that could read a text cannot read what it has become."""
+    if json_refuses(after) and not json_refuses(before):
+        return True
+    return hjson_refusal(after) is not None and hjson_refusal(before) is None
 
 
 class _Refusal:
@@ -227,11 +206,11 @@ class _Refusal:
         self.brings = brings or []
 
 
-def _problems(findings: Iterable[Finding]) -> Counter[tuple[str, str | None]]:
+def problems(findings: Iterable[Finding]) -> Counter[tuple[str, str | None]]:
     """How often each problem is there."""
-    return Counter(_problem(finding) for finding in findings)
+    return Counter(problem(finding) for finding in findings)
 
 
-def _problem(finding: Finding) -> tuple[str, str | None]:
+def problem(finding: Finding) -> tuple[str, str | None]:
     """A problem without its place, which moves with the text."""
     return finding.code, finding.key

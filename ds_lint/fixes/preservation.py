@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 
 from ds_lint.source.python_syntax import parsed
 from ds_lint.source.tree import Span
@@ -23,7 +24,7 @@ def keeps_the_rest(before: Document, after: Document, edits: Sequence[Edit]) -> 
     rest = _leaves if before.kind == "accelerate" else _statements if before.language == "python" else None
     if rest is None:
         return True
-    left = rest(before, [edit.span for edit in edits])
+    left = rest(before, sorted((edit.span for edit in edits), key=lambda span: span.start))
     return left is not None and left == rest(after, _places(edits))
 
 
@@ -38,7 +39,9 @@ def _places(edits: Sequence[Edit]) -> list[Span]:
 
 
 def _meets(span: Span, edits: Sequence[Span]) -> bool:
-    return any(span.start <= edit.end and edit.start <= span.end for edit in edits)
+    """Whether a range touches one of the edits, which are in order and do not overlap."""
+    place = bisect_right(edits, span.end, key=lambda edit: edit.start)
+    return place > 0 and edits[place - 1].end >= span.start
 
 
 def _leaves(document: Document, edits: Sequence[Span]) -> tuple[list[Leaf], int] | None:

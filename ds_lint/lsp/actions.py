@@ -17,7 +17,6 @@ from ds_lint.fixes.suppressing import suppress
 from ds_lint.lsp.diagnostics import InFile, diagnostic
 from ds_lint.lsp.documents import Found
 from ds_lint.output.text import counted
-from ds_lint.source.documents import again
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
@@ -86,12 +85,10 @@ def _fixed(result: LintResult, report: FileReport, finding: Finding) -> str | No
 
 def _fix_all(opened: OpenDocument, result: LintResult, kind: str) -> Iterator[types.CodeAction]:
     """What ``ds-lint check --fix`` does to the text; none if that is nothing."""
-    number, text = 0, result.lines.text
-    for report in result.reports:
-        document = again(report.document, text) if number else report.document
-        if document is not None:
-            fixed = result.context.fixed(document, SAFE)
-            number, text = number + len(fixed.fixed or ()), fixed.document.text
+    if not result.reports:
+        return
+    fixed = result.context.fixed([report.document for report in result.reports], SAFE)
+    number, text = sum(len(report.fixed or ()) for report in fixed), fixed[-1].document.text
     title = f"Fix all auto-fixable problems ({counted(number, 'finding')})"
     yield from _action(opened, result, title, text, kind=kind)
 

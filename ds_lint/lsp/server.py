@@ -26,6 +26,7 @@ from ds_lint.linter.lint import lint
 from ds_lint.linter.selection import find
 from ds_lint.lsp import actions, completion, configuration, hover, lenses, links, notebooks
 from ds_lint.lsp.documents import LARGE, MANY, OpenDocuments
+from ds_lint.lsp.framing import BoundedInput
 from ds_lint.lsp.project import Projects
 from ds_lint.lsp.protocol import Protocol, RefusedMessage
 from ds_lint.lsp.schedule import Schedule
@@ -171,7 +172,7 @@ def serve() -> int:
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # what a client should know goes to its log
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         sys.stdout = sys.stderr  # whatever else is printed must not come between the answers
-        server.start_io(sys.stdin.buffer, answers)
+        server.start_io(BoundedInput(sys.stdin.buffer), answers)  # type: ignore[arg-type]  # it needs no more
     server.runs.close()
     return 0 if server.has_shut_down else 1
 

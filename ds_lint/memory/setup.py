@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
 
 _ZERO = "zero_optimization"
+_ENDLESS = 2.0**62  # more than any count is
 _CHECKPOINTING = (
     "activation_checkpointing",
     "gradient_checkpointing",
@@ -316,7 +317,7 @@ class _PreparedValues:
 
     def of_zero(self, *key: str, otherwise: float) -> float:
         """A number of ``zero_optimization``; what is above all counts is as good as endless."""
-        return min(self.number(_ZERO, *key, otherwise=otherwise), 2.0**62)
+        return max(min(self.number(_ZERO, *key, otherwise=otherwise), _ENDLESS), -_ENDLESS)
 
     def stage(self) -> int | None:
         """The ZeRO stage; None if it is not one."""
@@ -394,4 +395,4 @@ class _PreparedValues:
         found = self.value(name, otherwise=None)
         if found is None and (argument := self.config.argument(_ARGUMENTS.get(name, name))) is not None:
             found = argument.value
-        return found if isinstance(found, (int, float)) and found > 0 else None
+        return found if isinstance(found, (int, float)) and 0 < found < _ENDLESS else None

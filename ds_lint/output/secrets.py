@@ -23,11 +23,16 @@ MASK = "***"
 _SHORTEST = 4  # characters of a value that is masked wherever it stands: "on" would be masked in every other word
 _NO_SECRETS = frozenset(("auto", "none", "null", "true", "false", "bool", "string", "str"))
 
-_NAME = (
-    r"(?:[\w-]*[_-])?(?:token|password|passwd|passphrase|secret|api[_-]?key|credentials?"
+# The end of a name, behind anything but a letter or a digit. What is before it is not matched where it need not be, and
+# else only so far: each part of a long name would be searched to its end.
+_END = (
+    r"(?:token|password|passwd|passphrase|secret|api[_-]?key|credentials?"
     r"|(?:access|secret|private|auth|account|wandb)[_-]?key)"
 )
-_IS_NAME = re.compile(rf"-*{_NAME}", re.IGNORECASE)
+_NAME = rf"(?:[\w-]{{0,80}}[_-])?{_END}"
+_IS_END = re.compile(rf"(?:\A|[_-]){_END}\Z", re.IGNORECASE)
+_IS_WORD = re.compile(r"[\w-]+")
+_LONGEST_END = 20  # characters, of access_credentials and the like
 
 # By their own form.
 _TOKENS = re.compile(
@@ -39,9 +44,9 @@ _USER_OF_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'<>`]{1,400}(?=@)")
 # By the name before them: "hub_token": "...", --hub_token ..., WANDB_API_KEY=..., and in YAML hub_token: ...
 _QUOTE = r"""(?:\\?["']|&quot;)"""
 _NAMED = re.compile(
-    rf"""(?P<before>(?<!\w){_NAME}{_QUOTE}?\s?[:=]\s?(?P<quote>{_QUOTE}))(?P<quoted>.{{1,400}}?)(?P=quote)"""
-    rf"""|(?P<flag>(?<!\w)(?:--{_NAME}[ =]|{_NAME}=)["']?)(?P<word>[^\s"'\\,;<>`]{{1,400}})"""
-    rf"""|(?P<key>^(?:[ \d]*\|)?[ +-]*{_NAME}:[ ]+)(?P<rest>[^\s"'{{\[]{{1,400}})""",
+    rf"""(?P<before>(?<![^\W_]){_END}{_QUOTE}?\s?[:=]\s?(?P<quote>{_QUOTE}))(?P<quoted>.{{1,400}}?)(?P=quote)"""
+    rf"""|(?P<flag>(?:(?<!\w)--{_NAME}[ =]|(?<![^\W_]){_END}=)["']?)(?P<word>[^\s"'\\,;<>`]{{1,400}})"""
+    rf"""|(?P<key>^(?:[ \d]{{0,80}}\|)?[ +-]{{0,80}}{_NAME}:[ ]+)(?P<rest>[^\s"'{{\[]{{1,400}})""",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -73,9 +78,14 @@ def secrets_in(document: Document) -> set[str]:
     values = {
         member.value.value
         for path, member in walk(document.root)
-        if isinstance(member.value.value, str) and _IS_NAME.fullmatch(path[-1])
+        if isinstance(member.value.value, str) and _is_name(path[-1])
     }
     return {value for value in values if len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS}
+
+
+def _is_name(key: str) -> bool:
+    """Whether a key is the name of a secret."""
+    return _IS_END.search(key[-_LONGEST_END:]) is not None and _IS_WORD.fullmatch(key) is not None
 
 
 def would_write(finding: Finding, known: Iterable[str]) -> bool:

@@ -17,8 +17,12 @@ def completed(train: Any, micro: Any, steps: Any, world: float) -> tuple[Any, An
     """The three batch sizes as DeepSpeed works them out of at least one of the first two; whatever Python raises.
 
     Source: ``_set_batch_related_parameters``. Python's own operators decide what is a number (``true`` and ``1.5``
-    are), so they decide here too.
+    are), so they decide here too. A text is none, although Python multiplies it: DeepSpeed makes one of gigabytes of
+    ``"8"`` and a large micro batch size, and ``_batch_assertion``, which compares it with 0, raises TypeError.
     """
+    for size in (train, micro, steps):
+        if size is not None and not isinstance(size, (int, float)):
+            raise TypeError
     if train is not None and micro is not None and steps is not None:
         return train, micro, steps
     if train is not None and micro is not None:

@@ -134,8 +134,13 @@ def adds_bf16(config: Config) -> bool:
 
 
 def number(value: Scalar) -> float | None:
-    """The number that a value is to Python, or None."""
-    return float(value) if isinstance(value, (int, float)) else None
+    """The number that a value is to Python, or None; an integer that no float can hold is infinite."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def number_of(node: Node) -> float | None:

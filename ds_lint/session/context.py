@@ -81,22 +81,23 @@ class LintContext:
             lambda basis: lint_for(self.choice, document, basis, rules, self.severities),
         )
 
-    def fixed(self, document: Document, safeties: Collection[str]) -> FileReport:
-        """The report on what the fixes make of a document; by the rules that are on by default, too."""
-        from ds_lint.fixes.application import fix  # most runs fix nothing
+    def fixed(self, configs: Sequence[Document], safeties: Collection[str]) -> list[FileReport]:
+        """The reports on what the fixes make of the configs of a file; by the rules that are on by default, too."""
+        from ds_lint.fixes.together import fix_all  # most runs fix nothing
 
-        return fix(document, self.lint_by_all, safeties, codes=self.codes)
+        return fix_all(configs, self.lint_by_all, safeties, codes=self.codes)
 
-    def try_fixes(self, report: FileReport) -> None:
-        """Find out which of the fixes in a report would be applied."""
-        if not any(finding.fix for finding in report.findings):
+    def try_fixes(self, reports: Sequence[FileReport]) -> None:
+        """Find out which of the fixes in the reports on the configs of a file would be applied."""
+        if not any(finding.fix for report in reports for finding in report.findings):
             return
         if self.choice.is_range:  # each try would be linted for several releases
-            report.may_be_unfixable = True
+            for report in reports:
+                report.may_be_unfixable = any(finding.fix for finding in report.findings)
             return
-        from ds_lint.fixes.application import try_all  # nothing to try in most files
+        from ds_lint.fixes.together import try_all  # nothing to try in most files
 
-        try_all(report, self.lint_by_all, codes=self.codes)
+        try_all(reports, self.lint_by_all, codes=self.codes)
 
     def takes_comments(self, report: FileReport) -> bool:
         """Whether a config may have comments: if its language has them, or DeepSpeed alone loads it and skips them."""

@@ -130,6 +130,12 @@ def again(document: Document, text: str) -> Document | None:
     return None if file_text is None else within_file(document, file_text)
 
 
+def all_again(first: Document, text: str) -> list[Document]:
+    """All configs of the file that a config is the first of, in a changed text of it; none if it cannot be read."""
+    file_text = text if first.notebook is None else first.notebook.with_text(text)
+    return [] if file_text is None else _reader(first.language)(file_text, first.path)
+
+
 def within_file(document: Document, file_text: str) -> Document | None:
     """The same config in a changed file, which is more than the text of a notebook."""
     if document.language == "json":

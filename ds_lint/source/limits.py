@@ -8,3 +8,4 @@ from __future__ import annotations
 MOST_NESTING_HJSON = 494
 MOST_NESTING_JSON = 991
 MOST_DIGITS = 4300  # of an integer: with more, int() raises, in json and in hjson
+MOST_BITS = 14_284  # of an integer that has no more digits

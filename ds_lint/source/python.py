@@ -78,7 +78,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     values = Values(names, text)
     sinks = [sink for call in names.calls if (sink := _sink(call)) is not None]
     found: dict[tuple[int, str], Document] = {}  # by the start of the dict and its value, which may change on the way
-    users = [sink.call for sink in sinks]
+    users = frozenset(sink.call for sink in sinks)
     for sink in sorted(sinks, key=lambda sink: sink.is_file):  # a dict that is also written to a file is a dict
         value = values.value(sink.config, users)
         if value.node.kind != "object" or (sink.is_file and not telling_keys(value.node)):
@@ -99,13 +99,18 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.is_fragment |= changes_configs(names)
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
     taken = [values.span(one) for one in (*values.dicts, *_for_inference(names))]
-    for dictionary in sorted(_dicts(names), key=lambda one: values.span(one).start):
-        span = values.span(dictionary)
-        if any(other.start <= span.start and span.end <= other.end for other in taken):
+    taken.sort(key=lambda span: span.start, reverse=True)
+    end = -1  # of what is taken and begins before
+    for span, dictionary in sorted(
+        ((values.span(one), one) for one in _dicts(names)), key=lambda one: (one[0].start, -one[0].end)
+    ):
+        while taken and taken[-1].start <= span.start:
+            end = max(end, taken.pop().end)
+        if span.end <= end:
             continue
         value = values.value(dictionary)
         if _looks_like_a_config(value.node):
-            taken.append(span)
+            end = max(end, span.end)
             document = found[span.start, ""] = _document(value, text, path)
             document.is_fragment = True
     documents = [document for _, document in sorted(found.items(), key=lambda item: item[0][0])]

@@ -95,19 +95,15 @@ class ModuleNames:
             current, place = pending.pop()
             self.places[current] = place
             self._record(current, place)
-            below = [(child, self._place_of(child, current, place)) for child in ast.iter_child_nodes(current)]
+            below = [(child, self._place_of(field, child, current, place)) for field, child in _children(current)]
             for child, _ in below:
                 self.parents[child] = current
             pending += reversed(below)
 
-    def _place_of(self, child: ast.AST, parent: ast.AST, place: StatementPlace) -> StatementPlace:
+    def _place_of(self, field: str, child: ast.AST, parent: ast.AST, place: StatementPlace) -> StatementPlace:
         if isinstance(parent, _FUNCTIONS):
-            is_inside = child is parent.body or (isinstance(parent.body, list) and child in parent.body)
-            if is_inside:
-                return StatementPlace(parent, self._block_of(parent, "body"))
-            return place
+            return StatementPlace(parent, self._block_of(parent, "body")) if field == "body" else place
         if isinstance(child, (ast.stmt, ast.ExceptHandler)) and not isinstance(parent, (ast.Module, *_BLOCKS_THAT_RUN)):
-            field = next(name for name, value in ast.iter_fields(parent) if isinstance(value, list) and child in value)
             return StatementPlace(place.scope, self._block_of(parent, field))
         return place
 
@@ -147,6 +143,17 @@ class ModuleNames:
     def _bind(self, name: str, value: ast.expr | None, place: StatementPlace) -> None:
         owner = None if "." in name else place.scope
         self._assignments.setdefault((owner, name), []).append(Assignment(name, value, place))
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The nodes right below one, each with the name of its field."""
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            yield field, value
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.AST):
+                    yield field, item
 
 
 def dotted_name(node: ast.AST) -> str:

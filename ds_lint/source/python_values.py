@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ds_lint.source.limits import MOST_BITS
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.tree import Member, Node, Span
 
@@ -80,6 +81,7 @@ class Values:
         self._offsets = Offsets(text)
         self._left = _MOST_NODES
         self._users: frozenset[ast.Call] = frozenset()
+        self._changes: dict[str, list[ast.expr]] = {}  # see ``_changing``
         self.dicts: set[ast.expr] = set()  # that have been part of a value
 
     def span(self, expression: ast.expr) -> Span:
@@ -88,15 +90,20 @@ class Values:
 
     def value(self, expression: ast.expr, users: Iterable[ast.Call] = ()) -> PythonValue:
         """The value of an expression; ``users`` are calls that read a config and leave it as it is."""
-        self._users = frozenset(users)
+        self._take(frozenset(users))
         return self._value(expression, expression, 0)
 
     def keywords(self, call: ast.Call) -> PythonValue:
         """The keywords of a call as an object, which stands at the name that is called."""
-        self._users = frozenset([call])
+        self._take(frozenset([call]))
         value = PythonValue(Node("object", self.span(call.func)))
         self._update(value, call, call, 0)
         return value
+
+    def _take(self, users: frozenset[ast.Call]) -> None:
+        if users is not self._users:
+            self._users = users
+            self._changes.clear()
 
     def _value(self, expression: ast.expr, use: ast.expr, depth: int) -> PythonValue:
         """The value of an expression when it is needed for ``use``."""
@@ -133,7 +140,7 @@ class Values:
         if isinstance(value, bool):
             return PythonValue(Node("boolean", span, value))
         if isinstance(value, (int, float)):
-            return PythonValue(_number(value, span))
+            return PythonValue(_number(value, span)) if _is_printable(value) else self._unknown(expression)
         if isinstance(value, str):
             return PythonValue(Node("string", span, value))
         return self._unknown(expression)
@@ -169,7 +176,7 @@ class Values:
             return self._unknown(expression)
         value = self._value(assigned, use, depth + 1)
         if value.node.kind == "object":
-            for other in self._names.uses.get(name, ()):
+            for other in self._changing(name):
                 if other is not expression and self._names.means_the_same(name, expression, other):
                     self._apply(value, assignment, other, use, depth)
         return value
@@ -179,9 +186,8 @@ class Values:
         value = self._value(expression, use, depth + 1)
         name = dotted_name(expression)
         if name and value.node.kind == "object":
-            for other in self._names.uses.get(name, ()):
-                path, node = self._subscripts(other)
-                if path and not self._is_read(node) and self._names.means_the_same(name, expression, other):
+            for other in self._changing(name):
+                if self._subscripts(other)[0] and self._names.means_the_same(name, expression, other):
                     value.is_open = True
         return value
 
@@ -280,11 +286,15 @@ class Values:
         """Whether no dict is changed through another name that it has."""
         if not name:
             return False
-        return all(
-            self._is_read(self._subscripts(other)[1])
-            for other in self._names.uses.get(name, ())
-            if self._names.means_the_same(name, at, other)
-        )
+        return not any(self._names.means_the_same(name, at, other) for other in self._changing(name))
+
+    def _changing(self, name: str) -> list[ast.expr]:
+        """The uses of a name that may change the dict in it, found once for all that ask."""
+        if name not in self._changes:
+            self._changes[name] = []  # of names that are assigned to each other
+            uses = self._names.uses.get(name, ())
+            self._changes[name] = [other for other in uses if not self._is_read(self._subscripts(other)[1])]
+        return self._changes[name]
 
     def _subscripts(self, name: ast.expr) -> tuple[list[str | None], ast.expr]:
         """The keys behind a name, None for one that does not show, and the whole expression with them."""
@@ -410,8 +420,17 @@ def _merge(value: PythonValue, other: PythonValue) -> None:
         _set(value.node, member)
 
 
+def _is_printable(number: float) -> bool:
+    """Whether str() takes a number: ``0x`` and 5,000 digits is one that it does not."""
+    return not isinstance(number, int) or number.bit_length() <= MOST_BITS
+
+
 def _number(value: float, span: Span) -> Node:
     return Node("float" if isinstance(value, float) else "integer", span, value)
+
+
+def _printable(number: float) -> float | None:
+    return number if _is_printable(number) else None
 
 
 def _arithmetic(operator: ast.unaryop | ast.operator, numbers: list[float]) -> float | None:
@@ -423,11 +442,11 @@ def _arithmetic(operator: ast.unaryop | ast.operator, numbers: list[float]) -> f
             case ast.UAdd(), [number]:
                 return number
             case ast.Add(), [one, other]:
-                return one + other
+                return _printable(one + other)
             case ast.Sub(), [one, other]:
-                return one - other
+                return _printable(one - other)
             case ast.Mult(), [one, other]:
-                return one * other
+                return _printable(one * other)  # twice as long at the most
             case ast.Div(), [one, other]:
                 return one / other
             case ast.FloorDiv(), [one, other]:

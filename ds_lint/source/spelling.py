@@ -30,7 +30,7 @@ def as_json(value: object) -> str:
     """A value as a config writes it."""
     from json import dumps  # messages only
 
-    return dumps(value)
+    return dumps(value, default=str)  # of YAML also a date
 
 
 def spelled(value: object, document: Document) -> str:

@@ -14,7 +14,7 @@ import re
 
 from ds_lint.source.document import SyntaxIssue
 from ds_lint.source.escapes import unescape
-from ds_lint.source.limits import MOST_DIGITS, MOST_NESTING_HJSON
+from ds_lint.source.limits import MOST_BITS, MOST_DIGITS, MOST_NESTING_HJSON
 from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_ISSUES = 10_000  # more than anybody repairs: there the reader stops, as each is a finding with its lines
 _MOST_NESTING = 10_000
 _MOST_NESTING_TO_GUESS = 100  # brackets missing at the end; with more, the indentation does not help
+_MOST_MOVED = 100_000  # members of objects without a key, each in all objects around it
 _MOST_FOUND = 100  # code points of a construct that an issue repeats
 _MOST_PATH_PARTS = 64  # what is nested deeper, or has longer names than the next line says, has no key path
 _MOST_PATH = 1000
@@ -162,6 +163,8 @@ class _TolerantReader:
         self.frames: list[_Frame] = []
         self.open = {"}": 0, "]": 0}  # how many of the frames wait for which bracket
         self.missing_at_end = 0
+        self.moved = 0
+        self.repeated: set[int] = set()  # where a duplicate key begins
         self.issues: list[SyntaxIssue] = []
         self.deepest = 0
         self.deep_nesting: SyntaxIssue | None = None
@@ -416,6 +419,9 @@ class _TolerantReader:
         if self.frames:
             outer = self.frames[-1]
             if frame.detached and outer.is_object:
+                self.moved += len(frame.node.members)
+                if self.moved > _MOST_MOVED:
+                    raise _TooMuchError
                 for member in frame.node.members:
                     self.add_member(outer, member)
             self.element_ends(outer, end)
@@ -431,9 +437,10 @@ class _TolerantReader:
         """Add a member to an object."""
         frame.node.members.append(member)
         first = frame.seen.setdefault(member.key, member)
-        if first is not member:
+        span = member.key_span
+        if first is not member and span.start not in self.repeated:
+            self.repeated.add(span.start)  # one without a key around it is there again in each object further out
             frame.key = member.key
-            span = member.key_span
             self.report("duplicate-key", span.start, span.end, related=first.key_span)
 
     def comma(self, frame: _Frame) -> None:
@@ -709,6 +716,12 @@ class _TolerantReader:
             digits = digits[0].strip("+0123456789") + "9" * MOST_DIGITS
         return Node("integer", Span(start, self.pos), int(digits))
 
+    def integer_of(self, start: int, value: int) -> Node:
+        """An integer of another base, which may have more digits than can be printed."""
+        if value.bit_length() > MOST_BITS:
+            value = (10**MOST_DIGITS - 1) * (1 if value > 0 else -1)
+        return Node("integer", Span(start, self.pos), value)
+
     def real(self, start: int, value: float) -> Node:
         """A number with a fraction or an exponent that has been read."""
         if value in _INFINITE:
@@ -747,7 +760,7 @@ class _TolerantReader:
         """A number as other languages write it: ``0x10``, ``1_000``, ``+1``, ``01``, ``.5``, ``1.``, ``inf``."""
         start = self.pos - len(word)
         if _LOOSE_HEXADECIMAL.fullmatch(word):
-            node = Node("integer", Span(start, self.pos), int(word, 16))
+            node = self.integer_of(start, int(word, 16))
         elif _LOOSE_INTEGER.fullmatch(word):
             before = len(self.issues)
             node = self.integer(start, word.replace("_", ""))

@@ -8,6 +8,7 @@ for, and what is larger than any config is refused.
 from __future__ import annotations
 
 from ds_lint.source.document import Document, SyntaxIssue
+from ds_lint.source.limits import MOST_BITS, MOST_DIGITS
 from ds_lint.source.tree import Member, Node, Span
 
 TYPE_CHECKING = False
@@ -234,6 +235,8 @@ class _Composer:
             value = self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
         except (ValueError, OverflowError, AttributeError, TypeError) as error:  # a 13th month; an integer of megabytes
             raise _RefusedError(YAML_ERROR, span, f"{event.value[:40]!r}: {error}") from None
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:  # in another base, and not to be printed
+            value = (10**MOST_DIGITS - 1) * (1 if value > 0 else -1)
         return Node(_KINDS.get(type(value), "other"), span, value)
 
     def _put(self, node: Node) -> None:

@@ -101,6 +101,13 @@ def test_what_is_no_message_is_answered_as_such(client, body, code):
     assert still_answers(client)
 
 
+@pytest.mark.parametrize("length", [b"99999999999", b"9" * 5000, b"100000000", b"-5", b"x", b"0", "²".encode(), b""])
+def test_a_length_that_no_message_has_does_no_harm(client, length):
+    client.process.stdin.write(b"Content-Length: %s\r\n\r\n" % length)
+    client.process.stdin.flush()
+    assert still_answers(client)
+
+
 def test_before_it_is_initialized_the_server_answers_nothing_else(start):
     client = start()
     assert client.error(client.start_request("textDocument/hover", HOVER))["code"] == NOT_INITIALIZED
