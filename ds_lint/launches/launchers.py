@@ -363,8 +363,6 @@ def _of_deepspeed(options: Parsed, start: Start, visible: int | None, project: A
     nodes = options.number("num_nodes") if options.has("num_nodes") else len(chosen) or default
     if nodes is not None and chosen:
         nodes = min(nodes, len(chosen))
-    elif nodes is not None and nodes > 1 and not is_listed:
-        nodes = None  # DeepSpeed has no nodes to start them on, and raises
     counts = set(list(chosen.values())[:nodes])
     if options.has("num_gpus"):
         per_node = options.number("num_gpus")
