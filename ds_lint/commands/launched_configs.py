@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.one_config import UnreadableConfigError, config_in, config_of_launch, document_at, with_place
+from ds_lint.facts.recipes import TrainingRecipe
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.source.languages import language_of
 from ds_lint.source.spelling import AUTO
@@ -113,12 +114,15 @@ def _named_config(launch: LaunchFacts, by: str, project: LaunchingProject, sessi
 
 def _read(document: Document, basis: Basis, session: Session) -> Config:
     """The config of a document with a stack: of several that may load it, the one that its values are written for."""
+    if document.kind == "recipe" and basis.facts.recipe is None:
+        basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))  # which names the model
     config = config_in(document, _with_model(basis))
     if config.accelerate is not None:
         _add_ranks(config)
         config = config_of_launch(config, config.accelerate, session)
     if config.stack is None:
-        config = config_in(document, config.basis.but(stack="trainer" if AUTO in document.text else "deepspeed"))
+        is_trainers = AUTO in document.text or config.facts.recipe is not None
+        config = config_in(document, config.basis.but(stack="trainer" if is_trainers else "deepspeed"))
     return config
 
 

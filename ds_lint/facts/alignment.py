@@ -184,7 +184,7 @@ def _of_script(made: AlignedTraining, value: Callable[[str], Any], facts: Facts)
     has_adapters = made.adapters == "yes" or (made.adapters == "flags" and value("use_peft") in _TRUE)
     if has_adapters or made.is_precomputed or made.weight in _NO_WEIGHT:
         return _alignment(name, facts, reference=False)
-    is_open = made.reference is None or made.is_precomputed is None
+    is_open = made.reference is None or made.is_precomputed is None or made.adapters == "maybe"
     kept = _kept_by_trl(name, value, facts)
     if made.weight is not None and made.weight is not UNKNOWN and kept is None and _is_complete(facts):
         kept = True

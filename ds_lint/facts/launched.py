@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.word import LooseWord, Word
     from ds_lint.source.document import Document
 
+_OF_FRAMEWORKS = ("llamafactory-cli", "swift", "trl")  # launchers of frameworks, which train with the Trainer
 _MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
 # A script that cannot be read is known to be one of the Trainer by its flags: so many fields of TrainingArguments,
 # among them the path of a config, or one of these, which the scripts with a loop of their own hardly have.
@@ -320,6 +321,8 @@ class LaunchFacts:
 
     def _stack(self) -> Stack | None:
         if self.recipe is not None and (self.script is None or self.recipe.framework != SCRIPT):
+            return "trainer"
+        if self.launch.launcher in _OF_FRAMEWORKS:
             return "trainer"
         if self.script is not None and (self.script.stack is not None or not self.script.parses_flags):
             return self.script.stack

@@ -61,6 +61,8 @@ def is_checkpointed(facts: Facts) -> bool | None:
     if recipe is not None and recipe.framework == "LLaMA-Factory":
         off = recipe.value("disable_gradient_checkpointing")
         return None if off is UNKNOWN else off not in _TRUE
+    if recipe is not None and recipe.training is None and recipe.value(_CHECKPOINTS) not in _FALSE:
+        return True  # of a run that the training arguments do not tell of; axolotl takes words, too
     calls = launch.script.calls.recomputations if launch is not None and launch.script is not None else ()
     is_on = any(not one.is_open and all(_is_given(facts, flag) for flag in one.flags) for one in calls)
     return True if is_on else None

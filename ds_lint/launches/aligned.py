@@ -25,7 +25,7 @@ class AlignedTraining(NamedTuple):
     """A trainer of trl by its class there.
 
     ``reference`` is "own" if it makes its reference model itself or is given a copy of the trained one, "other" if it
-    is given another one, None if that is not known. ``adapters`` are "yes", "no", or "flags", which decide.
+    is given another one, None if that is not known. ``adapters`` are "yes", "no", "flags", which decide, or "maybe".
     ``is_precomputed`` says that the answers of the reference are computed before the training; None if it is not known.
     ``weight`` is its weight in the loss, UNKNOWN if it is computed.
     """
@@ -86,14 +86,15 @@ class AlignedReader:
         return ast.unparse(made.args[0]) if isinstance(made, ast.Call) and made.args else None
 
     def _adapters(self, call: ast.Call) -> str:
-        given = self.trained.meant(keyword(call, "peft_config"))
+        asked = keyword(call, "peft_config")
+        given = self.trained.meant(asked)
+        wraps = [one for one in self.names.calls if last_name(one) == "get_peft_model"]
         if isinstance(given, ast.Call) and last_name(given) == "get_peft_config":
             return "flags"
-        is_given = keyword(call, "peft_config") is not None and not (
-            isinstance(given, ast.Constant) and given.value is None
-        )
-        wraps = any(last_name(one) == "get_peft_model" for one in self.names.calls)
-        return "yes" if is_given or wraps else "no"
+        if isinstance(given, ast.Call) or any(self.trained.precedes(one, call) for one in wraps):
+            return "yes"
+        is_none = asked is None or (isinstance(given, ast.Constant) and given.value is None)
+        return "no" if is_none and not wraps else "maybe"
 
     def _is_precomputed(self) -> bool | None:
         given = self._set("precompute_ref_log_probs")

@@ -42,6 +42,7 @@ def launched(command, script=None):
         ("DPOTrainer(model, copied, args=DPOConfig('out'))", (2, True)),
         ("DPOTrainer(model, smaller, args=DPOConfig('out'))", (2, False)),  # named, and not counted
         ("DPOTrainer(model, args=DPOConfig('out'), peft_config=LoraConfig())", (2, False)),
+        ("DPOTrainer(model, args=DPOConfig('out'), peft_config=LoraConfig() if args.use_lora else None)", (2, None)),
         ("DPOTrainer(model, args=DPOConfig('out', precompute_ref_log_probs=True))", (2, False)),
         ("DPOTrainer(model, args=DPOConfig('out', precompute_ref_log_probs=flag))", (2, None)),
         ("class Own(DPOTrainer): ...\nOwn(model, args=DPOConfig('out'))", (2, True)),

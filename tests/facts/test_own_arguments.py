@@ -20,6 +20,26 @@ def with_recipe(text, framework=None):
 
 
 @pytest.mark.parametrize(
+    ("recipe", "framework", "is_on"),
+    [
+        ("rl: dpo\nbase_model: x\ngradient_checkpointing: true\n", "axolotl", True),
+        ("rl: dpo\nbase_model: x\ngradient_checkpointing: offload\n", "axolotl", True),
+        ("rl: dpo\nbase_model: x\n", "axolotl", None),
+    ],
+)
+def test_checkpointing_of_recipes_without_training_arguments(recipe, framework, is_on):
+    assert own_arguments.is_checkpointed(with_recipe(recipe, framework)) is is_on
+
+
+def test_frameworks_that_checkpoint_unless_told_not_to():
+    recipe = "rlhf_type: dpo\ntuner_type: full\n"
+    assert own_arguments.is_checkpointed_by_default(with_recipe(recipe, "ms-swift")) is True
+    off = with_recipe(f"{recipe}gradient_checkpointing: false\n", "ms-swift")
+    assert own_arguments.is_checkpointed_by_default(off) is False
+    assert own_arguments.is_checkpointed_by_default(with_recipe("base_model: x\n", "axolotl")) is None
+
+
+@pytest.mark.parametrize(
     ("flags", "length"),
     [
         ("--max_seq_length 2048", 2048),
