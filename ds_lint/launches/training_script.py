@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.script_calls import read_calls
-from ds_lint.launches.script_code import ARGUMENTS, CodePlace, place
+from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import configs, meant
+from ds_lint.launches.script_ranks import own_ranks
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.launches.script_calls import ScriptCalls
+    from ds_lint.launches.script_ranks import OwnRanks
 
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _OBJECTS = re.compile(r"(?:\w*_)?args|(?:\w*_)?arguments|\w*config")
@@ -51,7 +53,7 @@ class TrainingScript(NamedTuple):
     that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of transformers.
     ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
     DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
-    size.
+    size. ``ranks`` are those that it starts itself, None if it starts none.
     """
 
     stack: Stack | None
@@ -67,6 +69,7 @@ class TrainingScript(NamedTuple):
     config: str | None
     fills_in: bool
     calls: ScriptCalls
+    ranks: OwnRanks | None
 
 
 def read_training_script(text: str) -> TrainingScript | None:
@@ -105,6 +108,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         next(configs(names), None),
         _LIGHTNINGS in called,
         read_calls(module, names),
+        own_ranks(names, ImportedNames(module)),
     )
 
 
