@@ -86,7 +86,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
         span = values.span(dictionary)
         if any(other.start <= span.start and span.end <= other.end for other in taken):
             continue
-        value = values.value(dictionary)
+        value = values.settled(dictionary)
         if _looks_like_a_config(value.node):
             taken.append(span)
             document = found[span.start, ""] = _document(value, text, path)

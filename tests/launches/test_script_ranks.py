@@ -56,7 +56,7 @@ def test_a_script_that_trains_in_its_own_process(script, expected):
         ("from accelerate import notebook_launcher\nnotebook_launcher(work)", "?"),
         ("from accelerate import debug_launcher\ndebug_launcher(work)", 2),
         (
-            "from torch.distributed.launcher.api import LaunchConfig, elastic_launch\nelastic_launch(LaunchConfig(1, 1, 4))",
+            "from torch.distributed.launcher.api import LaunchConfig\nLaunchConfig(1, 1, 4)",
             4,
         ),
         ("from torch.distributed.run import main\nmain(['--nproc_per_node', '4', 'x.py'])", "?"),
