@@ -486,3 +486,39 @@ def test_a_config_that_the_launch_may_not_read_is_checked_without_it(run, write,
     launch = "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"
     write({"run.sh": script.format(json.dumps(BATCH), launch, json.dumps({**BATCH, "train_batch_size": 8}))})
     assert findings(run, "run.sh") == []
+
+
+WITH_RANKS = """\
+import deepspeed, sys
+CONFIG = {{"train_batch_size": {total}, "train_micro_batch_size_per_gpu": 6, "gradient_accumulation_steps": 2,
+          "optimizer": {{"type": "AdamW"}}, "zero_optimization": {{"stage": 1}}}}
+
+def work(*_):
+    deepspeed.initialize(model=model, model_parameters=model.parameters(), config=CONFIG)
+
+{main}
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "is_known"),
+    [
+        ("import torch.multiprocessing as mp\nmp.spawn(work, nprocs=4)", True),
+        ("from accelerate import notebook_launcher\nnotebook_launcher(work, num_processes=4)", True),
+        ("import subprocess\nsubprocess.run(['torchrun', '--nproc_per_node', '4', __file__])", True),
+        ("import os\nos.execvp('torchrun', ['torchrun', '--nproc_per_node', '4', sys.argv[0]])", True),
+        ("import ray\nray.get([ray.remote(work).remote() for _ in range(4)])", False),
+        ("import multiprocessing\nfor rank in range(4):\n    multiprocessing.Process(target=work).start()", False),
+    ],
+)
+def test_the_script_that_python_starts_may_start_the_ranks(run, write, main, is_known):
+    for total, wrong in ((48, 0), (36, 1)):
+        write({"run.sh": "python train.py\n", "train.py": WITH_RANKS.format(total=total, main=main)})
+        found = findings(run, ".")
+        assert [one["code"] for one in found] == ["DS512"] * (wrong and is_known)
+        assert all("4 ranks = 48" in one["message"] for one in found)
+
+
+def test_a_module_that_python_starts_is_read(run, write):
+    write({"run.sh": "python -m jobs.train\n", "jobs/train.py": WITH_RANKS.format(total=36, main="work()")})
+    assert {one["code"] for one in findings(run, ".")} == {"DS512", "DS803", "DS830"}

@@ -31,7 +31,10 @@ RANGES = {  # by the first digit of the codes
     "7": RuleRange("Saving and resuming", ("saving",)),
     "8": RuleRange(
         "Launch, speed, machine",
-        ("compilation", "experts", "hardware", "launch", "launching", "memory", "pairs", "performance", "script"),
+        (
+            *("compilation", "experts", "hardware", "launch", "launching", "memory", "pairs", "performance", "script"),
+            "script_optimizers",
+        ),
     ),
     "9": RuleRange("Training runs", ("smoke",)),
 }

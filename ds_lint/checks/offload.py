@@ -6,7 +6,6 @@ from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, 
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import (
-    names_optimizer,
     offloads_optimizer,
     optimizer_constructor,
     with_passed_optimizer,
@@ -314,7 +313,7 @@ def _lack_of_zenflow(config: Config) -> tuple[str, Outcome] | None:
         return _zenflow_at_stage_0(config)
     if _offload(config) is None:
         return "needs `offload_optimizer` with a `device`: deepspeed.initialize raises", rejected("initialize")
-    if not names_optimizer(config) or config.section("optimizer", "params") is None:
+    if config.value("optimizer", "type") is None or config.section("optimizer", "params") is None:
         what = "passes `optimizer.params` to torch's AdamW, but the config has none: deepspeed.initialize raises"
         return what, rejected("initialize")
     if foreign := _foreign_to_zenflow(config):

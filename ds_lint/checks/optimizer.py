@@ -10,6 +10,9 @@ from ds_lint.fixes import edits
 from ds_lint.knowledge.coercion import refusal
 from ds_lint.semantics.constructors import (
     Constructor,
+    brings_optimizer,
+    brings_scheduler,
+    named_constructor,
     names_optimizer,
     offloads_optimizer,
     optimizer_constructor,
@@ -53,6 +56,8 @@ def unsupported_optimizer(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if member is None or member.value.kind != "string" or optimizer_constructor(config) is not None:
         return
+    if brings_optimizer(config):
+        return
     name = str(member.value.value)
     last_release = config.knowledge.last_release_of_type("optimizer.params", name.lower())
     arrival = config.knowledge.next_release_of_type("optimizer.params", name.lower())
@@ -73,6 +78,8 @@ def unsupported_scheduler(config: Config) -> Iterator[Problem]:
     """A ``scheduler.type`` that neither DeepSpeed nor ``torch.optim.lr_scheduler`` has."""
     member = config.member("scheduler", "type")
     if member is None or member.value.kind != "string" or scheduler_constructor(config) is not None:
+        return
+    if brings_scheduler(config):
         return
     name = str(member.value.value)
     known = config.knowledge.types("scheduler.params") + list(config.knowledge.torch["schedulers"])
@@ -198,10 +205,12 @@ def missing_parameter(config: Config) -> Iterator[Problem]:
 def clipping_in_optimizer(config: Config) -> Iterator[Problem]:
     """``max_grad_norm`` in ``optimizer.params``, which DeepSpeed rejects by name."""
     member = config.member("optimizer", "params", "max_grad_norm")
-    if member is None or not names_optimizer(config):
+    if member is None or config.value("optimizer", "type") is None:
         return
     path = ("optimizer", "params", "max_grad_norm")
     broken = member.value.kind not in ("integer", "float", "boolean")
+    if not broken and not names_optimizer(config):
+        return
     yield Problem(
         path,
         member.key_span,
@@ -359,7 +368,7 @@ def lamb_with_static_loss_scale(config: Config) -> Iterator[Problem]:
     member = config.member("optimizer", "type")
     if member is None or str(member.value.value).lower() not in ("lamb", "onebitlamb"):
         return
-    if optimizer_constructor(config) is None:
+    if named_constructor(config) is None:  # DeepSpeed looks at the name, also if the script passes an optimizer
         return
     scale = config.member("fp16", "loss_scale")
     is_static = scale is not None and bool(number_of(scale.value))

@@ -112,7 +112,8 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
     Source: ``_configure_optimizer`` in ``deepspeed/runtime/engine.py``.
     """
     calls, force = _calls(config), config.node("zero_force_ds_cpu_optimizer")
-    made = calls.optimizer if calls is not None else None
+    handed = calls.optimizers if calls is not None else None
+    made = handed.optimizer if handed is not None and handed.function == "deepspeed.initialize" else None
     if made is None or not offloads_optimizer(config) or not config.knowledge.knows(("zero_force_ds_cpu_optimizer",)):
         return
     name = made.name.rpartition(".")[2]

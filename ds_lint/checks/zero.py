@@ -10,6 +10,7 @@ from ds_lint.semantics.constructors import (
     names_optimizer,
     offloads_optimizer,
     optimizer_constructor,
+    script_optimizers,
     with_passed_optimizer,
 )
 from ds_lint.semantics.features import (
@@ -55,17 +56,31 @@ def zero_as_boolean(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS302", "zero-without-optimizer", severity="info", effects=("risk",), keys=(ZERO,))
+@rule("DS302", "zero-without-optimizer", severity="info", effects=("rejected", "risk"), keys=(ZERO,))
 def zero_without_optimizer(config: Config) -> Iterator[Problem]:
     """ZeRO in a config without an optimizer: the script must pass one."""
     stage = zero_stage(config)
-    member = config.member(ZERO)
-    if config.stack != "deepspeed" or not stage or member is None or names_optimizer(config):
+    member, launch = config.member(ZERO), config.facts.launch
+    if config.stack != "deepspeed" or not stage or member is None or config.value("optimizer", "type") is not None:
         return
-    if config.call is not None or config.facts.optimizer is not None:
+    if config.call is not None or config.facts.optimizer is not None or (launch is not None and launch.fills_in):
         return  # Lightning passes the optimizer of the module; a run shows that the script does, or needs none
-    launch = config.facts.launch
-    if launch is not None and launch.script is not None and launch.script.calls.optimizer is not None:
+    handed = script_optimizers(config)
+    if handed is not None and (handed.has_optimizer or (stage == 3 and not handed.trains)):
+        return  # at stage 3, a script that does not train needs none
+    raising = "the first backward pass" if stage == 3 else "deepspeed.initialize"
+    if launch is not None and handed is not None and handed.has_optimizer is False:
+        yield Problem(
+            (ZERO,),
+            member.key_span,
+            f"ZeRO stage {stage} needs an optimizer, but the config has none and the script passes none, "
+            f"{launch.at(handed.place)}: {raising} raises",
+            rejected("train" if stage == 3 else "initialize"),
+            help=_how_to_bring_an_optimizer(config) + ("" if handed.trains else " For inference, use stage 3."),
+            label=f"stage {stage}, no optimizer",
+            severity="error",
+            related=launch.related(handed.place, "no `optimizer=`"),
+        )
         return
     yield Problem(
         (ZERO,),

@@ -14,6 +14,7 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import framework_of, recipe_of
 from ds_lint.launches.resumed import resumption
+from ds_lint.launches.script_ranks import OwnRanks
 from ds_lint.launches.word import shown_name
 from ds_lint.source.recipes import SCRIPT
 from ds_lint.source.tree import Span
@@ -105,13 +106,24 @@ class LaunchFacts:
 
     @property
     def world_size(self) -> int | None:
-        """The number of ranks."""
-        return self.launch.world_size
+        """The number of ranks: of the launcher, or of the script that Python starts and that starts them itself."""
+        own = self._own_ranks
+        return self.launch.world_size if own is None else own.world_size
 
     @property
     def nodes(self) -> int | None:
         """The number of nodes."""
-        return self.launch.nodes
+        own = self._own_ranks
+        return self.launch.nodes if own is None else own.nodes
+
+    @property
+    def _own_ranks(self) -> OwnRanks | None:
+        """The ranks that the script starts itself, or may start, and no launcher."""
+        own = self.script.ranks if self.script is not None else None
+        is_cluster = self.launch.launcher in ("srun", "mpirun")
+        if own is None or (is_cluster and own.are_of_cluster) or not (is_cluster or self.launch.launcher == "python"):
+            return None
+        return OwnRanks() if is_cluster or self.launch.world_size is None else own
 
     @property
     def memory(self) -> int | None:
@@ -196,7 +208,7 @@ class LaunchFacts:
         """What decides about findings: launches with the same find the same."""
         training = None if self.training is None else self.training.says
         calls = None if self.script is None else self.script.calls
-        facts = (self.stack, self.launch.world_size, self.launch.nodes, self.model and self.model.path, self.model_name)
+        facts = (self.stack, self.world_size, self.nodes, self.model and self.model.path, self.model_name)
         around = (
             self.launch.launcher,
             self.launch.surroundings,
@@ -259,7 +271,24 @@ class LaunchFacts:
     def sets_ranks(self) -> bool:
         """Whether the script may tell its process which rank it is, or start the ranks itself, as Lightning does."""
         document = self.script_document
-        return self.fills_in or (document is not None and _SETS_RANKS.search(document.text) is not None)
+        if self.fills_in or (self.script is not None and self.script.ranks is not None):
+            return True
+        return document is not None and _SETS_RANKS.search(document.text) is not None
+
+    @property
+    def script_path(self) -> str | None:
+        """The whole path of the script that is started."""
+        return os.path.abspath(self.script_document.path) if self.script_document is not None else None
+
+    @property
+    def starts_itself(self) -> bool:
+        """Whether the launch stands in the script that it starts."""
+        return self.script_path == os.path.abspath(self.document.path)
+
+    @property
+    def only_starts_script(self) -> bool:
+        """Whether Python starts the script, and the launch has no flags."""
+        return self.launch.launcher == "python" and not self.launch.flags
 
     @property
     def splits_model(self) -> bool:

@@ -17,7 +17,7 @@ ENDINGS = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".mk", ".py", ".ipynb", 
 _SHELL = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _MAKEFILES = ("makefile", "gnumakefile")
 _DOCKERFILES = ("dockerfile", "containerfile")
-_STARTING = (b"subprocess", b"os.system", b"os.popen")  # what a module starts programs with
+_STARTING = (b"subprocess", b"os.system", b"os.popen", b"os.exec")  # what a module starts programs with
 _SHEBANG = re.compile(rb"#!.*\b(?:bash|sh|zsh)\b")
 
 

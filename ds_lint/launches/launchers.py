@@ -215,9 +215,10 @@ def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], start:
     """Whether a script that Python starts is given a DeepSpeed config, or uses one."""
     if any(name.startswith("deepspeed") or name in CONFIG_FLAGS for name in flags):
         return True
-    if program.script is None or start.cwd is None or not program.script.endswith(".py"):
+    if program.script is None or start.cwd is None:
         return False
-    text = project.read(posixpath.normpath(posixpath.join(start.cwd, program.script)))
+    script = program.script if program.script.endswith(".py") else f"{program.script.replace('.', '/')}.py"  # of ``-m``
+    text = project.read(posixpath.normpath(posixpath.join(start.cwd, script)))
     return text is not None and "deepspeed" in text.lower()
 
 

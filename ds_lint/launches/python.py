@@ -20,6 +20,10 @@ _FUNCTIONS = frozenset({
     "run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput", "system", "popen",
     "create_subprocess_shell",
 })  # fmt: skip
+# Of ``os``, with the program before the list of its words, which begins with the program again.
+_WITH_PROGRAM = ("execv", "execve", "execvp", "execvpe")
+_ITSELF = ("__file__", "sys.argv[0]")
+_WHOLE = ("Path", "os.path.abspath", "os.path.realpath", "pathlib.Path", "str")  # of a path: the same file
 _DEEPEST = 20
 _PERCENT = re.compile(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdifrgex]")
 _BRACES = re.compile(r"\{[^{}]*\}")
@@ -27,7 +31,7 @@ _BRACES = re.compile(r"\{[^{}]*\}")
 
 def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launches:
     """The launches of the calls that start a program."""
-    if not any(module in text for module in ("subprocess", "os.system", "os.popen")):
+    if not any(module in text for module in ("subprocess", "os.system", "os.popen", "os.exec")):
         return NO_LAUNCHES
     try:
         names = ModuleNames(parsed(text))
@@ -39,24 +43,28 @@ def launches(text: str, path: str, read: Callable[[str], str | None]) -> Launche
 
 def _starts_a_program(call: ast.Call) -> bool:
     module, _, function = dotted_name(call.func).rpartition(".")
+    if function in _WITH_PROGRAM:
+        return module == "os" and len(call.args) > 1
     return function in _FUNCTIONS and module.rpartition(".")[2] in ("", *_MODULES) and bool(call.args)
 
 
 def _of_call(call: ast.Call, names: ModuleNames, path: str, read: Callable[[str], str | None]) -> Launches:
-    command = _Command(names, call)
-    words = command.words(call.args[0])
-    script = command.text(call.args[0]) if words is None else " ".join(words)
+    command = _Command(names, call, path)
+    given = call.args[1 if dotted_name(call.func).rpartition(".")[2] in _WITH_PROGRAM else 0]
+    words = command.words(given)
+    script = command.text(given) if words is None else " ".join(words)
     if script is None:
         return NO_LAUNCHES
-    return launches_in(script, path, read, stand_ins=command.stand_ins).moved(call.args[0].lineno - 1)
+    return launches_in(script, path, read, stand_ins=command.stand_ins).moved(given.lineno - 1)
 
 
 class _Command:
     """A command as a text for the shell, with stand-ins for what is computed, named by the code for it."""
 
-    def __init__(self, names: ModuleNames, call: ast.Call) -> None:
+    def __init__(self, names: ModuleNames, call: ast.Call, path: str) -> None:
         self.names = names
         self.call = call
+        self.path = path  # of the module itself
         self.stand_ins = StandIns()
         self.depth = 0
 
@@ -128,10 +136,12 @@ class _Command:
             return self._formatted(node.left, _PERCENT)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             return self._formatted(node.func.value, _BRACES)
-        if isinstance(node, ast.Call) and dotted_name(node.func) == "str" and node.args:
-            return self.text(node.args[0])
         if dotted_name(node) == "sys.executable":
             return "python"
+        if isinstance(node, (ast.Name, ast.Subscript)) and ast.unparse(node) in _ITSELF:
+            return self.path
+        if isinstance(node, ast.Call) and dotted_name(node.func) in _WHOLE and len(node.args) == 1:
+            return self.text(node.args[0])
         name = dotted_name(node)
         found = self.names.assignments(name, node) if name else []
         if len(found) != 1 or found[0].value is None or self.depth > _DEEPEST:

@@ -15,6 +15,7 @@ from ds_lint.launches.model_building import BuildReader
 from ds_lint.launches.model_loading import LoadReader
 from ds_lint.launches.recomputation import recomputations
 from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, literal, place, written
+from ds_lint.launches.script_optimizers import handed_optimizers
 from ds_lint.launches.trained_names import TrainedNames, identifiers
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
@@ -25,14 +26,10 @@ if TYPE_CHECKING:
     from ds_lint.launches.inference import InferenceCall
     from ds_lint.launches.model_loading import EarlyPartition, ModelLoad, QuantizedLoad, UnkeptConfig
     from ds_lint.launches.recomputation import Recomputation
+    from ds_lint.launches.script_optimizers import ScriptOptimizers
 
 WITH_REFERENCE = ("BCOTrainer", "DPOTrainer", "KTOTrainer")  # those of trl that prepare a reference model
 _OF_STAGE_3 = ("generate", "save_16bit_model")  # methods of a partitioned model
-# Packages of optimizers, none of which derives from DeepSpeedCPUAdam.
-_OPTIMIZER_PACKAGES = (
-    "apex", "bitsandbytes", "came_pytorch", "deepspeed", "galore_torch", "lion_pytorch", "prodigyopt",
-    "pytorch_optimizer", "schedulefree", "timm", "torch", "torch_optimizer", "transformers",
-)  # fmt: skip
 _GATHERS = ("gather", "zero", "ds_id", "ds_status", "consolidat", "get_state_dict", "summon")
 
 
@@ -54,13 +51,6 @@ class CallOnOneRank(NamedTuple):
     place: CodePlace
     condition: CodePlace
     at_stage_3: bool
-
-
-class ClientOptimizer(NamedTuple):
-    """The optimizer that a script hands to ``deepspeed.initialize``: its class, and where it is made."""
-
-    name: str
-    place: CodePlace
 
 
 class AutocastCall(NamedTuple):
@@ -104,7 +94,7 @@ class ScriptCalls(NamedTuple):
     early: EarlyPartition | None
     ungathered: tuple[UngatheredSave, ...]
     on_one_rank: tuple[CallOnOneRank, ...]
-    optimizer: ClientOptimizer | None
+    optimizers: ScriptOptimizers | None
     autocast: tuple[AutocastCall, ...]
     checkpointing: CheckpointingCall | None
     reference: ReferenceModel | None
@@ -136,7 +126,7 @@ class _CallReader:
             self.loading.early(),
             tuple(self._ungathered()),
             tuple(self._on_one_rank()),
-            self._optimizer(),
+            handed_optimizers(self.names, self.imported),
             tuple(self._autocast()),
             self._checkpointing(),
             self._reference(),
@@ -211,31 +201,6 @@ class _CallReader:
         return True if last == "trainer" and method == "save_model" else None
 
     # ---------------------------------------------------------------------------------------------------- the engine
-
-    def _optimizer(self) -> ClientOptimizer | None:
-        calls = [call for call in self.names.calls if dotted_name(call.func).endswith("deepspeed.initialize")]
-        given = keyword(calls[0], "optimizer") if len(calls) == 1 else None
-        if given is None or self.names.places[calls[0]].block != self.names.places[given].block:
-            return None
-        made = self._made(given)
-        name = self.imported.full_name(dotted_name(made.func)) if made is not None else ""
-        if made is None or name.partition(".")[0] not in _OPTIMIZER_PACKAGES:
-            return None
-        return ClientOptimizer(name, place(made.func))
-
-    def _made(self, given: ast.expr) -> ast.Call | None:
-        """The only call that an optimizer comes from."""
-        if isinstance(given, ast.Call):
-            return given
-        name = dotted_name(given)
-        found = self.names.assignments(name, given) if name else []
-        # ``engine, optimizer, _, _ = deepspeed.initialize(optimizer=optimizer)`` assigns again.
-        values = [one.value for one in found if one.value is not None]
-        others = [one for one in found if one.value is None]
-        if len(values) != 1 or any(one.place != self.names.places[self.names.statement(given)] for one in others):
-            return None
-        is_straight = found[0].place == self.names.places[self.names.statement(given)]
-        return values[0] if isinstance(values[0], ast.Call) and is_straight else None
 
     def _autocast(self) -> Iterator[AutocastCall]:
         for call in self.names.calls:

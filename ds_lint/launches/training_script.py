@@ -15,6 +15,7 @@ from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
 from ds_lint.launches.script_configs import configs, meant
 from ds_lint.launches.script_options import script_options
+from ds_lint.launches.script_ranks import own_ranks
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.launches.script_calls import ScriptCalls
+    from ds_lint.launches.script_ranks import OwnRanks
 
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _OBJECTS = re.compile(r"(?:\w*_)?args|(?:\w*_)?arguments|\w*config")
@@ -54,7 +56,7 @@ class TrainingScript(NamedTuple):
     ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
     DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
     size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``options`` are those that it
-    defines itself.
+    defines itself, and ``ranks`` those that it starts itself, None if it starts none.
     """
 
     stack: Stack | None
@@ -72,6 +74,7 @@ class TrainingScript(NamedTuple):
     is_configured_by_trl: bool
     options: dict[str, str]
     calls: ScriptCalls
+    ranks: OwnRanks | None
 
 
 def read_training_script(text: str) -> TrainingScript | None:
@@ -112,6 +115,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         any(_is_of_trl(one, module) for one in (*used, *(dotted_name(call.func) for call in calls))),
         script_options(module, names),
         read_calls(module, names),
+        own_ranks(names, ImportedNames(module)),
     )
 
 

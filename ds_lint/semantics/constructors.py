@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.knowledge.records import ConstructorCall, Defaults, ParameterFacts, TorchFamily
+    from ds_lint.launches.script_optimizers import ScriptOptimizers
     from ds_lint.semantics.config import Config
 
 # Read by name or popped by the engine before the constructor sees them (get_optimizer_configuration and
@@ -87,9 +88,14 @@ class Constructor:
         return self._takes.get("*", {})
 
 
-@once
 def optimizer_constructor(config: Config) -> Constructor | None:
-    """The constructor of ``optimizer.type``; None if the config names no optimizer or one that there is not."""
+    """The constructor of the optimizer that DeepSpeed builds; None if it builds none, or there is none of that name."""
+    return None if brings_optimizer(config) else named_constructor(config)
+
+
+@once
+def named_constructor(config: Config) -> Constructor | None:
+    """The constructor of ``optimizer.type``, whoever builds the optimizer; None if there is none of that name."""
     name = config.value("optimizer", "type")
     if not isinstance(name, str):
         return None
@@ -120,13 +126,41 @@ def optimizer_constructor(config: Config) -> Constructor | None:
 
 @once
 def scheduler_constructor(config: Config) -> Constructor | None:
-    """The constructor of ``scheduler.type``; None if the config names no scheduler or one that there is not."""
+    """The constructor of the scheduler that DeepSpeed builds; None if it builds none, or there is none of that name."""
     name = config.value("scheduler", "type")
-    if not isinstance(name, str):
+    if not isinstance(name, str) or brings_scheduler(config):
         return None
     for one in config.knowledge.constructors("scheduler.params", name):
         return Constructor(one["callee"], one["parameters"], config.knowledge.parameters(one["callee"]))
     return _torch(config, "schedulers", name)
+
+
+def script_optimizers(config: Config) -> ScriptOptimizers | None:
+    """What the script hands to what builds the engine on the stack of the config; None if that is not known."""
+    launch = config.facts.launch
+    handed = launch.script.calls.optimizers if launch is not None and launch.script is not None else None
+    if handed is None or config.stack is None:
+        return None
+    taker = {"deepspeed": "deepspeed.initialize", "accelerate": "accelerator.prepare"}.get(config.stack, "Trainer")
+    return handed if handed.function.endswith(taker) else None
+
+
+def brings_optimizer(config: Config) -> bool:
+    """Whether the script passes an optimizer to deepspeed.initialize, or may: then that of the config is not built.
+
+    Source: ``_configure_optimizer`` in ``deepspeed/runtime/engine.py``.
+    """
+    handed = script_optimizers(config) if config.stack == "deepspeed" else None
+    return handed is not None and handed.has_optimizer is not False
+
+
+def brings_scheduler(config: Config) -> bool:
+    """Whether the script passes a scheduler to deepspeed.initialize, or may: then that of the config is not built.
+
+    Source: ``_configure_lr_scheduler`` in ``deepspeed/runtime/engine.py``.
+    """
+    handed = script_optimizers(config) if config.stack == "deepspeed" else None
+    return handed is not None and handed.has_scheduler is not False
 
 
 def names_optimizer(config: Config) -> bool:
@@ -135,7 +169,7 @@ def names_optimizer(config: Config) -> bool:
     The Trainer and Accelerate always bring one.
     """
     node = config.node("optimizer", "type")
-    return node is not None and node.kind != "null"
+    return node is not None and node.kind != "null" and not brings_optimizer(config)
 
 
 def with_passed_optimizer(config: Config) -> str:

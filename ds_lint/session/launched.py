@@ -186,7 +186,7 @@ class LaunchingProject:
 
     def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
         """What the script shows that a launch starts, and its text; None if it is not in the project."""
-        path = self.located(launch, launch.script, by)
+        path = self.located_script(launch, by)
         if path is None or not path.endswith(".py"):
             return None, None
         if path not in self.scripts:
@@ -231,9 +231,11 @@ class LaunchingProject:
         launch, recipe = facts.launch, facts.recipe
         names: list[str | None] = [*facts.named_configs, launch.accelerate_config]
         if launch.deepspeed_config is None:
-            names += [launch.script, recipe.named if recipe is not None else None]
-        for name in names:
-            path = self.located(launch, name, by)
+            names.append(recipe.named if recipe is not None else None)
+        paths = [self.located(launch, name, by) for name in names]
+        if launch.deepspeed_config is None:
+            paths.append(self.located_script(launch, by))
+        for path in paths:
             if path is not None:
                 yield path
                 yield from self.named_in(path)
@@ -258,6 +260,14 @@ class LaunchingProject:
             return None
         whole = os.path.join(launch.cwd or "", name)
         return located(whole, by, root=self.directory, is_there=self.files.has)
+
+    def located_script(self, launch: Launch, by: str) -> str | None:
+        """The script of the project that a launch starts, also as the module behind ``-m``."""
+        name = launch.script or ""
+        path = self.located(launch, name, by)
+        if path is None and all(part.isidentifier() for part in name.split(".")):
+            path = self.located(launch, f"{name.replace('.', '/')}.py", by)
+        return path
 
     def document_at(self, path: str) -> Document | None:
         """A YAML or JSON of the project."""

@@ -62,15 +62,19 @@ def linted(basis: Basis, material: Sequence[Material], lint: Callable[[Basis], F
 def grouped(material: Sequence[Material]) -> list[list[Material]]:
     """The recipes and launches, those that say the same together.
 
-    A recipe that a launch starts with counts as the launch has it.
+    A recipe that a launch starts with counts as the launch has it, and a script that starts itself with a launcher as
+    that launches it.
     """
     started = {
         os.path.abspath(one.recipe.document.path)
         for one in material
         if isinstance(one, LaunchFacts) and one.recipe is not None
     }
+    again = {one.script_path for one in material if isinstance(one, LaunchFacts) and one.starts_itself}
     alike: dict[object, list[Material]] = {}
     for one in material:
+        if isinstance(one, LaunchFacts) and one.script_path in again and one.only_starts_script:
+            continue
         if not isinstance(one, LaunchFacts) and os.path.abspath(one.document.path) in started:
             continue
         alike.setdefault(one.says, []).append(one)

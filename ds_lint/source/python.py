@@ -108,7 +108,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             end = max(end, taken.pop().end)
         if span.end <= end:
             continue
-        value = values.value(dictionary)
+        value = values.settled(dictionary)
         if _looks_like_a_config(value.node):
             end = max(end, span.end)
             document = found[span.start, ""] = _document(value, text, path)

@@ -135,7 +135,7 @@ class ModuleNames:
 
     def _record_name(self, name: str, node: ast.AST, place: StatementPlace) -> None:
         assert isinstance(node, (ast.Name, ast.Attribute))  # noqa: S101 - what has a dotted name
-        if isinstance(node.ctx, ast.Load):
+        if isinstance(node.ctx, ast.Load) or is_united(node, self.parents.get(node)):
             self.uses.setdefault(name, []).append(node)
         elif not _is_whole_target(node, self.parents.get(node)):
             self._bind(name, None, place)
@@ -165,6 +165,11 @@ def dotted_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Name):
         return ""
     return ".".join([node.id, *reversed(parts)])
+
+
+def is_united(node: ast.AST, parent: ast.AST | None) -> bool:
+    """Whether a name is the dict that ``config |= {...}`` changes, which it means before and after."""
+    return isinstance(parent, ast.AugAssign) and parent.target is node and isinstance(parent.op, ast.BitOr)
 
 
 def _is_whole_target(node: ast.AST, parent: ast.AST | None) -> bool:

@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ds_lint.source.limits import MOST_BITS
-from ds_lint.source.python_names import ModuleNames, dotted_name
+from ds_lint.source.python_names import ModuleNames, dotted_name, is_united
 from ds_lint.source.tree import Member, Node, Span
 
 if TYPE_CHECKING:
@@ -93,6 +93,21 @@ class Values:
         self._take(frozenset(users))
         return self._value(expression, expression, 0)
 
+    def settled(self, dictionary: ast.expr) -> PythonValue:
+        """The value of a dict that is written out, with all that happens to the variable that it is assigned to."""
+        self._take(frozenset())
+        value = self._value(dictionary, dictionary, 0)
+        statement = self._names.parents.get(dictionary)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        name = dotted_name(target) if target is not None else ""
+        uses = [use for use in self._names.uses.get(name, ()) if self._names.means_the_same(name, use, dictionary)]
+        found = self._names.assignments(name, dictionary) if uses else []
+        if len(found) == 1 and found[0].value is dictionary and value.node.kind == "object":
+            last = max(uses, key=lambda use: use.lineno)
+            for use in uses:
+                self._apply(value, found[0], use, last, 0)
+        return value
+
     def keywords(self, call: ast.Call) -> PythonValue:
         """The keywords of a call as an object, which stands at the name that is called."""
         self._take(frozenset([call]))
@@ -123,6 +138,8 @@ class Values:
             return self._named(expression, use, depth)
         if isinstance(expression, ast.Call):
             return self._called(expression, use, depth)
+        if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.BitOr):
+            return self._union(expression, depth)
         if isinstance(expression, (ast.UnaryOp, ast.BinOp)):
             return self._computed(expression, use, depth)
         if isinstance(expression, ast.NamedExpr):
@@ -179,6 +196,12 @@ class Values:
             for other in self._changing(name):
                 if other is not expression and self._names.means_the_same(name, expression, other):
                     self._apply(value, assignment, other, use, depth)
+        elif any(
+            is_united(other, self._names.parents[other])
+            for other in self._changing(name)
+            if other is not expression and self._names.means_the_same(name, expression, other)
+        ):  # numbers or sets
+            return self._unknown(expression)
         return value
 
     def _copied(self, expression: ast.expr, use: ast.expr, depth: int) -> PythonValue:
@@ -236,6 +259,16 @@ class Values:
         result = _arithmetic(expression.op, known) if len(known) == len(numbers) else None
         return self._unknown(expression) if result is None else PythonValue(_number(result, self.span(expression)))
 
+    def _union(self, expression: ast.BinOp, depth: int) -> PythonValue:
+        """The dict that ``|`` makes of two."""
+        left, right = (self._copied(one, one, depth) for one in (expression.left, expression.right))
+        if left.node.kind != "object" or right.node.kind != "object":
+            return self._unknown(expression)
+        value = PythonValue(Node("object", self.span(expression)))
+        _merge(value, left)
+        _merge(value, right)
+        return value
+
     # What happens to a dict in a variable.
 
     def _apply(self, value: PythonValue, assignment: Assignment, other: ast.expr, use: ast.expr, depth: int) -> None:
@@ -245,7 +278,9 @@ class Values:
             return
         parent = self._names.parents[node]
         done: Callable[[PythonValue], None] | None = None
-        if isinstance(parent, ast.Attribute):
+        if isinstance(parent, ast.AugAssign):
+            done = self._united(parent, node)
+        elif isinstance(parent, ast.Attribute):
             call = self._names.parents[parent]
             assert isinstance(call, ast.Call)  # noqa: S101 - otherwise it is only read
             done = {
@@ -269,6 +304,8 @@ class Values:
     def _is_read(self, node: ast.expr) -> bool:
         """Whether an expression that is a variable with some keys leaves the dict in it as it is."""
         parent = self._names.parents[node]
+        if is_united(node, parent):
+            return False
         if isinstance(parent, ast.keyword):
             parent = self._names.parents[parent]
         if isinstance(parent, ast.Call) and parent.func is not node:
@@ -309,7 +346,8 @@ class Values:
     def _is_certain(self, assignment: Assignment, other: ast.expr, use: ast.expr) -> bool:
         """Whether a statement runs once, and before the use: in the same sequence as the assignment, and behind it."""
         assert assignment.value is not None  # noqa: S101 - otherwise there is no dict
-        is_alone = isinstance(self._names.statement(other), (ast.Assign, ast.AnnAssign, ast.Delete, ast.Expr))
+        alone = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Expr)
+        is_alone = isinstance(self._names.statement(other), alone)
         is_behind = self._names.places[other] == assignment.place and other.lineno > assignment.value.lineno
         return is_alone and is_behind and not self._names.repeats(other, use, assignment.value)
 
@@ -367,6 +405,12 @@ class Values:
                 start = self._offsets.offset(keyword.lineno, keyword.col_offset)
                 span = Span(start, start + len(keyword.arg))
                 _set(section.node, Member(keyword.arg, span, self._element_of(section, keyword.value, use, depth)))
+
+    def _united(self, statement: ast.AugAssign, node: ast.expr) -> Callable[[PythonValue], None] | None:
+        """What ``config |= {...}`` does; None for any other operator, or another side of it."""
+        if not is_united(node, statement):
+            return None
+        return lambda section: _merge(section, self._copied(statement.value, statement.value, 0))
 
     def _set_default(self, section: PythonValue, call: ast.Call, use: ast.expr, depth: int) -> None:
         key = _constant_key(call)

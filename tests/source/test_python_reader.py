@@ -331,3 +331,26 @@ def test_any_text_has_an_answer(text):
 def test_a_dict_is_read_as_it_is_written(config):
     (document,) = read(f"import deepspeed\ndeepspeed.initialize(config={config!r})\n")
     assert json.dumps(plain(document.root)) == json.dumps(config)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'config |= {"gradient_clipping": 1.0}',
+        'config.update(gradient_clipping=1.0)\nconfig["fp16"] |= {}',
+        'config = base | {"gradient_clipping": 1.0}',
+    ],
+)
+def test_dicts_are_united(change):
+    first = "base" if change.startswith("config =") else "config"
+    text = f'{first} = {{"train_batch_size": 1, "fp16": {{"enabled": True}}}}\n{change}\n'
+    (document,) = python.read(f"{text}deepspeed.initialize(config=config)\n", "a.py")
+    assert plain(document.root) == {"train_batch_size": 1, "fp16": {"enabled": True}, "gradient_clipping": 1.0}
+    assert not document.is_fragment
+
+
+def test_a_dict_that_no_call_takes_is_what_the_module_makes_of_it():
+    text = 'config = {"train_batch_size": 1, "gone": 2, "zero_optimization": {"stage": 2, "old": 3}}\n'
+    text += 'del config["gone"]\nconfig["zero_optimization"].pop("old")\nrun(config)\n'
+    (document,) = python.read(text, "a.py")
+    assert plain(document.root) == {"train_batch_size": 1, "zero_optimization": {"stage": 2}}
