@@ -53,11 +53,15 @@ def recipe_of(launch: Launch) -> LaunchedRecipe | None:
     overrides.pop(_TOLD_BY_FLAG, None)
     if _SEVERAL in overrides:
         return None
-    is_complete = all(
+    return LaunchedRecipe(path, framework, overrides, names_every_flag(own))
+
+
+def names_every_flag(words: list[Word]) -> bool:
+    """Whether no word is unknown that may be another flag: one behind a flag is its value."""
+    return all(
         word is not None or (before is not None and is_flag(before) and "=" not in before)
-        for before, word in pairwise(["", *own])
+        for before, word in pairwise(["", *words])
     )
-    return LaunchedRecipe(path, framework, overrides, is_complete)
 
 
 def _pairs(words: list[Word]) -> dict[str, Argument]:

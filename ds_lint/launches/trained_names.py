@@ -285,13 +285,14 @@ class TrainedNames:
         if isinstance(around, ast.ClassDef):
             is_callback = any(dotted_name(base).endswith("TrainerCallback") for base in around.bases)
             return is_callback and name == "model" and scope.name.startswith("on_") and not is_engine
-        given = [self._argument(call, name, order.index(name)) for call in self.calls_of(scope)]
+        given = [self.argument(call, name, order.index(name)) for call in self.calls_of(scope)]
         return bool(given) and all(
             one is not None and self._means(one, depth - 1, is_engine=is_engine) for one in given
         )
 
     @staticmethod
-    def _argument(call: ast.Call, name: str, index: int) -> ast.expr | None:
+    def argument(call: ast.Call, name: str, index: int) -> ast.expr | None:
+        """What a call gives a parameter; None if that does not show."""
         if any(isinstance(one, ast.Starred) for one in call.args):
             return None
         if index < len(call.args):
