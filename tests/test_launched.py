@@ -87,6 +87,31 @@ def test_ranks_that_share_a_copy_of_the_model_are_not_counted(run, write, script
     assert len(with_code("DS512", findings(run, "."))) == 1
 
 
+def test_the_model_of_a_launch_is_known_like_one_that_is_given(run, write):
+    config = {"fp16": {"enabled": True}, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
+    config["train_micro_batch_size_per_gpu"] = 1
+    launch = "#!/bin/bash\n#SBATCH --mem=64G\ndeepspeed --num_gpus 2 train.py --deepspeed_config ds.json "
+    write({"ds.json": config, "run.sh": f"{launch}--model_name_or_path google/gemma-7b\n"})
+    found = {one["code"]: one for one in findings(run, ".")}
+    assert "google/gemma-7b is saved in bfloat16" in found["DS450"]["message"]
+    assert "8.54 billion parameters" in found["DS851"]["message"]
+    assert found["DS450"]["related"][0]["label"] == found["DS851"]["related"][0]["label"] == "names the model"
+    given = {one["code"] for one in findings(run, ".", "--model", "google/gemma-7b")}
+    assert given == set(found)
+    needed = json.loads(run("memory", "run.sh", "--output-format", "json").stdout)
+    assert needed["fits"]["host"] is False
+
+
+def test_launches_with_different_models_are_told_apart(run, write):
+    config = {"fp16": {"enabled": True}, "train_micro_batch_size_per_gpu": 1}
+    command = "deepspeed --num_gpus 2 train.py --deepspeed_config ds.json --model_name_or_path"
+    models = ("google/gemma-7b", "Qwen/Qwen2.5-7B", "facebook/opt-1.3b")
+    write({"ds.json": config, "run.sh": "".join(f"{command} {model}\n" for model in models)})
+    found = with_code("DS450", findings(run, "."))
+    assert [one["message"].partition(" is ")[0] for one in found] == ["google/gemma-7b", "Qwen/Qwen2.5-7B"]
+    assert [one["related"][0]["span"]["start"]["line"] for one in found] == [1, 2]
+
+
 def test_options_win_over_launches(run, write):
     write({"ds.json": BATCH, "run.sh": "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config ds.json\n"})
     assert with_code("DS512", findings(run, ".", "--world-size", "5")) == []

@@ -125,11 +125,22 @@ def test_auto_is_ten_times_the_width():
         ({"quant_method": "gptq"}, ["DS352"]),
         ({"load_in_4bit": True}, ["DS352"]),
         ({"quant_method": "bitsandbytes", "bnb_4bit_quant_storage": "uint8"}, ["DS352"]),
-        ({"quant_method": "bitsandbytes", "bnb_4bit_quant_storage": "bfloat16"}, []),
+        ({"quant_method": "bitsandbytes", "bnb_4bit_quant_storage": "bfloat16"}, ["DS352"]),
     ],
 )
-def test_stage_3_can_partition_weights_that_are_stored_as_they_are_trained(quantization, expected):
-    assert codes(zero(), known({"quantization_config": quantization}), stack="trainer") == expected
+@pytest.mark.parametrize("release", ["4.38.2", "4.41.1", "5.0.0"])
+def test_however_weights_are_stored_transformers_does_not_partition_them(quantization, expected, release):
+    facts = known({"quantization_config": quantization})
+    assert codes(zero(), facts, stack="trainer", transformers=release) == expected
+
+
+def test_before_4_39_a_quantized_model_is_not_loaded_at_all():
+    facts = known({"quantization_config": {"load_in_4bit": True}})
+    config = {"train_micro_batch_size_per_gpu": 1, **zero()}
+    for release, what in (("4.38.2", "from_pretrained raises"), ("4.39.0", "every rank loads the whole model")):
+        report = lint_dict(config, target=Target(transformers=release), stack="trainer", facts=facts)
+        (message,) = [finding.message for finding in report.findings if finding.code == "DS352"]
+        assert message.endswith(what)
 
 
 def test_deepspeed_alone_does_not_load_the_model():

@@ -218,3 +218,27 @@ Accelerator().prepare(model)
     assert (
         codes({**project, "a.yaml": f"{yaml}{section}  deepspeed_moe_layer_cls_names: MixtralSparseMoeBlock\n"}) == []
     )
+
+
+ACCELERATED = """\
+from accelerate import Accelerator
+from transformers import AutoModel
+
+accelerator = Accelerator()
+model, optimizer = accelerator.prepare(AutoModel.from_pretrained("model"), make_optimizer())
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [(ACCELERATED, []), (f"{ACCELERATED}accelerator.save_model(model, 'out')\n", ["DS703"])],
+)
+def test_weights_that_a_script_never_asks_for_need_not_be_gathered(codes, script, expected):
+    files = {
+        "ds.json": {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0, "zero_optimization": {"stage": 3}},
+        "acc.yaml": "distributed_type: DEEPSPEED\nnum_processes: 2\nnum_machines: 1\ndeepspeed_config:\n"
+        "  deepspeed_config_file: ds.json\n  zero3_init_flag: true\n",
+        "run.sh": "accelerate launch --config_file acc.yaml train.py\n",
+        "train.py": script,
+    }
+    assert codes(files) == expected

@@ -45,7 +45,13 @@ def test_parameters_on_nvme_beside_an_optimizer_elsewhere(release, hits):
     assert codes(["DS366"], release, zero(2, offload_param=NVME)) == []
 
 
-@pytest.mark.parametrize(("release", "hits"), [("0.18.0", 1), ("0.18.8", 1), ("0.18.9", 0)])
+@pytest.mark.parametrize("release", ["0.18.0", "0.18.3"])
+def test_super_offload_raises_in_its_first_releases_whatever_the_model(release):
+    assert codes(["DS367"], release, zero(**SUPER), parameter_count=9_000_000_000, world_size=8) == ["DS367"]
+    assert codes(["DS367"], release, zero(2, **SUPER)) == []
+
+
+@pytest.mark.parametrize(("release", "hits"), [("0.18.4", 1), ("0.18.8", 1), ("0.18.9", 0)])
 def test_super_offload_needs_several_sub_groups(release, hits):
     expected = ["DS367"] * hits
     assert codes(["DS367"], release, zero(**SUPER)) == expected

@@ -57,6 +57,7 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
         ADVICE,
         help=f"Delete {' and '.join(f'`{name}`' for name in sections)}.",
         label="not needed",
+        related=config.facts.model_at,
     )
 
 
@@ -87,6 +88,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         RISK,
         help=_help(config, advice, "Use more nodes, or offload to NVMe at stage 3.", shortage, needs),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
+        related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
     )
 
@@ -115,6 +117,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         RISK,
         help=_help(config, advice, "Use a higher ZeRO stage, more ranks, or offload.", shortage, needs),
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
+        related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
     )
 
@@ -136,6 +139,7 @@ def gathered_weights_exceed_host_memory(config: Config) -> Iterator[Problem]:
             RISK,
             help="Save sharded checkpoints, and convert them with zero_to_fp32.py on a machine with more memory.",
             label=f"{gibibytes(size)} of {gibibytes(memory)}",
+            related=config.facts.model_at,
         )
 
 
@@ -165,7 +169,10 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         help=_how_to_load(config, loaded),
         label=f"{gibibytes(loaded.node_bytes)} of {gibibytes(memory)}",
         severity="error" if is_certain else None,
-        related=launch.related(loaded.load.place, f"loads {gibibytes(loaded.rank_bytes)} in each rank"),
+        related=[
+            *launch.related(loaded.load.place, f"loads {gibibytes(loaded.rank_bytes)} in each rank"),
+            *config.facts.model_at,
+        ],
     )
 
 

@@ -42,7 +42,8 @@ def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
     if family is not None:
         reason = f"models of the family {family} are trained in {trained_in(family)} and overflow in fp16"
     elif model.dtype == "bfloat16":
-        reason = "the model is saved in bfloat16, and values above 65504 overflow in fp16"
+        named = model.path if config.facts.model_at else "the model"
+        reason = f"{named} is saved in bfloat16, and values above 65504 overflow in fp16"
     else:
         return
     yield Problem(
@@ -54,6 +55,7 @@ def fp16_on_bf16_model(config: Config) -> Iterator[Problem]:
         if gpu is not None and not gpu.supports_bf16
         else "Use `bf16` on a GPU since Ampere, and fp32 on an older one.",
         label="may overflow",
+        related=config.facts.model_at,
     )
 
 
@@ -74,16 +76,30 @@ def no_precision_section(config: Config) -> Iterator[Problem]:
         RISK,
         help='Add "bf16": {"enabled": true} on a GPU since Ampere.',
         label="no 16-bit section",
+        related=config.facts.model_at,
         fix=edits.setting(config, ("bf16", "enabled"), True, "unsafe"),
     )
 
 
 def _script_asks_for_nothing(config: Config) -> bool:
     """Whether only the config can ask for 16 bit; for the Trainer, its arguments must be known not to."""
+    if _may_load_16_bit(config):
+        return False
     if config.stack == "trainer":
         known = (config.argument("fp16"), config.argument("bf16"))
         return all(argument is not None and argument.value is False for argument in known)
     return config.stack == "deepspeed"
+
+
+def _may_load_16_bit(config: Config) -> bool:
+    """Whether the script of a launch may load the model in 16 bit."""
+    launch = config.facts.launch
+    if launch is None or config.facts.recipe is not None:
+        return False
+    loads = launch.script.calls.loads if launch.script is not None else ()
+    is_fp32_unasked = config.knowledge.stack_does("models-are-loaded-in-fp32-unasked")
+    in_fp32 = ("", "float32") if is_fp32_unasked else ("float32",)
+    return not loads or any(load.dtype not in in_fp32 for load in loads)
 
 
 @rule("DS350", "moe-without-leaf-modules", severity="warning", effects=("risk",), keys=(ZERO,))
@@ -107,6 +123,7 @@ def moe_without_leaf_modules(config: Config) -> Iterator[Problem]:
         RISK,
         help=_leaf_help(config, names),
         label="ranks gather different experts",
+        related=config.facts.model_at,
         fix=edits.setting(config, (ZERO, "leaf_module", "classes"), names, "unsafe")
         if config.knowledge.knows((ZERO, "leaf_module"))
         else None,
@@ -138,7 +155,10 @@ def nothing_is_partitioned(config: Config) -> Iterator[Problem]:
         NO_EFFECT if whole == total else RISK,
         help=_lower(member.key, one) if member else "Use stage 2 for so small a model.",
         label="no weights partitioned" if whole == total else "most weights stay whole",
-        related=[Related(stage.value.span, "stage 3 partitions larger parameters")] if member else (),
+        related=[
+            *([Related(stage.value.span, "stage 3 partitions larger parameters")] if member else ()),
+            *config.facts.model_at,
+        ],
     )
 
 
@@ -151,26 +171,32 @@ def quantized_model_at_stage_3(config: Config) -> Iterator[Problem]:
     places: list[Related] = []
     if stage is None:
         return
-    advice = "Use stage 2."
-    if model is not None and model.quantization is not None and not _is_stored_as_trained(model):
-        why = model.quantization
-        advice = "Use stage 2, or bitsandbytes with `bnb_4bit_quant_storage` set to the dtype of the training."
-    elif asked is not None and (model is None or model.quantization is None):
+    if model is not None and model.quantization is not None:
+        why, places = model.quantization, config.facts.model_at
+    elif asked is not None:
         why = f"`{asked.name}` {as_json(asked.argument.value)}, {asked.argument.origin}"
         places = said_at(asked.argument, asked.name)
-    elif launched is not None and (model is None or model.quantization is None):
+    elif launched is not None:
         argument, place, places = launched
         why = f"{argument}, {place}"
     else:
         return
+    behaviour = "quantized-models-are-not-partitioned"
+    is_whole = config.knowledge.stack_does(behaviour)
+    release = config.knowledge.target["transformers"]
     yield Problem(
         (ZERO, "stage"),
         stage.value.span,
-        f"the model is quantized ({why}): transformers does not load it in partitions at stage 3, and "
-        "every rank loads the whole model",
+        f"the model is quantized ({why}): "
+        + (
+            "transformers does not load it in partitions at stage 3, and every rank loads the whole model"
+            if is_whole
+            else f"transformers {release} loads its weights into parameters that stage 3 has partitioned before, and "
+            "from_pretrained raises"
+        ),
         dict.fromkeys(_STACKS_WITH_TRANSFORMERS, RISK),
-        help=advice,
-        label="every rank loads the whole model",
+        help="Use stage 2." if is_whole else "Use stage 2, or upgrade transformers.",
+        label="every rank loads the whole model" if is_whole else "loading fails",
         related=places,
     )
 
@@ -299,9 +325,3 @@ def _staying_whole(model: Model, one: float, together: float) -> int:
         if parameter.count <= one and parameter.count + whole <= together:
             whole += parameter.count
     return whole
-
-
-def _is_stored_as_trained(model: Model) -> bool:
-    """Whether bitsandbytes packs the weights into elements of the training dtype, which stage 3 can partition."""
-    storage = model.at("quantization_config.bnb_4bit_quant_storage")
-    return isinstance(storage, str) and storage != "uint8"

@@ -6,8 +6,10 @@ from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Problem, 
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
 from ds_lint.semantics.constructors import (
+    has_kernel_of_gpu_only,
     offloads_optimizer,
     optimizer_constructor,
+    script_optimizers,
     with_passed_optimizer,
 )
 from ds_lint.semantics.features import (
@@ -193,6 +195,7 @@ def lamb_offloaded(config: Config) -> Iterator[Problem]:
     member, constructor = config.member(*path), optimizer_constructor(config)
     if member is None or not offloads_optimizer(config) or not zero_stage(config):
         return
+    yield from _passed_kernel_of_gpu(config, path, member)
     if constructor is None or constructor.name != "FusedLamb":
         return
     if not is_truthy(config.node("zero_allow_untested_optimizer")):
@@ -204,6 +207,33 @@ def lamb_offloaded(config: Config) -> Iterator[Problem]:
         RISK,
         help=f"Delete `{path[1]}`, or use AdamW, Lion or Adagrad, which DeepSpeed has a CPU version of.",
         label="has no CPU version",
+    )
+
+
+def _passed_kernel_of_gpu(
+    config: Config, path: tuple[str, str, str] | tuple[str, str], member: Member
+) -> Iterator[Problem]:
+    """An optimizer with such a kernel that the script passes, where the config lets any run on the host.
+
+    Sources: ``multi_tensor_apply`` in ``csrc/adam/multi_tensor_apply.cuh`` and ``csrc/lion/multi_tensor_apply.cuh``.
+    """
+    launch, force = config.facts.launch, config.node("zero_force_ds_cpu_optimizer")
+    handed = script_optimizers(config)
+    made = handed.optimizer if handed is not None else None
+    if launch is None or made is None or force is None or is_truthy(force) or config.stack != "deepspeed":
+        return  # client-optimizer-with-offload
+    if not has_kernel_of_gpu_only(made.name):
+        return
+    name = made.name.rpartition(".")[2]
+    yield Problem(
+        path,
+        member.value.span,
+        f"{name}, which the script passes, {launch.at(made.place)}, has a kernel for GPUs only, but its weights are in "
+        "host memory: its first step raises",
+        RISK,
+        help=f"Delete `{path[1]}`, or pass DeepSpeedCPUAdam or an optimizer of torch.",
+        label="has no CPU version",
+        related=launch.related(made.place, f"{name} is made here"),
     )
 
 
@@ -531,17 +561,32 @@ def nvme_parameters_not_saved(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS367", "super-offload-in-one-sub-group", severity="warning", effects=("risk",), keys=(ZERO,))
+@rule("DS367", "super-offload-in-one-sub-group", severity="warning", effects=("rejected", "risk"), keys=(ZERO,))
 def super_offload_in_one_sub_group(config: Config) -> Iterator[Problem]:
-    """SuperOffload for parameters that fit into one sub-group, which older releases do not register.
+    """SuperOffload in its first releases, which raise always, and in later ones, which do not register one sub-group.
 
-    Source: ``_create_fp16_sub_groups`` in ``deepspeed/runtime/superoffload/superoffload_stage3.py`` returns a small
-    parameter group before it counts its parameters, and ``reduce_independent_p_g_buckets_and_remove_grads`` reads the
-    count.
+    Sources: ``SuperOffloadOptimizer_Stage3.__init__``, whose third parameter is ``timers`` where the engine passes
+    ``param_names``; ``_create_fp16_sub_groups`` in ``deepspeed/runtime/superoffload/superoffload_stage3.py``, which
+    returns a small parameter group before it counts its parameters, and
+    ``reduce_independent_p_g_buckets_and_remove_grads``, which reads the count.
     """
     path = (ZERO, "offload_optimizer", "super_offload")
     member = config.member(*path)
-    if member is None or not is_on(config, *path) or zero_stage(config) != 3 or _offload(config) is None:
+    if member is None or not is_on(config, *path) or zero_stage(config) != 3:
+        return
+    if config.knowledge.does(raises := "super-offload-raises"):
+        yield Problem(
+            path,
+            member.value.span,
+            f"SuperOffload does not work in DeepSpeed {config.knowledge.deepspeed}: deepspeed.initialize raises a "
+            "TypeError, because the engine passes an argument that the optimizer does not accept",
+            rejected("initialize"),
+            help=f"Upgrade to DeepSpeed {config.knowledge.ended(raises)}, or delete `super_offload`.",
+            label="does not work in this release",
+            severity="error",
+        )
+        return
+    if _offload(config) is None:
         return
     size, behaviour = _sub_group_size(config), "super-offload-skips-single-sub-groups"
     if size is None or not config.knowledge.does(behaviour):

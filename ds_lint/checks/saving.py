@@ -75,7 +75,7 @@ def weights_not_gathered_on_save(config: Config) -> Iterator[Problem]:
     if config.stack == "trainer" and adapter_argument(config):
         return  # empty_adapter_on_save, and since transformers 5 no problem
     name = _key_to_gather(config)
-    if name is None:
+    if name is None or _never_gets_states(config):
         return
     member = config.member(ZERO, name)
     written = member.value if member is not None else None
@@ -123,6 +123,8 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
     member = config.member(ZERO)
     if member is None or member.value.kind != "object" or "deepspeed" in config.stacks or config.is_cut_off:
         return
+    if _never_gets_states(config):
+        return
     from ds_lint.knowledge import suggestions
 
     is_misspelled = any(
@@ -144,6 +146,15 @@ def stage_missing_on_save(config: Config) -> Iterator[Problem]:
         label="no `stage`",
         fix=edits.written(config, (ZERO, "stage"), 0, "unsafe"),
     )
+
+
+def _never_gets_states(config: Config) -> bool:
+    """Whether a script with a loop of its own has no call that asks Accelerate for the weights."""
+    launch = config.facts.launch
+    document = launch.script_document if launch is not None else None
+    if config.stack != "accelerate" or document is None:
+        return False
+    return not any(call in document.text for call in ("get_state_dict", ".save_model("))
 
 
 def _stage_without_gathering(config: Config) -> Node | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ds_lint.diagnostics.problem import NO_EFFECT, RISK, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.facts.model_requests import reference_model, ungathered_generation
-from ds_lint.semantics.constructors import offloads_optimizer
+from ds_lint.semantics.constructors import has_kernel_of_gpu_only, offloads_optimizer
 from ds_lint.semantics.features import is_on, is_truthy, zero_stage
 from ds_lint.source.spelling import AUTO
 
@@ -130,7 +130,9 @@ def client_optimizer_with_offload(config: Config) -> Iterator[Problem]:
         f"the script passes {name}, {_at(config, made.place)}, to deepspeed.initialize, which raises: with optimizer "
         f"offload, it accepts only {taken} as a client optimizer",
         {"deepspeed": rejected("initialize")},
-        help=f"Pass {taken}, or set `zero_force_ds_cpu_optimizer` to false to run {name} on the CPU.",
+        help=f"Pass {taken}."
+        if has_kernel_of_gpu_only(made.name)
+        else f"Pass {taken}, or set `zero_force_ds_cpu_optimizer` to false to run {name} on the CPU.",
         label="offloads the optimizer",
         related=_related(config, made.place, f"{name} is made here"),
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.commands.documents import STANDARD_INPUT
 from ds_lint.commands.one_config import UnreadableConfigError, config_in, config_of_launch, document_at, with_place
 from ds_lint.facts.recipes import TrainingRecipe
-from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.source.languages import language_of
 from ds_lint.source.spelling import AUTO
 from ds_lint.targets.directories import repository_of
@@ -116,7 +115,7 @@ def _read(document: Document, basis: Basis, session: Session) -> Config:
     """The config of a document with a stack: of several that may load it, the one that its values are written for."""
     if document.kind == "recipe" and basis.facts.recipe is None:
         basis = basis.but(facts=basis.facts.with_recipe(TrainingRecipe(document)))  # which names the model
-    config = config_in(document, _with_model(basis))
+    config = config_in(document, basis)
     if config.accelerate is not None:
         _add_ranks(config)
         config = config_of_launch(config, config.accelerate, session)
@@ -124,23 +123,6 @@ def _read(document: Document, basis: Basis, session: Session) -> Config:
         is_trainers = AUTO in document.text or config.facts.recipe is not None
         config = config_in(document, config.basis.but(stack="trainer" if is_trainers else "deepspeed"))
     return config
-
-
-def _with_model(basis: Basis) -> Basis:
-    """What a config is checked against with the model that a launch or recipe names, if it was downloaded before."""
-    facts = basis.facts
-    name = named_model(facts.launch or facts.recipe)
-    if facts.model is not None or name is None:
-        return basis
-    from ds_lint.facts import model
-
-    facts = facts.copy()
-    try:
-        facts.model = model.load(name)
-    except UnreadableFact:
-        return basis
-    facts.tell("model", facts.model.origin)
-    return basis.but(facts=facts)
 
 
 def named_model(told_by: Material | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ds_lint.diagnostics.finding import Stack
+    from ds_lint.diagnostics.finding import Related, Stack
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
     from ds_lint.facts.launched import LaunchFacts
@@ -110,6 +110,7 @@ class Facts:
         "lora",
         "micro_batch",
         "model",
+        "model_at",
         "nodes",
         "optimizer",
         "origins",
@@ -128,6 +129,7 @@ class Facts:
         self.training = training
         self.model: Model | None = None
         self.family: Model | None = None  # of a model that is not at hand: nothing but its type is known
+        self.model_at: list[Related] = []  # where a launch, a recipe or a script names the model
         self.gpu: Gpu | None = None
         self.host_memory: int | None = None  # bytes on each node
         self.micro_batch: int | None = None  # samples that one rank computes at once
@@ -149,6 +151,7 @@ class Facts:
         joined.adapters = self.adapters or recipe.adapter
         if self.model is None:
             joined.family = recipe.family
+            joined.take_model(recipe.model, *recipe.model_place)
         if self.training is None and recipe.training is not None:
             joined.training = recipe.training
             joined.tell("training arguments", recipe.origin)
@@ -171,12 +174,16 @@ class Facts:
         if self.host_memory is None and launch.memory is not None:
             joined.host_memory = launch.memory
             joined.tell("host memory", f"{launch.memory / 2**30:.4g} GiB, by {launch.origin}")
-        if self.model is None and launch.model is not None:
-            joined.model = launch.model
-            joined.tell("model", f"{launch.model.origin}, by {launch.origin}")
-        if joined.model is None:
-            joined.family = launch.family
+        if self.model is None:
+            joined.family = launch.family if launch.model is None else None
+            joined.take_model(launch.model, *launch.model_place)
         return joined
+
+    def take_model(self, model: Model | None, place: str, related: list[Related]) -> None:
+        """Take the model that a launch or a recipe names at a place."""
+        self.model, self.model_at = model, related
+        if model is not None:
+            self.tell("model", f"{model.origin}, by {place}")
 
     def copy(self) -> Facts:
         """The same facts, to which others can be added."""

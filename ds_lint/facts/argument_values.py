@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.records import StackFacts
 
 WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number", "text": "a value"}
-_TRUE, _FALSE = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")  # string_to_bool of hf_argparser.py
+# string_to_bool of hf_argparser.py
+TRUE_WORDS, FALSE_WORDS = ("yes", "true", "t", "y", "1"), ("no", "false", "f", "n", "0")
 
 
 def argument(training: TrainingArguments, knowledge: Knowledge, name: str) -> Argument | None:
@@ -65,9 +66,9 @@ def _from_text(text: str | None, field: StackFacts) -> Any:
     if kind == "bool":
         if text is None and (field["type"] == "bool" or field["default"] is not None):
             return True
-        if text is None or text.lower() not in (*_TRUE, *_FALSE):
+        if text is None or text.lower() not in (*TRUE_WORDS, *FALSE_WORDS):
             raise ValueError(text)
-        return text.lower() in _TRUE
+        return text.lower() in TRUE_WORDS
     if text is None:
         raise ValueError(text)
     if kind == "text":

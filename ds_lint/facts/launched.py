@@ -7,9 +7,10 @@ import re
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.families import family_of_class, family_of_name
+from ds_lint.facts.model import NAMES_MODEL
+from ds_lint.facts.named_model import named_model
 from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
-from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.recipe import framework_of, recipe_of
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ds_lint.source.document import Document
 
 _OF_FRAMEWORKS = ("llamafactory-cli", "swift", "trl")  # launchers of frameworks, which train with the Trainer
-_MODEL = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
 # A script that cannot be read is known to be one of the Trainer by its flags: so many fields of TrainingArguments,
 # among them the path of a config, or one of these, which the scripts with a loop of their own hardly have.
 _TELLING = 3
@@ -71,8 +71,8 @@ class LaunchFacts:
     """
 
     __slots__ = (
-        "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "names_experts", "recipe",
-        "resumption", "script", "script_document", "stack", "training", "written",
+        "builds_whole_models", "checkpoint", "document", "is_open", "launch", "model", "named", "names_experts",
+        "recipe", "resumption", "script", "script_document", "stack", "training", "written",
     )  # fmt: skip
 
     def __init__(
@@ -89,7 +89,7 @@ class LaunchFacts:
         self.script_document = script_document  # the text that ``script`` is read from
         self.builds_whole_models = False
         self.names_experts = False
-        self.model: Model | None = None  # if it lies in the project
+        self.model: Model | None = None  # if its files are in the project, or its shapes are known
         self.written: tuple[int, int] | None = None
         self.is_open = False
         self.recipe = self._recipe(recipe) if recipe is not None else None
@@ -98,6 +98,7 @@ class LaunchFacts:
         self.resumption = resumption(launch, self.stack, text)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
+        self.named = named_model(launch, script)
 
     @property
     def origin(self) -> str:
@@ -135,12 +136,9 @@ class LaunchFacts:
         """The kind of GPU that a job asks for; None if its name is not one that is sold."""
         if self.launch.gpu is None:
             return None
-        from ds_lint.facts import gpu  # few launches name one
+        from ds_lint.facts.cluster_gpu import of_cluster  # few launches name one
 
-        try:
-            return gpu.named(self.launch.gpu)
-        except UnreadableFact:
-            return None
+        return of_cluster(self.launch.gpu)
 
     @property
     def place(self) -> Span:
@@ -150,12 +148,18 @@ class LaunchFacts:
     @property
     def model_name(self) -> str | None:
         """The name or folder of the model; None if it is unknown."""
-        given = [self.launch.arguments[name] for name in _MODEL if name in self.launch.arguments]
-        if self.recipe is not None:
-            given = [self.recipe.value(name) for name in _MODEL if name in self.recipe.fields]
-        if not given and self.script is not None:
-            given = list(dict.fromkeys(self.script.models))
-        return given[0] if len(given) == 1 and isinstance(given[0], str) else None
+        is_in_recipe = self.recipe is not None and self.recipe.model_argument is not None
+        return self.recipe.model_name if self.recipe is not None and is_in_recipe else self.named.name
+
+    @property
+    def model_place(self) -> tuple[str, list[Related]]:
+        """Where the name of the model stands, in words and as another place of a finding."""
+        if self.recipe is not None and self.recipe.model_argument is not None:
+            return self.recipe.model_place
+        if self.named.flag is not None:
+            return self.at_flag(self.named.flag, NAMES_MODEL)
+        code = self.named.code
+        return ("", []) if code is None else (self.at(code), self.related(code, NAMES_MODEL))
 
     @property
     def named_configs(self) -> list[str]:
@@ -171,10 +175,10 @@ class LaunchFacts:
     @property
     def family(self) -> Model | None:
         """What the name of the model or the class that the script loads tells of it; None if that is nothing."""
-        classes = [one or "" for one in self.script.model_classes] if self.script is not None else []
-        if all(one.startswith("Auto") for one in classes):
-            return family_of_name(self.model_name)
-        return family_of_class(classes[0]) if len(classes) == 1 else None
+        class_name = self.named.class_name
+        if class_name is None:
+            return None
+        return family_of_class(class_name) if class_name else family_of_name(self.model_name)
 
     @property
     def fills_in(self) -> bool:

@@ -30,6 +30,7 @@ _ADAPTER = "adapter_config.json"  # PEFT's
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _EXPERTS = re.compile(r"(moe_)?(num_(local_|routed_)?|n_routed_)experts|ffn_config\.moe_num_experts")
 _MOST_BYTES = 64_000_000  # of an index, which has a line for every tensor of a model
+NAMES_MODEL = "names the model"  # as the label of a place
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}  # of an element, by torch's names
 
 
@@ -145,17 +146,21 @@ def load(name_or_path: str) -> Model:
         return _in_folder(name_or_path, "")
     if os.path.isfile(name_or_path) and os.path.basename(name_or_path) == CONFIG:
         return _in_folder(os.path.dirname(name_or_path), "")
-    cache = cache_folder()
-    if _REPOSITORY.fullmatch(name_or_path):
-        snapshot = _snapshot(cache, name_or_path)
-        if snapshot is not None:
-            return _in_folder(snapshot, f"{name_or_path}, as downloaded to {snapshot}")
-        if (shipped := named(name_or_path)) is not None:
-            return shipped
-    raise UnreadableFact(
-        f"{name_or_path} is neither a folder with a {CONFIG} nor a model in the Hugging Face cache ({cache}), and "
-        "ds-lint does not know its shapes; nothing is downloaded"
-    )
+    found = _on_hub(name_or_path)
+    if found is None:
+        raise UnreadableFact(
+            f"{name_or_path} is neither a folder with a {CONFIG} nor a model in the Hugging Face cache "
+            f"({cache_folder()}), and ds-lint does not know its shapes; nothing is downloaded"
+        )
+    return found
+
+
+def _on_hub(name: str) -> Model | None:
+    """The model of this name on the Hugging Face Hub, if it was downloaded before, or its shapes are known."""
+    if not _REPOSITORY.fullmatch(name):
+        return None
+    snapshot = _snapshot(cache_folder(), name)
+    return named(name) if snapshot is None else _in_folder(snapshot, f"{name}, as downloaded to {snapshot}")
 
 
 def named(name: str) -> Model | None:
@@ -168,6 +173,16 @@ def named(name: str) -> Model | None:
     meant, config = found
     origin = f"{name}, by the shapes of {meant} that ship with ds-lint"
     return Model(name, config, parameter_count=count(config), origin=origin)
+
+
+def named_or_in(name: str | None, folder: str | None) -> Model | None:
+    """The model that a launch or a recipe names, which may be a folder; None if nothing more is known of it."""
+    try:
+        if folder is not None:
+            return _in_folder(folder, "")
+        return _on_hub(name) if name is not None and not name.startswith(".") else None  # ./out is a folder
+    except UnreadableFact:
+        return None
 
 
 def cache_folder() -> str:

@@ -6,10 +6,13 @@ what a script of the user's own may set, is unknown.
 
 from __future__ import annotations
 
+import os
 import re
 
+from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import kind_of
 from ds_lint.facts.families import family_of_name
+from ds_lint.facts.model import NAMES_MODEL, named_or_in
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
@@ -79,12 +82,15 @@ class TrainingRecipe:
     ``training`` is None if the framework does not train with the Trainer, or with other arguments.
     """
 
-    __slots__ = ("adapter", "document", "fields", "framework", "quantization", "training", "trains_with_trainer")
+    __slots__ = (
+        "_model", "adapter", "document", "fields", "framework", "quantization", "training", "trains_with_trainer",
+    )  # fmt: skip
 
     def __init__(
         self, document: Document, framework: str | None = None, overrides: Mapping[str, Argument] | None = None
     ) -> None:
         self.document = document
+        self._model: list[Model | None] = []  # until a rule asks
         self.framework = framework or framework_of(document.root)
         self.fields = {**dict(_fields(document)), **(overrides or {})}
         store = tables.load("recipes")
@@ -124,10 +130,32 @@ class TrainingRecipe:
         return found.span if found is not None and found.document is self.document else None
 
     @property
+    def model_argument(self) -> Argument | None:
+        """The field with the name or folder of the model; None if there is none."""
+        return next((self.fields[field] for field in _MODEL if self.value(field) is not None), None)
+
+    @property
     def model_name(self) -> str | None:
         """The name or folder of the model; None if it is unknown."""
-        names = [self.value(field) for field in _MODEL if self.value(field) is not None]
-        return names[0] if names and isinstance(names[0], str) else None
+        argument = self.model_argument
+        return argument.value if argument is not None and isinstance(argument.value, str) else None
+
+    @property
+    def model(self) -> Model | None:
+        """The model, if its files are on this machine or its shapes are known."""
+        if not self._model:
+            name, folder = self.model_name, os.path.dirname(self.document.path)
+            paths = [name, os.path.join(folder, name)] if name is not None else []
+            self._model = [named_or_in(name, next(filter(os.path.isdir, paths), None))]
+        return self._model[0]
+
+    @property
+    def model_place(self) -> tuple[str, list[Related]]:
+        """Where the recipe names the model, in words and as another place of a finding."""
+        argument = self.model_argument
+        if argument is None or argument.document is None or argument.span is None:
+            return "", []
+        return argument.origin, [Related(argument.span, NAMES_MODEL, argument.document.path)]
 
     @property
     def family(self) -> Model | None:
@@ -154,8 +182,8 @@ class TrainingRecipe:
         quantization = self.quantization
         asked = None if quantization is None else (quantization.name, repr(quantization.argument.value))
         training = None if self.training is None else self.training.says
-        family = self.family
-        return self.framework, training, self.adapter, asked, family and family.path
+        model = self.model or self.family
+        return self.framework, training, self.adapter, asked, model and model.path
 
     @property
     def origins(self) -> list[str]:
@@ -337,14 +365,11 @@ class TrainingRecipe:
 
 
 def quantized_by_trl(value: Callable[[str], Any]) -> str | None:
-    """The argument with which TRL loads a quantized model that stage 3 cannot partition; None if it may.
+    """The argument with which TRL loads a quantized model; None if it loads none.
 
-    TRL stores 4-bit weights in elements of the dtype that it loads the model in, and by default in bytes.
     Source: ``get_quantization_config`` in ``trl/trainer/utils.py``.
     """
-    asked = next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in (True, "True", "true")), None)
-    is_stored = any(value(name) is not None for name in ("bnb_4bit_quant_storage", "dtype", "torch_dtype"))
-    return None if asked == "load_in_4bit" and is_stored else asked
+    return next((name for name in ("load_in_4bit", "load_in_8bit") if value(name) in (True, "True", "true")), None)
 
 
 def override(value: CommandArgument, origin: str, document: Document, span: Span) -> Argument:

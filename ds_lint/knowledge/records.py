@@ -474,6 +474,7 @@ class GpuFacts(_GpuFacts, total=False):
     compute_capability: str
     also: list[str]  # other names
     rebuilt: list[int]  # sizes that others have put on it
+    variants: dict[str, int]  # the memory of one that has a name of its own, in lower case
     bf16: bool  # for a GPU without a compute capability, as is its source
     source: str
     comment: str

@@ -117,7 +117,7 @@ class LoadReader:
             config = self.trained.meant(keyword(call, "quantization_config"))
             if isinstance(config, ast.Call) and dotted_name(config.func).endswith("BitsAndBytesConfig"):
                 for name in _QUANTIZED:
-                    if literal(keyword(config, name)) is True and keyword(config, "bnb_4bit_quant_storage") is None:
+                    if literal(keyword(config, name)) is True:
                         return QuantizedLoad(name, place(config.func))
         return None
 

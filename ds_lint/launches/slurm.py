@@ -19,7 +19,8 @@ _LINE = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _SHORT = {"-N": "--nodes", "-n": "--ntasks"}
 _COUNTED = ("--nodes", "--ntasks", "--ntasks-per-node")
 _GPUS = ("--gres", "--gpus-per-node")
-_OF_GRES = re.compile(r"(?:gpu:|^)(?:([A-Za-z][\w.-]*):)?(\d+)(?:\(.*\))?$")
+_OF_GRES = re.compile(r"(?:gpu:|^)(?:(\w[\w.-]*):)?([0-9]+)(?:\(.*\))?$")
+_ONE_GPU = re.compile(r"gpu(?::([A-Za-z][\w.-]*|[1-7]g\.[0-9]+gb))?$")  # without a number
 _SIZE = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40}  # a bare number is in megabytes
 
@@ -116,11 +117,15 @@ def _gpus(name: str, given: Word) -> tuple[int | None, str | None]:
     """How many GPUs ``--gres=gpu:TYPE:N`` or ``--gpus-per-node=TYPE:N`` asks for, and of which kind."""
     if given is None:
         return None, None
+    parts = given.split(",")
+    single = [match for one in parts if name == "--gres" and (match := _ONE_GPU.match(one))]
     found = [
         match
-        for one in given.split(",")
+        for one in parts
         if (one.startswith("gpu:") or name == "--gpus-per-node") and (match := _OF_GRES.search(one))
     ]
+    if len(single) == 1 and not found:
+        return 1, single[0][1]
     return (count(found[0][2]), found[0][1]) if len(found) == 1 else (None, None)
 
 

@@ -11,11 +11,13 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.model_sources import SourceReader
 from ds_lint.launches.script_calls import read_calls
 from ds_lint.launches.script_code import ARGUMENTS, CodePlace, ImportedNames, place
-from ds_lint.launches.script_configs import configs, meant
+from ds_lint.launches.script_configs import configs
 from ds_lint.launches.script_options import script_options
 from ds_lint.launches.script_ranks import own_ranks
+from ds_lint.launches.trained_names import TrainedNames
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.finding import Stack
+    from ds_lint.launches.model_sources import ModelSource, ScriptArgument
     from ds_lint.launches.script_calls import ScriptCalls
     from ds_lint.launches.script_ranks import OwnRanks
 
@@ -50,13 +53,13 @@ class TrainingScript(NamedTuple):
 
     ``parses_flags`` says that training arguments come from the command line. ``defaults`` are those of the script's own
     class, over those of transformers if ``has_known_defaults``; ``keywords`` are of a call of TrainingArguments, and of
-    that of ``Trainer.train``; ``sets`` are the fields that the script changes or does not use. ``models`` are the names
-    or folders that it loads models from, those that are written out, and ``model_classes`` the classes of transformers
-    that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of transformers.
-    ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the path of a
-    DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the batch
-    size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``options`` are those that it
-    defines itself, and ``ranks`` those that it starts itself, None if it starts none.
+    that of ``Trainer.train``; ``sets`` are the fields that the script changes or does not use. ``models`` are the calls
+    that load the model that it trains, ``arguments`` those of its command line, and ``model_classes`` the classes of
+    transformers that it loads, None for others. ``may_run_own_models`` is false if all models are of classes of
+    transformers. ``sets_leaf_modules`` says that it names modules that ZeRO-3 gathers as a whole. ``config`` is the
+    path of a DeepSpeed config that it names, and ``fills_in`` says that what takes it adds keys, as Lightning adds the
+    batch size. ``is_configured_by_trl`` says that its training arguments are of a class of trl. ``options`` are those
+    that it defines itself, and ``ranks`` those that it starts itself, None if it starts none.
     """
 
     stack: Stack | None
@@ -65,7 +68,8 @@ class TrainingScript(NamedTuple):
     defaults: dict[str, Any]
     keywords: dict[str, KeywordArgument]
     sets: frozenset[str]
-    models: tuple[str, ...]
+    models: tuple[ModelSource, ...]
+    arguments: dict[str, ScriptArgument]
     model_classes: frozenset[str | None]
     sets_leaf_modules: bool
     may_run_own_models: bool
@@ -99,6 +103,7 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     if parses_flags and calls:  # one of them may replace the other
         used = []
     model_classes = frozenset(_model_classes(names, module))
+    models = SourceReader(module, names, TrainedNames(module, names))
     return TrainingScript(
         _stack(names, called),
         parses_flags,
@@ -106,7 +111,8 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         {name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
         keywords,
         frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
-        tuple(_models(names)),
+        tuple(models.sources()),
+        models.arguments,
         model_classes,
         any(name.startswith("set_z3_leaf_module") for name in called),
         not model_classes or None in model_classes or _runs_own_code(names),
@@ -222,13 +228,6 @@ def _set_fields(module: ast.Module) -> Iterator[str]:
             name = _literal(node.args[1])
             if isinstance(name, str):
                 yield name
-
-
-def _models(names: ModuleNames) -> Iterator[str]:
-    for _, call in _loads(names):
-        name = _literal(meant(call.args[0], names)) if call.args else UNKNOWN
-        if isinstance(name, str):
-            yield name
 
 
 def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:

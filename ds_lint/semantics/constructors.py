@@ -188,6 +188,12 @@ def offloads_optimizer(config: Config) -> bool:
     return config.value("zero_optimization", "cpu_offload") is True
 
 
+def has_kernel_of_gpu_only(name: str) -> bool:
+    """Whether an optimizer, by its full name, steps with a kernel that takes no tensors in host memory."""
+    package, _, last = name.rpartition(".")
+    return last in ("FusedAdam", "FusedLamb", "FusedLion") and package.partition(".")[0] in ("apex", "deepspeed")
+
+
 @once
 def may_have_bf16_optimizer(config: Config) -> bool:
     """Whether stage 1 may get the optimizer that adds bf16 gradients up in fp32, and none of ZeRO's.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
-from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.facts.model import named_or_in
 from ds_lint.launches.recipe import recipe_of
 from ds_lint.project.launches import Naming, at_once, launch_files, naming, read_launches, scripts_below, text_of
 from ds_lint.project.references import located
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ds_lint.facts.checkpoints import Checkpoint
-    from ds_lint.facts.model import Model
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.scripts import WrittenConfig
     from ds_lint.launches.training_script import TrainingScript
@@ -162,7 +161,7 @@ class LaunchingProject:
             facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
-            facts.model = _model(folder) if folder is not None else None
+            facts.model = named_or_in(name, folder)
             facts.checkpoint = self.checkpoint_of(facts, file.path)
             written = _written(launch, file)
             if written is not None:
@@ -289,12 +288,3 @@ def _written(launch: Launch, file: LaunchFile) -> WrittenConfig | None:
     place = os.path.normpath(os.path.join(launch.cwd, launch.deepspeed_config))
     before = [one for one in file.written if one.line < launch.line and os.path.normpath(one.place) == place]
     return before[-1] if before else None
-
-
-def _model(folder: str) -> Model | None:
-    from ds_lint.facts import model  # few projects have one
-
-    try:
-        return model.load(folder)
-    except UnreadableFact:
-        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ds_lint.facts.families import family_of_name
 from ds_lint.knowledge import tables
 
 FAMILIES = tables.load("families")["overflow_in_fp16"]
@@ -20,3 +21,8 @@ def test_every_family_has_a_source(family):
 def test_every_family_is_one_of_transformers():
     names = pytest.importorskip("transformers.models.auto.configuration_auto").CONFIG_MAPPING_NAMES
     assert set(FAMILIES) <= set(names)
+
+
+@pytest.mark.parametrize("name", ["bigscience/T0pp", "bigscience/T0_3B", "google/ul2", "google/byt5-small"])
+def test_other_models_of_the_type_t5_are_known_by_name(name):
+    assert family_of_name(name).model_type == "t5"

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from ds_lint.facts.cluster_gpu import of_cluster
 from ds_lint.facts.gpu import GIB, here, named
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
@@ -122,3 +123,35 @@ def test_a_machine_without_an_answer_has_no_gpu(monkeypatch, error):
 
     monkeypatch.setattr(subprocess, "run", run)
     assert here() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "memory"),
+    [
+        ("a100", "A100", 80),
+        ("a100-40g", "A100", 40),
+        ("a100_40gb", "A100", 40),
+        ("a100-pcie-40gb", "A100", 40),
+        ("a100_80g", "A100", 80),
+        ("NVIDIA_A100-SXM4-40GB", "A100", 40),
+        ("a100_3g.20gb", "A100 3g.20gb", 20),
+        ("3g.20gb", "3g.20gb", 20),
+        ("nvidia_h100_80gb_hbm3_1g.10gb", "H100 1g.10gb", 10),
+        ("h100_nvl", "H100", 94),
+        ("h100-96", "H100", 96),
+        ("v100-32g", "V100", 32),
+        ("v100_16", "V100", 16),
+        ("l40s", "L40S", 48),
+        ("rtx3090", "RTX 3090", 24),
+        ("2080ti", "RTX 2080 Ti", 11),
+        ("gh200", "GH200", 144),
+    ],
+)
+def test_the_names_of_clusters_tell_the_memory(name, kind, memory):
+    found = of_cluster(name)
+    assert (found.name, found.memory) == (kind, memory * GIB)
+
+
+@pytest.mark.parametrize("name", ["gpu", "a100l", "h100-47", "rtx6000", "volta"])
+def test_a_name_of_a_cluster_may_tell_nothing(name):
+    assert of_cluster(name) is None

@@ -215,6 +215,15 @@ def test_a_static_loss_scale_never_steps(prove, stage, scale):
     assert all(step.is_skipped for step in verdict.steps)
 
 
+def test_lamb_in_host_memory_stops_the_run(prove):
+    """Its kernel takes tensors of a GPU alone; Lion has a kernel for the host."""
+    offload = zero(2, offload_optimizer={"device": "cpu"})
+    lamb = {"optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}, "zero_allow_untested_optimizer": True}
+    stopped = broken(prove({**BATCH, **lamb, **offload}))
+    assert "p must be a CUDA tensor" in stopped["start"].message
+    assert broken(prove({**BATCH, "optimizer": {"type": "Lion", "params": {"lr": 1e-4}}, **offload})) == {}
+
+
 def test_a_static_loss_scale_never_steps_under_the_trainer(prove):
     config = {**TRAINER, "bf16": {"enabled": False}, "fp16": {"enabled": True, "loss_scale": 2**31}, **zero(2)}
     assert list(broken(prove(config, stack="trainer", arguments={"fp16": True}))) == ["overflow"]

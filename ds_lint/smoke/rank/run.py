@@ -24,12 +24,12 @@ from ds_lint.smoke.rank import (
 from ds_lint.smoke.rank.cause import cause_of
 from ds_lint.smoke.rank.observation import Watch, observe_engines
 from ds_lint.smoke.rank.recording import Recording
-from ds_lint.smoke.standins import aio, kernels, ops, pybind
+from ds_lint.smoke.standins import aio, kernels, offloaded, ops, pybind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FOR_LIBRARIES = (aio.__file__, kernels.__file__, pybind.__file__, recorder.__file__)
+_FOR_LIBRARIES = (aio.__file__, kernels.__file__, offloaded.__file__, pybind.__file__, recorder.__file__)
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

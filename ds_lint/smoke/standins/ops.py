@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.standins import aio, kernels, pybind
+from ds_lint.smoke.standins import aio, kernels, offloaded, pybind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,9 @@ class StandIn(ModuleType):
     def __init__(self, op: str) -> None:
         super().__init__(op)
         for name, (kinds, compute) in kernels.functions_of(op).items():
-            setattr(self, name, pybind.function(name, kinds, compute))
+            function = pybind.function(name, kinds, compute)
+            function.__dict__["op"] = op
+            setattr(self, name, function)
         self.__dict__.update(OTHERS.get(op, {}))
 
     def __getattr__(self, name: str) -> Any:
@@ -84,6 +86,7 @@ def install(*, builds: bool, takes_built: bool = False) -> list[str]:
         real(builder, verbose) if takes_built and _is_built(builder.name) else _load(builder, verbose)
     )
     NotImplementedBuilder.load = _load_gpu_op
+    offloaded.install()
     _name_gpu_ops(NotImplementedBuilder)
     # Finding out what could be built starts compilers. No op also means no deepspeed_shm_comm, which leaves 69 MB in
     # /dev/shm.

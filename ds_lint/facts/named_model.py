@@ -1,0 +1,149 @@
+"""The model that a launch trains, by name: by its words, or the script that it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
+from ds_lint.knowledge.expressions import evaluate
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.model_sources import ARGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ds_lint.launches.launch import Launch
+    from ds_lint.launches.model_sources import ModelSource, ScriptArgument
+    from ds_lint.launches.script_code import CodePlace
+    from ds_lint.launches.training_script import TrainingScript
+
+# What scripts and frameworks call the argument.
+_ARGUMENTS = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
+
+
+class NamedModel(NamedTuple):
+    """``name`` is that of the Hugging Face Hub, or a folder; None if it is unknown.
+
+    ``class_name`` is the class of transformers that the script loads the model with; "" if it loads with none of its
+    own, None if it is unknown which. The name stands behind ``flag``, or in the script at ``code``.
+    """
+
+    name: str | None
+    class_name: str | None
+    flag: str | None = None
+    code: CodePlace | None = None
+
+
+def named_model(launch: Launch, script: TrainingScript | None) -> NamedModel:
+    """What is known of the model that a launch without a recipe trains."""
+    sources = list(_taken(launch, script))
+    class_name = _class_of(sources)
+    names = {_value(source.name, launch, script) for source, _ in sources}
+    names = {name if isinstance(name, str) and name else UNKNOWN for name in names}
+    given = [name for name in _ARGUMENTS if name in launch.arguments]
+    if len(given) == 1 and (UNKNOWN in names or not names or launch.arguments[given[0]] in names):
+        value = launch.arguments[given[0]]
+        return NamedModel(value if isinstance(value, str) else None, class_name, given[0])
+    if not given and names <= {UNKNOWN}:
+        return _by_default(launch, script, class_name)
+    name = names.pop() if len(names) == 1 else None
+    if isinstance(name, str) and not _are_doubtful(sources):
+        return NamedModel(name, class_name, *_place_of(sources[0][0], launch, script))
+    return NamedModel(None, class_name)
+
+
+def _taken(launch: Launch, script: TrainingScript | None) -> Iterator[tuple[ModelSource, bool | None]]:
+    """The sources of a script that a launch may use, and whether it surely does; later ones replace earlier ones."""
+    sources = script.models if script is not None else ()
+    found = [(source, _holds(source, launch, script)) for source in sources]
+    last = {source.target: place for place, (source, holds) in enumerate(found) if holds}
+    for place, (source, holds) in enumerate(found):
+        if holds is not False and place >= last.get(source.target, 0):
+            yield source, holds
+
+
+def _holds(source: ModelSource, launch: Launch, script: TrainingScript | None) -> bool | None:
+    values = [(_value(text, launch, script), wanted) for text, wanted in source.conditions]
+    if any(value is not UNKNOWN and bool(value) is not wanted for value, wanted in values):
+        return False
+    return None if any(value is UNKNOWN for value, _ in values) else True
+
+
+def _class_of(sources: list[tuple[ModelSource, bool | None]]) -> str | None:
+    """The class of the model; None if there are several, or if it may be another."""
+    names = {source.class_name for source, _ in sources}
+    if not names:
+        return ""
+    if all(name is not None and name.startswith("Auto") for name in names):
+        return ""
+    return names.pop() if len(names) == 1 and not _are_doubtful(sources) else None
+
+
+def _are_doubtful(sources: list[tuple[ModelSource, bool | None]]) -> bool:
+    """Whether another model may be trained than these."""
+    return all(holds is None and source.has_rivals for source, holds in sources)
+
+
+def _value(text: str, launch: Launch, script: TrainingScript | None) -> Any:
+    """The value of an expression of the script under a launch."""
+    try:
+        return evaluate(text, lambda name: _look_up(name, launch, script))
+    except (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError):
+        return UNKNOWN  # as of what the script does not reach
+
+
+def _look_up(text: str, launch: Launch, script: TrainingScript | None) -> Any:
+    if text == "sys.argv":
+        words = [launch.script, *launch.flags]
+        return UNKNOWN if None in words else words
+    owner, _, name = text.partition(".")
+    return _argument(name, launch, script) if owner == ARGS and name.isidentifier() else UNKNOWN
+
+
+def _argument(name: str, launch: Launch, script: TrainingScript | None) -> Any:
+    """What an argument of the script is, given or by default."""
+    declared = script.arguments.get(name) if script is not None else None
+    arguments = launch.arguments
+    if name in arguments:
+        return _converted(arguments[name], declared)
+    if declared is None or any(one.sets is None for one in launch.loose) or f"no_{name}" in arguments:
+        return UNKNOWN
+    return declared.default
+
+
+def _converted(given: Any, declared: ScriptArgument | None) -> Any:
+    kind = declared.kind if declared is not None else "text"
+    if given is True:
+        return given if declared is None or declared.default is not True else UNKNOWN
+    if not isinstance(given, str) or kind == "?":
+        return UNKNOWN
+    if kind == "bool":
+        word = given.lower()
+        return True if word in TRUE_WORDS else False if word in FALSE_WORDS else UNKNOWN
+    try:
+        return given if kind == "text" else int(given) if kind == "int" else float(given)
+    except ValueError:
+        return UNKNOWN
+
+
+def _by_default(launch: Launch, script: TrainingScript | None, class_name: str | None) -> NamedModel:
+    """The default of the one argument that is called like one of models, if nothing else tells."""
+    declared = script.arguments if script is not None else {}
+    found = [name for name in _ARGUMENTS if name in declared]
+    value = _argument(found[0], launch, script) if len(found) == 1 else UNKNOWN
+    if not isinstance(value, str) or not value:
+        return NamedModel(None, class_name)
+    return NamedModel(value, class_name, code=declared[found[0]].place)
+
+
+def _place_of(
+    source: ModelSource, launch: Launch, script: TrainingScript | None
+) -> tuple[str | None, CodePlace | None]:
+    """Where the name of a source stands: in the words of the launch, as a default, or in the script."""
+    name = source.name.removeprefix(f"{ARGS}.")
+    is_argument = name != source.name
+    if is_argument and name in launch.arguments:
+        return name, None
+    declared = script.arguments.get(name) if script is not None and is_argument else None
+    return None, declared.place if declared is not None else source.place

@@ -1,0 +1,345 @@
+"""Where a training script takes the model from that it trains: which calls load it, by which name, in which branches.
+
+A name may be written out or come from an argument of the script. So names and conditions are expressions, in which an
+argument is ``ARGS.name``, and only a launch tells their values.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
+from ds_lint.source.python_names import ModuleNames, dotted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ds_lint.launches.trained_names import TrainedNames
+
+ARGS = "ARGS"
+_OPEN = "_"  # what only a run of the script shows
+_OBJECTS = re.compile(r"(?:\w*_)?(?:args|arguments|cfg|flags|hparams|opt|options|opts)", re.IGNORECASE)
+_LOADERS = ("from_config", "from_pretrained")
+_TRAINERS = re.compile(r"\w*Trainer")
+_COMMANDS = ("Fire", "fire.Fire", "run", "typer.run", "Typer")
+# Names of models that a script loads beside the one that it trains.
+_OTHERS = re.compile(r"assistant|critic|draft|embed|ref(?:erence)?(?:_|$)|reward|scor|teacher|value_", re.IGNORECASE)
+_OTHER_CLASSES = re.compile(r"Adapter|Config|Extractor|Peft|Processor|Scheduler|Tokenizer")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEPTH, _NESTING, _MOST = 4, 40, 4
+
+
+class ScriptArgument(NamedTuple):
+    """An argument of the command line: its default, UNKNOWN if it is computed, and what words are converted to."""
+
+    default: Any
+    kind: str  # "bool", "float", "int" or "text"
+    place: CodePlace
+
+
+class ModelSource(NamedTuple):
+    """A call that loads the model. ``name`` and ``conditions`` are expressions, each with whether it has to hold.
+
+    ``class_name`` is that of a class of transformers, None for any other. Of several calls with the same ``target`` a
+    later one replaces what an earlier one has loaded. ``has_rivals`` says that the target may get a model from
+    elsewhere.
+    """
+
+    name: str
+    class_name: str | None
+    conditions: tuple[tuple[str, bool], ...]
+    target: str
+    has_rivals: bool
+    place: CodePlace
+
+
+class SourceReader:
+    """The models of a module, and its arguments."""
+
+    def __init__(self, module: ast.Module, names: ModuleNames, trained: TrainedNames) -> None:
+        self.names = names
+        self.trained = trained
+        self.arguments = _declared(module, names)
+        self._imported = {
+            alias.asname or alias.name: alias.name
+            for node in ast.walk(module)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
+            for alias in node.names
+        }
+
+    def sources(self) -> list[ModelSource]:
+        """The loads of the model that is trained; where none is known to be, all that may be."""
+        loads = [call for call in self.names.calls if self._may_load(call)]
+        certain = [call for call in loads if self.trained.reaches_training(call)]
+        calls = certain or [call for call in loads if _is_model(call) and not _OTHERS.search(self._target(call)[0])]
+        found = [source for call in calls for source in self._of(call, call.args[0] if call.args else _named(call))]
+        for call in self.names.calls if not calls else ():
+            given = keyword(call, "model") or next(iter(call.args[:1]), None)
+            if _TRAINERS.fullmatch(last_name(call)) and given is not None and self._is_text(given):
+                found += self._of(call, given)
+        return found
+
+    # -------------------------------------------------------------------------------------------------------- loads
+
+    def _may_load(self, call: ast.Call) -> bool:
+        owner, _, method = dotted_name(call.func).rpartition(".")
+        return bool(owner) and method in _LOADERS and not _OTHER_CLASSES.search(owner.rpartition(".")[2])
+
+    def _of(self, call: ast.Call, given: ast.expr | None) -> Iterator[ModelSource]:
+        """The sources that a call stands for: one for each value that the variable with the name may have."""
+        around = self._conditions(call)
+        if around is None:
+            return
+        target, has_rivals = self._target(call)
+        is_computed = given is None or dotted_name(call.func).endswith("from_config")
+        for value, conditions in [(given, ())] if is_computed else self._values(given):
+            known = value is not None and not is_computed
+            yield ModelSource(
+                self._text(value) if known and value is not None else _OPEN,
+                self._class_of(call),
+                (*around, *conditions),
+                target or f"{call.lineno}:{call.col_offset}",
+                has_rivals,
+                place(value if known and isinstance(value, ast.Constant) else call.func),
+            )
+
+    def _values(self, node: ast.expr | None) -> list[tuple[ast.expr | None, tuple[tuple[str, bool], ...]]]:
+        """An expression, or what a variable gets in several places, each with the conditions there."""
+        found = self.names.assignments(node.id, node) if isinstance(node, ast.Name) else []
+        if not 1 <= len(found) <= _MOST or any(one.value is None for one in found):
+            return [(node, ())]
+        values = []
+        for one in found:
+            conditions = self._conditions(one.value) if one.value is not None else None
+            if conditions is not None:
+                values.append((one.value, conditions))
+        return values or [(node, ())]
+
+    def _class_of(self, call: ast.Call) -> str | None:
+        if _TRAINERS.fullmatch(last_name(call)):
+            return "AutoModelForCausalLM"  # which trl loads a name with
+        owner = dotted_name(call.func).rpartition(".")[0]
+        package, _, last = owner.rpartition(".")
+        return last if package.partition(".")[0] == "transformers" else self._imported.get(owner)
+
+    def _target(self, call: ast.Call) -> tuple[str, bool]:
+        """The variable that gets the model, and whether it may get another one; "" if there is none."""
+        statement = self.names.parents.get(call)
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return "", False
+        name = dotted_name(statement.targets[0] if isinstance(statement, ast.Assign) else statement.target)
+        others = [one.value for one in self.names.assignments(name, call) if one.value is not call] if name else []
+        return name, any(value is None or not self._continues(value, name) for value in others)
+
+    def _continues(self, value: ast.expr, name: str) -> bool:
+        """Whether a value is made of what the variable has, or is another load."""
+        if isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and self._may_load(value)):
+            return True
+        return any(dotted_name(node) == name for node in ast.walk(value))
+
+    def _is_text(self, node: ast.expr) -> bool:
+        """Whether what a trainer gets for a model is its name."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str)
+        text = self._text(node)
+        name = text.removeprefix(f"{ARGS}.")
+        return (name != text and name in self.arguments) or text[:1] in ("'", '"')
+
+    # --------------------------------------------------------------------------------------------------- conditions
+
+    def _conditions(self, node: ast.AST, depth: int = _DEPTH) -> tuple[tuple[str, bool], ...] | None:
+        """What has to hold for a node to run; None if nothing calls its function."""
+        found: list[tuple[str, bool]] = []
+        below, around = node, self.names.parents.get(node)
+        while around is not None and not isinstance(around, (*_FUNCTIONS, ast.Lambda)):
+            if isinstance(around, (ast.If, ast.IfExp)) and below is not around.test:
+                body = around.body if isinstance(around.body, list) else [around.body]
+                found.append((self._text(around.test), below in body))
+            elif isinstance(around, ast.match_case) and below in around.body:
+                found.append((self._case(around), True))
+            elif isinstance(around, ast.ExceptHandler):
+                found.append((_OPEN, True))
+            below, around = around, self.names.parents.get(around)
+        if not isinstance(around, _FUNCTIONS) or depth == 0:
+            return tuple(found)
+        if isinstance(self.names.parents.get(around), ast.ClassDef) or around.decorator_list:
+            return tuple(found)
+        if not self.names.uses.get(around.name):
+            return None
+        calls = self.trained.calls_of(around)
+        if len(calls) != 1:
+            return tuple(found)
+        outer = self._conditions(calls[0], depth - 1)
+        return None if outer is None else (*found, *outer)
+
+    def _case(self, case: ast.match_case) -> str:
+        around = self.names.parents[case]
+        if case.guard is None and isinstance(around, ast.Match) and isinstance(case.pattern, ast.MatchValue):
+            return f"({self._text(around.subject)}) == ({self._text(case.pattern.value)})"
+        return _OPEN
+
+    # -------------------------------------------------------------------------------------------------- expressions
+
+    def _text(self, node: ast.expr) -> str:
+        return ast.unparse(self._meant(node, _DEPTH, _NESTING))
+
+    def _meant(self, node: ast.expr, depth: int, nesting: int) -> ast.expr:
+        """An expression in which variables stand for their values, as far as they have one alone."""
+        if nesting == 0:
+            return ast.Name(_OPEN, ast.Load())
+        if isinstance(node, (ast.Name, ast.Attribute)) and dotted_name(node):
+            return self._name_meant(node, depth, nesting)
+        found = copy.copy(node)
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                setattr(found, field, self._meant(value, depth, nesting - 1))
+            elif isinstance(value, list) and all(isinstance(one, ast.expr) for one in value):
+                setattr(found, field, [self._meant(one, depth, nesting - 1) for one in value])
+        return found
+
+    def _name_meant(self, node: ast.Name | ast.Attribute, depth: int, nesting: int) -> ast.expr:
+        unknown = ast.Name(_OPEN, ast.Load())
+        name = dotted_name(node)
+        assigned = self.names.assignments(name, node)
+        if isinstance(node, ast.Attribute) and self._are_arguments(node.value):
+            return unknown if assigned else ast.Attribute(ast.Name(ARGS, ast.Load()), node.attr, ast.Load())
+        if len(assigned) != 1 or depth == 0:
+            return unknown
+        value = assigned[0].value
+        if value is None and isinstance(node, ast.Name):
+            return self._parameter(node, assigned[0].place.scope, depth, nesting)
+        return unknown if value is None else self._meant(value, depth - 1, nesting - 1)
+
+    def _are_arguments(self, node: ast.expr) -> bool:
+        """Whether an object has the arguments of the command line."""
+        if _OBJECTS.fullmatch(dotted_name(node).rpartition(".")[2]):
+            return True
+        made = self.trained.meant(node)
+        return isinstance(made, ast.Call) and "parse_arg" in last_name(made)
+
+    def _parameter(self, node: ast.Name, scope: ast.AST, depth: int, nesting: int) -> ast.expr:
+        """What the only call of a function gives it, or the command line if Fire makes one of its parameters."""
+        unknown = ast.Name(_OPEN, ast.Load())
+        order = [one.arg for one in scope.args.args] if isinstance(scope, _FUNCTIONS) else []
+        if not isinstance(scope, _FUNCTIONS) or node.id not in order:
+            return unknown
+        calls = self.trained.calls_of(scope)
+        if len(calls) == 1:
+            given = self.trained.argument(calls[0], node.id, order.index(node.id))
+            given = given if given is not None else _parameter_defaults(scope).get(node.id)
+            return unknown if given is None else self._meant(given, depth - 1, nesting - 1)
+        is_command = any(
+            dotted_name(call.func) in _COMMANDS and any(dotted_name(one) == scope.name for one in call.args)
+            for call in self.names.calls
+        )
+        return ast.Attribute(ast.Name(ARGS, ast.Load()), node.id, ast.Load()) if is_command else unknown
+
+
+def _is_model(call: ast.Call) -> bool:
+    """Whether a class that is loaded is called like one of a model."""
+    owner, _, method = dotted_name(call.func).rpartition(".")
+    return "Model" in owner or (method == "from_pretrained" and "For" in owner)
+
+
+def _named(call: ast.Call) -> ast.expr | None:
+    return next(
+        (found for name in ("pretrained_model_name_or_path", "model_name") if (found := keyword(call, name))), None
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+
+def _declared(module: ast.Module, names: ModuleNames) -> dict[str, ScriptArgument]:
+    """The arguments that a script declares; one that it declares twice has no known default."""
+    found: dict[str, ScriptArgument] = {}
+    for name, argument in (*_fields(module, names), *_added(names), *_of_commands(names)):
+        is_same = name not in found or found[name].default == argument.default
+        found[name] = argument if is_same else argument._replace(default=UNKNOWN)
+    return found
+
+
+def _fields(module: ast.Module, names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+    """The fields of dataclasses."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                value = statement.value
+                if isinstance(value, ast.Call) and last_name(value) in ("field", "Field"):
+                    value = keyword(value, "default")
+                kind = _kind(ast.unparse(statement.annotation))
+                yield statement.target.id, ScriptArgument(_default(value, names), kind, place(statement.target))
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    decorators = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return any(dotted_name(one).endswith("dataclass") for one in decorators)
+
+
+def _added(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+    """The arguments of argparse."""
+    for call in names.calls:
+        if last_name(call) != "add_argument":
+            continue
+        flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        long = [flag for flag in flags if flag.startswith("--")] or flags
+        dest = keyword(call, "dest")
+        name = dest.value if isinstance(dest, ast.Constant) else long[0].lstrip("-").replace("-", "_") if long else None
+        if not isinstance(name, str):
+            continue
+        action, default, converts = (keyword(call, one) for one in ("action", "default", "type"))
+        does = action.value if isinstance(action, ast.Constant) else "" if action is None else _OPEN
+        if does in ("store_true", "store_false"):
+            value = _default(default, names) if default is not None else does == "store_false"
+            kind = "bool"
+        else:
+            value = None if default is None else _default(default, names)
+            kind = _kind(dotted_name(converts)) if converts is not None else "text"
+            kind = "?" if kind == "bool" else kind  # for which "False" is true
+        if does not in ("", "store", "store_true", "store_false"):
+            value, kind = UNKNOWN, "?"
+        yield name, ScriptArgument(value, kind, place(default if default is not None else call.func))
+
+
+def _of_commands(names: ModuleNames) -> Iterator[tuple[str, ScriptArgument]]:
+    """The parameters of functions that Fire or Typer makes a command of."""
+    for call in names.calls:
+        for one in call.args if dotted_name(call.func) in _COMMANDS else ():
+            for function in names.functions.get(dotted_name(one), []):
+                kinds = {given.arg: given.annotation for given in function.args.args}
+                for name, default in _parameter_defaults(function).items():
+                    annotation = kinds.get(name)
+                    kind = _kind(ast.unparse(annotation)) if annotation is not None else "text"
+                    yield name, ScriptArgument(_default(default, names), kind, place(default))
+
+
+def _parameter_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    order, given = [one.arg for one in function.args.args], function.args.defaults
+    return dict(zip(order[len(order) - len(given) :], given, strict=True))
+
+
+def _default(node: ast.expr | None, names: ModuleNames) -> Any:
+    """A default that is written out, or a constant of the module; UNKNOWN for any other, and for a required field."""
+    if isinstance(node, ast.Name):
+        found = names.assignments(node.id, node)
+        node = found[0].value if len(found) == 1 else None
+    try:
+        value = UNKNOWN if node is None else ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return UNKNOWN
+    return value if value is None or isinstance(value, (bool, int, float, str)) else UNKNOWN
+
+
+def _kind(annotation: str) -> str:
+    if re.search(r"\b(?:list|List|Sequence|tuple|Tuple|dict|Dict)\b", annotation):
+        return "?"
+    if "Literal[" in annotation:
+        return "text"
+    found = re.search(r"\b(?:bool|float|int|str)\b", annotation)
+    return "?" if found is None else "text" if found[0] == "str" else found[0]
