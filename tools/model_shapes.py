@@ -67,6 +67,7 @@ CASES_OF: dict[str, tuple[dict[str, Any], ...]] = {
             "position_biased_input": False,
         },
     ),
+    "marian": ({"decoder_vocab_size": Same("vocab_size")},),
     "mt5": ({"num_heads": 8},),  # the 6 of its class do not divide its width
     "opt": ({"word_embed_proj_dim": Same("hidden_size")}, {"word_embed_proj_dim": 320}),
     "qwen3_moe": ({"head_dim": 128},),

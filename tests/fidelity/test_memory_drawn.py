@@ -97,6 +97,8 @@ def draw(seed: int) -> Case:
     zero = _zero(dice, stage, ranks)
     if optimizer == "Lamb" and dtype == "bf16":  # which DeepSpeed refuses
         dtype = "fp16"
+    if optimizer == "Muon" and dtype == "fp16":  # of gradients of zeros it makes no numbers, so no step comes
+        dtype = "bf16"
     if optimizer == "Muon":
         zero["reduce_scatter"] = False
     way = dice.random()
