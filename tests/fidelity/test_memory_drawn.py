@@ -57,7 +57,7 @@ MODELS: dict[str, dict[str, list[Any]]] = {
     "qwen3": {"attention_bias": [False, True], "tie_word_embeddings": [False, True]},
     "olmo2": {"attention_bias": [False, True]},
 }
-NOT_WITHIN_ZERO_INIT = ("bert", "gemma")
+NOT_WITHIN_ZERO_INIT = ("bert", "gemma", "cohere", "olmo2")
 TARGETS = ["q_proj", "v_proj"]
 ADAPTED = (
     "llama",
