@@ -7,7 +7,8 @@
 Run it in an environment that has torch and transformers. For each model type the class that generates text is built
 many times on the meta device, which allocates nothing, each time with other sizes. A number that is a product of keys
 in every one of these models, or a sum of two such products, is written as that. What is found has to give the shapes
-of further models that were not looked at before; a model type for which it does not is left out, with a message.
+of further models that were not looked at before, in their order, by which ZeRO cuts them; a model type for which it
+does not is left out, with a message.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import random
 import re
 import sys
 import warnings
-from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ds_lint.facts.shapes import Kind, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,14 +67,21 @@ CASES_OF: dict[str, tuple[dict[str, Any], ...]] = {
             "position_biased_input": False,
         },
     ),
+    "marian": ({"decoder_vocab_size": Same("vocab_size")},),
+    "mt5": ({"num_heads": 8},),  # the 6 of its class do not divide its width
     "opt": ({"word_embed_proj_dim": Same("hidden_size")}, {"word_embed_proj_dim": 320}),
     "qwen3_moe": ({"head_dim": 128},),
     "seed_oss": ({"num_attention_heads": 32},),  # the 80 of its class do not divide its width
+    "umt5": ({"num_heads": 8},),
 }
 # Keys that must go with the number of layers, which is varied.
 FOLLOWING: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "gpt_neo": lambda given: {"attention_types": [[["global"], given.get("num_layers", 24)]]},
+    "gpt_neo": lambda given: {
+        "attention_types": [[["global"], given.get("num_hidden_layers", given.get("num_layers", 24))]]
+    },
 }
+# Switches that a config class works out of a key with words, as an expression of that key.
+DERIVED = {"is_gated_act": ("feed_forward_proj", "'gated-' in feed_forward_proj")}
 
 _LAYERS = re.compile(r"(num_.*layers|n_layers?|.*_layers|depth|n_enc|num_layers_.*)$")
 _NO_SIZE = re.compile(r"(.*_token_id|.*_index|chunk_size_feed_forward|pretraining_tp|num_labels|.*_idx)$")
@@ -85,7 +94,7 @@ _NO_STRUCTURE = re.compile(  # decides nothing about parameters, whatever it say
     r"summary_.*|is_decoder|attn_config|attention_types|attention_layers|no_rope_layers|reorder_and_upcast_attn|experts_implementation)$"
 )
 
-Signature = Counter[tuple[str, tuple[int, ...]]]  # how often a name without its indices has a shape
+Signature = list[tuple[str, tuple[int, ...]]]  # names without indices and shapes, in the order of the model
 
 
 class NotDescribed(Exception):  # noqa: N818 - an answer, not an accident
@@ -96,16 +105,62 @@ class Probe(NamedTuple):
     """A model that was built: the numbers of its config, its switches, and its parameters."""
 
     numbers: dict[str, int]
-    parameters: dict[str, list[tuple[int, ...]]]  # the shapes by name without indices, in their order
+    parameters: Parameters
+
+
+class Parameters(dict[str, list[tuple[int, ...]]]):
+    """The shapes of a model's parameters by name without indices."""
+
+    def __init__(self, named: Iterable[tuple[str, Any]], plain: _Plain) -> None:
+        super().__init__()
+        self.in_order: Signature = []
+        self.runs: list[list[str]] = [[]]  # the names, cut where a layer follows on another
+        self.first: dict[str, int] = {}  # the layer that has the first one
+        before: list[tuple[str, int]] = []
+        entrance: list[str] = []  # what stands before the stack of layers
+        for name, parameter in named:
+            without, shape = plain(name), tuple(parameter.shape)
+            self.setdefault(without, []).append(shape)
+            self.in_order.append((without, shape))
+            now = _numbers_in(name, without)
+            self.first.setdefault(without, now[0][1] if now else 0)
+            if [stack for stack, _ in now[:1]] != [stack for stack, _ in before[:1]]:
+                entrance = self.runs[-1][-1:]
+            if _is_next_layer(before, now):
+                self.runs.append(list(entrance))
+            self.runs[-1].append(without)
+            before = now
+
+
+def _numbers_in(name: str, without: str) -> list[tuple[str, int]]:
+    """The numbers that a name has where ``#`` stands without them, each with what is before it."""
+    words = without.split(".")
+    places = [place for place, word in enumerate(words) if word == "#"]
+    return [(".".join(words[:place]), int(name.split(".")[place])) for place in places]
+
+
+def _is_next_layer(before: list[tuple[str, int]], now: list[tuple[str, int]]) -> bool:
+    """Whether the second of two parameters is in another layer of the same stack."""
+    for (stack, number), (other, after) in zip(before, now, strict=False):
+        if stack != other or number != after:
+            return stack == other
+    return False
 
 
 class _Plain:
-    """Names without the indices of layers; an index into a ``Sequential``, whose modules differ, stays."""
+    """Names without the indices of layers; an index into modules that differ stays, as of a ``Sequential``.
+
+    Layers may differ, too, but not what is numbered within one: of those of T5 one is attention and one feed-forward.
+    """
 
     def __init__(self, model: Any) -> None:
-        from torch.nn import Sequential
+        from torch.nn import ModuleList, Sequential
 
-        self.sequences = {name for name, module in model.named_modules() if isinstance(module, Sequential)}
+        self.sequences = {
+            name
+            for name, module in model.named_modules()
+            if isinstance(module, Sequential) or (isinstance(module, ModuleList) and _is_of_parts(name, module))
+        }
 
     def __call__(self, name: str) -> str:
         parts = name.split(".")
@@ -113,6 +168,12 @@ class _Plain:
             "#" if part.isdigit() and ".".join(parts[:place]) not in self.sequences else part
             for place, part in enumerate(parts)
         )
+
+
+def _is_of_parts(name: str, module: Any) -> bool:
+    """Whether the modules of a list within a layer have different parameters."""
+    shapes = [[(key, value.shape) for key, value in one.named_parameters()] for one in module]
+    return any(part.isdigit() for part in name.split(".")) and any(one != shapes[0] for one in shapes)
 
 
 class Family:
@@ -168,7 +229,7 @@ class Family:
             found |= {f"{part}.{name}": value for name, value in of_part.items()} if isinstance(of_part, dict) else {}
         return found
 
-    def build(self, given: dict[str, Any]) -> tuple[Any, dict[str, list[tuple[int, ...]]]]:
+    def build(self, given: dict[str, Any]) -> tuple[Any, Parameters]:
         """A config with these keys, and the shapes of its model's parameters."""
         import torch
 
@@ -177,10 +238,7 @@ class Family:
             model = self.model_class(config)
         plain = _Plain(model)
         self._look_at(model, plain)
-        shapes: dict[str, list[tuple[int, ...]]] = {}
-        for name, parameter in model.named_parameters():
-            shapes.setdefault(plain(name), []).append(tuple(parameter.shape))
-        return config, shapes
+        return config, Parameters(model.named_parameters(), plain)
 
     def _look_at(self, model: Any, plain: _Plain) -> None:
         """See which parameters are weights of layers that take adapters, as peft tells them apart."""
@@ -196,7 +254,7 @@ class Family:
             if module is head:
                 self.heads.add(plain(name))
 
-    def try_build(self, given: dict[str, Any]) -> dict[str, list[tuple[int, ...]]] | None:
+    def try_build(self, given: dict[str, Any]) -> Parameters | None:
         """The shapes, or None where the class refuses such a config."""
         try:
             return self.build(given)[1]
@@ -234,26 +292,43 @@ def _described(family: Family) -> dict[str, Any]:
     if len(built.get(0, ())) < PROBES:
         raise NotDescribed("too few sizes go together")
     tables = {place: _table(family, probes[:PROBES]) for place, probes in built.items() if len(probes) >= PROBES}
+    order = _in_one_order([run for probes in built.values() for run in probes[0].parameters.runs])
     facts: dict[str, Any] = {
         "class": family.name,
         "prefix": getattr(family.model_class, "base_model_prefix", ""),
         "head": next(iter(family.heads), None),
-        "parameters": _joined(tables, combinations),
+        "parameters": sorted(_joined(tables, combinations), key=lambda entry: order.index(entry["name"])),
         "keys": {},
         "fixed": fixed,
     }
     facts |= ({"same": family.same} if family.same else {}) | ({"needs": needs} if needs else {})
     used = _used(facts["parameters"], [*sizes, *switches])
     facts["keys"] = {
-        key: _otherwise(family, start, sizes, key, facts, dice) | _other_names(family, key) for key in used
+        key: _otherwise(family, start, sizes, key, facts, dice) | _other_names(family, start, key) for key in used
     }
+    _derive(family, start, facts["keys"])
     for place, probes in built.items():
         for probe in probes:
-            if place in tables and _signature(probe.parameters) != evaluated(
+            if place in tables and probe.parameters.in_order != evaluated(
                 facts, {**probe.numbers, **combinations[place]}
             ):
-                raise NotDescribed("what was found does not give the shapes of other models")
+                raise NotDescribed("what was found does not give the shapes of other models, or their order")
     return facts
+
+
+def _derive(family: Family, start: dict[str, Any], keys: dict[str, Any]) -> None:
+    """Put in place of a switch that is left out what the class works out of a key with words."""
+    for switch, (key, expression) in DERIVED.items():
+        if switch not in keys:
+            continue
+        usual = family.keys({})[key]
+        for word in ("relu", "gelu", "gated-gelu", "gated-silu"):
+            given = {name: value for name, value in start.items() if name != switch}
+            meant = bool(eval(expression, {"__builtins__": {}}, {key: word}))  # noqa: S307
+            if family.try_build({**given, key: word}) != family.try_build({**given, key: word, switch: meant}):
+                raise NotDescribed(f"{switch} does not follow from {key}")
+        keys[key] = {"missing": repr(usual), "is_text": True}
+        keys[switch] = keys.pop(switch) | {"missing": expression}
 
 
 def holds(model_type: str, facts: dict[str, Any]) -> bool:
@@ -267,19 +342,26 @@ def _holds(family: Family, facts: dict[str, Any]) -> bool:
     dice = random.Random(family.model_type)  # noqa: S311 - sizes to try
     start, _ = _start(family)
     usual = family.keys(start)
+    words = {key: usual[key] for key, stands_in in facts["keys"].items() if stands_in.get("is_text")}
+    if any(switch in facts["keys"] and key not in words for switch, (key, _) in DERIVED.items()):
+        return False
     switches = [key for key in facts["keys"] if isinstance(usual.get(key), bool)]
-    sizes = {key: usual.get(key) or _GIVEN for key in facts["keys"] if key not in switches}
+    sizes = {key: usual.get(key) or _GIVEN for key in facts["keys"] if key not in (*switches, *words)}
     start |= {key: size for key, size in sizes.items() if not usual.get(key)}
     for place in range(TRIALS):
         chosen = {key: place % 2 == 1 if place < 2 else dice.random() < 0.5 for key in switches}
         numbers = {**_numbers(start, sizes), **_varied(family, start, sizes, dice, [chosen])}
         shapes = family.try_build({**start, **numbers, **chosen})
-        if shapes is None or _signature(shapes) != evaluated(facts, {**numbers, **chosen}):
+        if shapes is None or shapes.in_order != evaluated(facts, {**numbers, **chosen}):
             return False
-    values = {**_numbers(start, sizes), **dict.fromkeys(switches, False)}
+    values = {**_numbers(start, sizes), **dict.fromkeys(switches, False), **words}
     said = facts["class"], facts["prefix"], facts["head"] is None or facts["head"] in family.heads
     return said == (family.name, family.model_class.base_model_prefix, True) and all(
-        _stands_in(family, facts, {**start, **values}, values, key) for key in facts["keys"]
+        _stands_in(family, facts, {**start, **values}, values, key)
+        and _other_names(family, start, key)
+        == {which: names for which, names in facts["keys"][key].items() if which in ("also", "over")}
+        for key in facts["keys"]
+        if key not in words
     )
 
 
@@ -289,17 +371,22 @@ def _stands_in(family: Family, facts: dict[str, Any], given: dict[str, Any], val
     shapes = family.try_build({name: value for name, value in given.items() if name != key})
     if otherwise is None or shapes is None:
         return True
-    return _signature(shapes) == evaluated(facts, {**values, key: _constant(otherwise, values)})
+    return shapes.in_order == evaluated(facts, {**values, key: _constant(otherwise, values)})
 
 
 def evaluated(facts: dict[str, Any], values: dict[str, Any]) -> Signature:
-    """The shapes that the store gives for these values of keys."""
-    found: Signature = Counter()
-    for entry in facts["parameters"]:
-        if all(values[key] == value for key, value in entry.get("if", {}).items()):
-            shape = tuple(_number(size, values) for size in entry["shape"])
-            found[(entry["name"], shape)] += _number(entry.get("times", 1), values)
-    return +found
+    """The parameters that the store gives for these values of keys."""
+    found = [
+        Kind(
+            entry["name"],
+            tuple(_number(size, values) for size in entry["shape"]),
+            _number(entry.get("times", 1), values),
+            first=_number(entry.get("first", 0), values),
+        )
+        for entry in facts["parameters"]
+        if all(values[key] == value for key, value in entry.get("if", {}).items())
+    ]
+    return [(kind.name, kind.shape) for kind in in_order(found)]
 
 
 def _number(expression: str | int, values: dict[str, Any]) -> int:
@@ -307,10 +394,6 @@ def _number(expression: str | int, values: dict[str, Any]) -> int:
         return expression
     plain = {name.replace(".", "__"): value for name, value in values.items()}
     return int(eval(expression.replace(".", "__"), {"__builtins__": {}}, plain))  # noqa: S307
-
-
-def _signature(parameters: dict[str, list[tuple[int, ...]]]) -> Signature:
-    return Counter((name, shape) for name, shapes in parameters.items() for shape in shapes)
 
 
 # ---------------------------------------------------------------------------------------------------------- configs
@@ -575,8 +658,10 @@ def _table(family: Family, probes: Sequence[Probe]) -> list[dict[str, Any]]:
         times = _expression(tuple(len(probe.parameters[name]) for probe in probes), terms)
         if None in sizes or times is None:
             raise NotDescribed(f"{name} {shapes[0]} x {times} follows from no keys")
+        first = _expression(tuple(probe.parameters.first[name] for probe in probes), terms) if "#" in name else 0
         layer = {"layer": family.modules[name]} if name in family.modules else {}
-        table.append({"name": name, "shape": sizes} | ({} if times == 1 else {"times": times}) | layer)
+        counted = ({} if times == 1 else {"times": times}) | ({"first": first} if first else {})
+        table.append({"name": name, "shape": sizes} | counted | layer)
     return table
 
 
@@ -607,8 +692,27 @@ def _joined(tables: dict[int, list[dict[str, Any]]], combinations: Sequence[dict
     return joined
 
 
+def _in_one_order(runs: Iterable[Sequence[str]]) -> list[str]:
+    """All names of several runs of them, each after those that stand before it in any of the runs."""
+    before: dict[str, list[str]] = {}
+    for run in runs:
+        for place, name in enumerate(run):
+            before.setdefault(name, []).extend(run[max(place - 1, 0) : place])
+    ordered: dict[str, None] = {}
+
+    def add(name: str, waiting: frozenset[str]) -> None:
+        for previous in before[name]:
+            if previous not in ordered and previous not in waiting:
+                add(previous, waiting | {name})
+        ordered[name] = None
+
+    for name in before:
+        add(name, frozenset())
+    return list(ordered)
+
+
 def _used(parameters: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[str]:
-    text = " ".join(str([entry["shape"], entry.get("times"), entry.get("if")]) for entry in parameters)
+    text = " ".join(str([entry["shape"], *map(entry.get, ("times", "first", "if"))]) for entry in parameters)
     return [key for key in keys if re.search(rf"(?<![\w.]){re.escape(key)}\b", text)]
 
 
@@ -629,18 +733,61 @@ def _otherwise(
             shapes = family.try_build(given)
             if shapes is None:
                 break
-            seen.append(({**_numbers(start, sizes), **numbers, **switches}, _signature(shapes)))
+            seen.append(({**_numbers(start, sizes), **numbers, **switches}, shapes.in_order))
         if len(seen) == CASES and (answer := next(_standing_in(facts, key, seen, family), None)) is not None:
             found[case] = answer
     return found
 
 
-def _other_names(family: Family, key: str) -> dict[str, list[str]]:
-    """The names under which ``config.json`` may have a key, beside that which the class keeps it under."""
-    names = [name for name, meant in family.config_class.attribute_map.items() if meant == key]
-    if key.startswith("text_config."):  # older files have them beside the parts
-        names.append(_leaf(key))
-    return {"also": names} if names else {}
+def _other_names(family: Family, start: dict[str, Any], key: str) -> dict[str, list[str]]:
+    """The names under which ``config.json`` may have a key, beside that which the class keeps it under.
+
+    If a file has a name of ``over`` as well as the key, the name counts: what a class has no field for is set last.
+    """
+    part, _, leaf = key.rpartition(".")
+    config = family.config({})
+    config_class = type(getattr(config, part)) if part else type(config)
+    source = Path(inspect.getfile(config_class)).read_text(encoding="utf-8")
+    names = [name for name, meant in config_class.attribute_map.items() if meant == leaf]
+    names += re.findall(r"kwargs\.(?:pop|get)\(\"(\w+)\"", source)
+    names = [f"{part}.{name}" if part else name for name in dict.fromkeys(names)]
+    found: dict[str, list[str]] = {}
+    if part == "text_config" and _may_lie_beside_the_parts(family, start, key):
+        found["also"] = [leaf]
+    for name in names:
+        where = _where_it_counts(family, start, key, name)
+        if where is not None:
+            found.setdefault(where, []).append(name)
+    return found
+
+
+def _may_lie_beside_the_parts(family: Family, start: dict[str, Any], key: str) -> bool:
+    """Whether a file may have a key of the text outside ``text_config``, with all others, as older files do."""
+    flat = {name.removeprefix("text_config."): value for name, value in start.items() if "model_type" not in name}
+    usual = family.keys(start).get(key) or _GIVEN
+    pairs = [
+        (family.try_build({**start, key: usual * factor}), family.try_build({**flat, _leaf(key): usual * factor}))
+        for factor in (1, 2)
+    ]
+    return any(one is not None and one == other for one, other in pairs)
+
+
+def _where_it_counts(family: Family, start: dict[str, Any], key: str, name: str) -> str | None:
+    """Whether a name is another one of a key: ``over`` if it counts beside the key, ``also`` if the key does."""
+    usual = family.keys(start).get(key)
+    if isinstance(usual, bool) or usual is None:
+        return None
+    shapes: dict[int, Parameters | None] = {}
+    for factor in (1, 2, 3, 4):
+        shapes[factor] = family.try_build({**start, key: usual * factor})
+    for factor, other in ((2, 4), (2, 3), (2, 1)):
+        one, both = shapes[factor], family.try_build({**start, key: usual * other, name: usual * factor})
+        without = {given: value for given, value in start.items() if given != key}
+        alone = family.try_build({**without, name: usual * factor})
+        if one is None or alone is None or alone != one or one == shapes[other]:
+            continue
+        return "over" if both == one else "also"
+    return None
 
 
 def _plain_numbers(

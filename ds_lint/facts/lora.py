@@ -79,7 +79,7 @@ def tensors_with(model: Model, adapters: Adapters) -> list[Tensor]:
     layered += plan.trained_for_tied_head()
     if not plan.has_found_some:
         raise NoAdapters(f"no layer of {model.origin} has a name that the adapters target: {plan.sought}")
-    return [Tensor(kind.name, kind.size, kind.name in plan.trained_names) for kind in in_order(layered)]
+    return [Tensor(kind.name, kind.size, kind.name in plan.trained_names, kind.shape) for kind in in_order(layered)]
 
 
 class _Plan:

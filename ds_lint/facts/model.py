@@ -11,7 +11,7 @@ import os
 import re
 
 from ds_lint.facts.safetensors import NotFetched, headers
-from ds_lint.facts.shapes import count, in_order, kinds
+from ds_lint.facts.shapes import broken, count, in_order, kinds
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.source.files import bytes_of
 
@@ -213,6 +213,8 @@ def _in_folder(folder: str, origin: str) -> Model:
     if not os.path.isfile(path):
         raise UnreadableFact(_no_config(folder))
     config = _object(path)
+    if (what := broken(config)) is not None:
+        raise UnreadableFact(f"{path} describes no model: {what}")
     parameters, counted = _weights(folder, config)
     return Model(folder, config, parameters=parameters, parameter_count=counted or count(config), origin=origin)
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
 from math import prod
 
 from ds_lint.knowledge import tables
@@ -20,21 +22,27 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.unknown import Unknown
 
 _TIED = "tie_word_embeddings"
+_HEADS = re.compile(r"(^|\.)(n_heads?|num_heads|num_(attention|key_value|kv)_heads)$")
+_LONGEST = 24  # of a value in a message
 
 
 class Kind:
     """Parameters of one name and shape; ``times`` is how many there are, ``#`` in the name stands for a number.
 
     ``layer`` says what they are the weight of if that is a layer that may get adapters: linear, conv1d or embedding.
+    ``first`` is the layer of the model that has the first one.
     """
 
-    __slots__ = ("layer", "name", "shape", "times")
+    __slots__ = ("first", "layer", "name", "shape", "times")
 
-    def __init__(self, name: str, shape: tuple[int, ...], times: int, layer: str | None = None) -> None:
+    def __init__(
+        self, name: str, shape: tuple[int, ...], times: int, layer: str | None = None, *, first: int = 0
+    ) -> None:
         self.name = name
         self.shape = shape
         self.times = times
         self.layer = layer
+        self.first = first
 
     @property
     def size(self) -> int:
@@ -58,6 +66,26 @@ def kinds(config: JsonObject) -> list[Kind] | None:
     return _by_case(described, named | {"architectures": None})
 
 
+def broken(config: JsonObject) -> str | None:
+    """What a ``config.json`` says of which no class of transformers makes a model, in words; None if there is nothing.
+
+    Classes divide by the number of heads, and have fields of integers.
+    """
+    text = config.get("text_config")
+    for part in (config, *([text] if isinstance(text, dict) else [])):
+        described = _described(part)
+        for key, stands_in in described["keys"].items() if described is not None else ():
+            _, value = _of_key(key, stands_in, part)
+            if stands_in.get("is_text") or value is None or isinstance(value, (bool, float)):
+                continue
+            if not isinstance(value, int):
+                return f"`{key}` is {str(value)[:_LONGEST]!r} and not a number"
+            if value < 0 or value >= 2**63 or (value == 0 and _HEADS.search(key)):
+                digits = str(value) if abs(value) < 10**_LONGEST else "a number of too many digits"
+                return f"`{key}` is {digits}"
+    return None
+
+
 def head(config: JsonObject) -> str | None:
     """The name of the layer that makes logits; None if none is known, or the config names a class with another."""
     described = _described(config)
@@ -79,8 +107,7 @@ def in_order(found: list[Kind]) -> list[Kind]:
     for kind in [*found, None]:
         stack = kind.name.partition("#")[0] if kind is not None and "#" in kind.name else None
         if together and together[0].name.partition("#")[0] != stack:
-            layers = max(one.times for one in together)
-            ordered += [one for layer in range(layers) for one in together if layer in _layers_with(one, layers)]
+            ordered += _layer_by_layer(together)
             together = []
         if stack is not None and kind is not None:
             together.append(kind)
@@ -89,10 +116,21 @@ def in_order(found: list[Kind]) -> list[Kind]:
     return ordered
 
 
-def _layers_with(kind: Kind, layers: int) -> range:
-    """The layers that have a parameter: layers with experts come after those without (``first_k_dense_replace``)."""
-    first = layers - kind.times if "expert" in kind.name or ".gate." in kind.name else 0
-    return range(first, first + kind.times)
+def _layer_by_layer(together: list[Kind]) -> list[Kind]:
+    """One for each parameter of a stack of layers; what is numbered within a layer, too, stands there number by number.
+
+    Each head of StableLM has a norm, for instance.
+    """
+    fewest = min(one.name.count("#") for one in together)
+    layers = max(one.first + one.times for one in together if one.name.count("#") == fewest)
+    ordered: list[Kind] = []
+    for layer in range(layers):
+        for stack, several in groupby(together, lambda one: one.name.rpartition("#")[0]):
+            of_layer = [one for one in several if one.first <= layer < one.first + one.times]
+            is_nested = stack.count("#") >= fewest
+            numbers = max((one.times // (layers - one.first) for one in of_layer), default=0) if is_nested else 1
+            ordered += of_layer * numbers
+    return ordered
 
 
 def _described(config: JsonObject) -> ModelShapes | None:
@@ -106,7 +144,10 @@ def _described(config: JsonObject) -> ModelShapes | None:
 def _by_case(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
     """The parameters by the first case of the model type that the config is."""
     cases = (described, *described.get("others", ()))
-    return next((found for one in cases if (found := _evaluated(one, config)) is not None), None)
+    try:
+        return next((found for one in cases if (found := _evaluated(one, config)) is not None), None)
+    except ZeroDivisionError:  # of a size that makes no model
+        return None
 
 
 def _evaluated(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
@@ -126,26 +167,28 @@ def _evaluated(described: ModelShapes, config: JsonObject) -> list[Kind] | None:
             continue
         shape = tuple(_number(size, lookup) for size in entry["shape"])
         times = _number(entry.get("times", 1), lookup)
-        if min((*shape, times), default=0) < 0 or not _is_in_every_class(entry["name"], described, config):
+        if times < 0:  # more layers of one kind than there are layers
+            return None
+        if min(shape, default=0) < 0 or not _is_in_every_class(entry["name"], described, config):
             continue
-        found.append(Kind(entry["name"], shape, times, entry.get("layer")))
+        first = _number(entry.get("first", 0), lookup)
+        found.append(Kind(entry["name"], shape, times, entry.get("layer"), first=first))
     return found
 
 
-def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool | int | Unknown] | None:
+def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool | int | str | Unknown] | None:
     """What each key is, also where the config leaves it out; None where one is not known."""
-    values: dict[str, bool | int | Unknown] = {}
+    values: dict[str, bool | int | str | Unknown] = {}
     left: dict[str, bool | int | str] = {}
     for key, stands_in in keys.items():
-        names = [name for name in (key, *stands_in.get("also", ())) if _given(config, name, UNKNOWN) is not UNKNOWN]
-        given = _given(config, names[0]) if names else None
-        if isinstance(given, int):
+        is_given, given = _of_key(key, stands_in, config)
+        if isinstance(given, str if stands_in.get("is_text") else int):
             values[key] = given
         elif given is not None:
             return None
-        elif names and "null" in stands_in:
+        elif is_given and "null" in stands_in:
             left[key] = stands_in["null"]
-        elif not names and "missing" in stands_in:
+        elif not is_given and "missing" in stands_in:
             left[key] = stands_in["missing"]
         else:
             return None
@@ -154,6 +197,15 @@ def _values(keys: dict[str, Substitute], config: JsonObject) -> dict[str, bool |
         if isinstance(value, str):
             values[key] = _number(value, lambda name: values.get(name, UNKNOWN))
     return None if UNKNOWN in values.values() else values
+
+
+def _of_key(key: str, stands_in: Substitute, config: JsonObject) -> tuple[bool, Any]:
+    """Whether a config has a key under one of its names, and the value that counts."""
+    for name in (*stands_in.get("over", ()), key, *stands_in.get("also", ())):
+        value = _given(config, name, UNKNOWN)
+        if value is not UNKNOWN:
+            return True, value
+    return False, None
 
 
 def _given(config: JsonObject, key: str, missing: Any = None) -> Any:

@@ -15,12 +15,18 @@ class Tensor(NamedTuple):
     name: str
     size: int  # elements
     is_trained: bool = True
+    shape: tuple[int, ...] = ()  # where it is known
 
 
 def of(model: Model) -> list[Tensor]:
-    """The parameters of a model in its order, all of them trained; none if their sizes are not known."""
+    """The parameters of a model in its order, all of them trained; none if their sizes are not known.
+
+    A checkpoint has them sorted by name, and experts one by one that a class of transformers 5 has as one parameter.
+    It counts where the class is not known, or has other parameters.
+    """
     from ds_lint.facts.shapes import in_order, kinds
 
-    if model.parameters is not None:
-        return [Tensor(parameter.name, parameter.count) for parameter in model.parameters]
-    return [Tensor(kind.name, kind.size) for kind in in_order(kinds(model.config) or [])]
+    described = [Tensor(kind.name, kind.size, shape=kind.shape) for kind in in_order(kinds(model.config) or [])]
+    if model.parameters is None or sum(one.size for one in described) == sum(one.count for one in model.parameters):
+        return described
+    return [Tensor(parameter.name, parameter.count, shape=tuple(parameter.shape)) for parameter in model.parameters]

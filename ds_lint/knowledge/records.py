@@ -297,6 +297,8 @@ class Substitute(TypedDict, total=False):
     missing: bool | int | str
     null: bool | int | str
     also: list[str]  # other names of the key
+    over: list[str]  # other names that count beside the key, too
+    is_text: bool  # a key with words, on which a switch depends
 
 
 _Condition = TypedDict("_Condition", {"if": dict[str, bool]}, total=False)  # the switches that decide
@@ -311,6 +313,7 @@ class ModelParameters(_OneParameter, _Condition, total=False):
     """Parameters of one kind."""
 
     times: str | int  # how many there are, where not one
+    first: str | int  # the layer that has the first one, where it is not the first layer
     layer: Literal["linear", "conv1d", "embedding"]  # whose weight it is
 
 

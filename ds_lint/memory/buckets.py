@@ -8,13 +8,14 @@ Stages 1 and 2 make theirs in each backward pass (``setup_buckets``), and gather
 from __future__ import annotations
 
 from ds_lint.memory.band import Band
-from ds_lint.memory.partition import largest_trained
-from ds_lint.memory.placed import Amount, Placed, amount
+from ds_lint.memory.partition import largest_trained, of_muon, share
+from ds_lint.memory.placed import FULL, Amount, Placed, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ds_lint.memory.setup import TrainingSetup
 
+_OF_ONE_GATHER = 2**26  # bytes (_muon_allgather_max_buffer_bytes)
 _OF_MUON = 2**28  # bytes of gathered updates that are kept (_muon_allgather_max_cached_bytes)
 _AT_ONCE = 500_000_000  # elements that are reduced together without ZeRO (MEMORY_OPT_ALLREDUCE_SIZE in engine.py)
 
@@ -45,7 +46,7 @@ def _at_stage_3(setup: TrainingSetup) -> Amount:
     if setup.contiguous_gradients:
         held = amount(setup.reduce_bucket, setup.communication_width or setup.width)
     if setup.optimizer == "muon":
-        most = min(setup.trained_count * 2, _OF_MUON // setup.width)
+        most = min(setup.trained_count * 3, _OF_MUON // setup.width)
         held = held.plus(amount(Band(0, most, most), setup.width))
     return held
 
@@ -60,4 +61,16 @@ def _of_a_backward_pass(setup: TrainingSetup) -> Amount:
 
 def _of_offload(setup: TrainingSetup) -> Amount:
     """At stages 1 and 2: the largest gradient, on its way to the host (``temp_grad_buffer_for_gpu_offload``)."""
-    return amount(largest_trained(setup), setup.width) if setup.optimizer_offload is not None else Amount()
+    if setup.optimizer_offload is None:
+        return Amount()
+    held = amount(largest_trained(setup), setup.width)
+    return held.plus(_gathered_for_muon(setup)) if setup.optimizer == "muon" else held
+
+
+def _gathered_for_muon(setup: TrainingSetup) -> Amount:
+    """The buffers through which Muon gathers whole gradients, then momentum with them; they are kept from then on."""
+    if setup.ranks == 1:
+        return Amount()
+    once = min(share(of_muon(setup)), _OF_ONE_GATHER // (FULL * (setup.ranks + 1))) * (setup.ranks + 1)
+    most = _OF_MUON // FULL
+    return amount(Band(min(once, most), min(3 * once, most), most), FULL)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from ds_lint.memory.band import Band
-from ds_lint.memory.partition import of_muon, share, sub_groups, touched
+from ds_lint.memory.partition import (
+    holds_most,
+    keeps_those_of_others,
+    of_muon,
+    of_others,
+    share,
+    sub_groups,
+    touched,
+    width_of_muon,
+)
 from ds_lint.memory.placed import FULL, Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, below_alignment
 
@@ -25,14 +34,19 @@ def gradients(setup: TrainingSetup) -> Placed:
 
 
 def _of_whole_parameters(setup: TrainingSetup) -> Placed:
-    """At stages 1 and 2 without offload: those of the parameters that the rank's share touches."""
+    """At stages 1 and 2 without offload: those of the parameters that the rank's share touches.
+
+    What Muon makes of a gradient lies beside it; matrices are not added up in fp32 (``_is_muon_group``).
+    """
+    rank = holds_most(setup)
+    matrices = of_muon(setup) if setup.optimizer == "muon" else setup._replace(tensors=())
     if _is_compact(setup):
-        return Placed(gpu=amount(share(setup), FULL))
-    held = amount(touched(setup), setup.width)
-    if setup.optimizer == "muon":  # what Muon makes of a gradient lies beside it
-        made = touched(of_muon(setup), pads=False)
-        held = held.plus(amount(Band(0, made, made), setup.width))
-    return Placed(gpu=held)
+        held = amount(share(setup) - share(matrices), FULL).plus(_of_others(setup))
+        held = held.plus(amount(touched(matrices, rank=rank), width_of_muon(setup)))
+    else:
+        held = amount(touched(setup), setup.width)
+    made = touched(matrices, pads=False, rank=rank)
+    return Placed(gpu=held.plus(amount(Band(0, made, made), width_of_muon(setup))))
 
 
 def _offloaded(setup: TrainingSetup) -> Placed:
@@ -43,11 +57,19 @@ def _offloaded(setup: TrainingSetup) -> Placed:
     held = Placed(host=_of_masters(setup))
     if setup.stage == 2 and _is_compact(setup):
         return held.plus(Placed(gpu=amount(share(setup), FULL)))
-    if _is_compact(setup):  # grad_accum of the parameters, of which only some are given back before the step
-        return held.plus(Placed(gpu=amount(Band(0, setup.trained_count, setup.trained_count), FULL)))
+    if _is_compact(setup):
+        return held.plus(Placed(gpu=_of_others(setup)))
     if setup.stage == 2 and setup.accumulation_steps > 1 and setup.master_width == FULL:
         return held.plus(Placed(host=amount(touched(setup, pads=False), setup.width)))
     return held
+
+
+def _of_others(setup: TrainingSetup) -> Amount:
+    """What was added up of parameters in the shares of others; only ``contiguous_gradients`` gives back its own."""
+    if not keeps_those_of_others(setup):
+        return Amount()
+    gives_back = setup.contiguous_gradients or setup.optimizer_offload is not None
+    return amount(of_others(setup) if gives_back else setup.trained_count, FULL)
 
 
 def _partitioned(setup: TrainingSetup) -> Placed:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.memory.band import NOTHING, Band, exactly
-from ds_lint.memory.partition import is_for_muon, of_muon, share, sub_groups, touched
+from ds_lint.memory.partition import holds_most, is_for_muon, of_muon, share, sub_groups, touched, width_of_muon
 from ds_lint.memory.placed import FULL, Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ds_lint.knowledge.records import JsonObject
     from ds_lint.memory.setup import TrainingSetup
 
 
@@ -54,21 +55,29 @@ _OF: dict[str, Kept] = {
 def kept(setup: TrainingSetup) -> Kept:
     """What the optimizer of this setup keeps of each element of its master weights."""
     name, given = setup.optimizer, setup.optimizer_parameters or {}
-    if name == "lion" and setup.optimizer_offload is not None:
-        return _TWO  # DeepSpeedCPULion makes a second one, which it never reads
     if name == "adafactor":  # rows and columns of a matrix; under ZeRO masters are flat, and a vector is kept whole
         return _ONE if setup.stage else Kept(Band(0, 0.01, 1))
     found = _OF.get(name, _UNKNOWN)
+    if name == "lion" and setup.optimizer_offload is not None:
+        found = _TWO  # DeepSpeedCPULion makes a second one, which it never reads
     more = sum(bool(given.get(key)) for key in _MORE.get(name, ()))
-    width = exactly(setup.state_width) if name in _IN_LOW_PRECISION and found.width == exactly(FULL) else found.width
+    width = exactly(_state_width(setup, given)) if found.width == exactly(FULL) else found.width
     return Kept(found.states.plus(exactly(more)), width)
+
+
+def _state_width(setup: TrainingSetup, given: JsonObject) -> int:
+    """The bytes of a state: as of the weights that are stepped on, but DeepSpeed's optimizers on the CPU have fp32."""
+    if setup.optimizer in ("adam", "adamw"):
+        return setup.state_width
+    if setup.optimizer in ("lion", "adagrad") and setup.optimizer_offload is not None:
+        return setup.master_width if given.get("fp32_optimizer_states") is False else FULL
+    return setup.master_width
 
 
 _MORE = {  # parameters that each add a state
     "sgd": ("momentum",), "rmsprop": ("momentum", "centered"), "musgd": ("momentum",),
     "adam": ("amsgrad",), "adamw": ("amsgrad",),
 }  # fmt: skip
-_IN_LOW_PRECISION = ("adam", "adamw")  # those that DeepSpeed makes itself, and so in the dtype that it is told
 
 
 def master_weights(setup: TrainingSetup) -> Placed:
@@ -106,7 +115,8 @@ def _muon(setup: TrainingSetup) -> Placed:
         is_in_full = setup.stage == 0 or setup.optimizer_offload is not None
         width = FULL if is_in_full else setup.communication_width or setup.width
         return states.plus(_where_the_optimizer_is(matrices, exactly(1), exactly(width)))
-    return states.plus(Placed(gpu=amount(2 * touched(matrices, pads=False), setup.width)))
+    held = touched(matrices, pads=False, rank=holds_most(setup))
+    return states.plus(Placed(gpu=amount(2 * held, width_of_muon(setup))))
 
 
 def _left_behind(setup: TrainingSetup) -> Placed:
@@ -121,7 +131,7 @@ def _left_behind(setup: TrainingSetup) -> Placed:
     stale = setup.trained_count
     if setup.stage < 3 or setup.uses_zero_init is False:
         return Placed(gpu=amount(stale, setup.width))
-    return Placed() if setup.uses_zero_init else Placed(gpu=amount(Band(0, 0, stale), setup.width))
+    return Placed() if setup.uses_zero_init else Placed(gpu=amount(Band(0, stale, stale), setup.width))
 
 
 def _where_the_optimizer_is(setup: TrainingSetup, states: Band, width: Band) -> Placed:

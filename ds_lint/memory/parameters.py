@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import compress
 
-from ds_lint.memory.band import exactly
+from ds_lint.memory.band import Band, exactly
 from ds_lint.memory.partition import part, persistent, share, sub_groups
 from ds_lint.memory.placed import Amount, Placed, amount
 from ds_lint.memory.swapping import SWAPPED, aligned
@@ -67,15 +67,17 @@ def _beyond_the_host(setup: TrainingSetup) -> list[int]:
     return sizes
 
 
-def _whole(setup: TrainingSetup) -> int:
+def _whole(setup: TrainingSetup) -> Band:
     """The elements of the parameters that each rank keeps whole after it has gathered them, with what pads them.
 
-    One rank keeps no second copy, unless its partition lies elsewhere.
+    One rank keeps no second copy, unless its partition lies on another device (``NoGatherHandle``): a run on a CPU has
+    none, whatever is offloaded.
     """
     ranks = setup.shards
-    if ranks == 1 and setup.parameter_offload is None:
-        return 0
-    return sum(ranks * part(tensor.size, ranks) for tensor in compress(setup.tensors, persistent(setup)))
+    whole = sum(ranks * part(tensor.size, ranks) for tensor in compress(setup.tensors, persistent(setup)))
+    if ranks > 1:
+        return exactly(whole)
+    return Band(0, 0, whole) if setup.parameter_offload is not None else exactly(0)
 
 
 def _second_partitions(setup: TrainingSetup) -> Placed:
@@ -86,12 +88,11 @@ def _second_partitions(setup: TrainingSetup) -> Placed:
     """
     if setup.hpz <= 1:
         return Placed()
-    kept = set(compress(setup.tensors, persistent(setup)))
     held = amount(
         sum(
             part(tensor.size, setup.ranks) * setup.ranks // setup.hpz
-            for tensor in setup.tensors
-            if not tensor.is_trained or tensor not in kept
+            for tensor, is_kept in zip(setup.tensors, persistent(setup), strict=True)
+            if not tensor.is_trained or not is_kept
         ),
         setup.width,
     )

@@ -81,28 +81,66 @@ def of_muon(setup: TrainingSetup) -> TrainingSetup:
     return setup._replace(tensors=matrices)
 
 
-def touched(setup: TrainingSetup, *, pads: bool = True) -> int:
+def width_of_muon(setup: TrainingSetup) -> int:
+    """At stages 1 and 2, the bytes of an element of what Muon computes with (``_muon_momentum_buffer``)."""
+    return setup.accumulation_width or setup.width if keeps_those_of_others(setup) else setup.width
+
+
+def touched(setup: TrainingSetup, *, pads: bool = True, rank: int | None = None) -> int:
     """At stages 1 and 2, the elements of the parameters that lie in a rank's share, of the rank where they are most.
 
     A parameter on a border counts whole: gradients are kept that way (``copy_grads_in_partition``), and beside them
     what pads the share (``get_flat_partition``).
     """
-    return max(_touched(setup, pads=pads).values())
+    found = _touched(setup, pads=pads)
+    return max(found.values()) if rank is None else found[max(one for one in found if one <= rank)]
 
 
 def holds_most(setup: TrainingSetup) -> int:
     """The first of the ranks that hold the most gradients; at other stages than 1 and 2 all hold as many."""
     if setup.stage not in (1, 2):
         return 0
-    held = _touched(setup, pads=True)
+    held = _of_others(setup) if keeps_those_of_others(setup) else _touched(setup, pads=True)
     return max(held, key=lambda rank: (held[rank], -rank))
 
 
-def _touched(setup: TrainingSetup, *, pads: bool) -> dict[int, int]:
-    """What ranks hold, by rank: those that hold something else than the rank before them, however many there are."""
+def keeps_those_of_others(setup: TrainingSetup) -> bool:
+    """Whether a rank adds up the gradients of all parameters, and at the step still has those of other shares.
+
+    Stage 1 does in another dtype than that of the parameters (``use_grad_accum_attribute``).
+    """
+    is_apart = setup.accumulation_width not in (None, setup.width)
+    return setup.stage == 1 and is_apart and not setup.uses_bf16_optimizer
+
+
+def of_others(setup: TrainingSetup) -> int:
+    """The elements that are held of gradients outside a rank's share, of the rank where they are most.
+
+    Those that fit into a bucket were moved there (``grad_reduc.data = new_grad_reduc``), and hold it.
+    """
+    return max(_of_others(setup).values())
+
+
+def _of_others(setup: TrainingSetup) -> dict[int, int]:
     flat = _flat_tensors(setup)
-    ranks = sorted({0}.union(*(one.borders for one in flat)))
-    return {rank: sum(one.touched(rank, pads=pads) for one in flat) for rank in ranks if rank < setup.ranks}
+    buffers = (1 + setup.overlaps_communication) * setup.reduce_bucket
+    found = {}
+    for rank in _differing_ranks(setup):
+        sizes = [size for one in flat for size in one.untouched(rank)]
+        large = [size for size in sizes if size > setup.reduce_bucket]
+        found[rank] = sum(large) + (buffers if len(large) < len(sizes) else 0)
+    return found
+
+
+def _differing_ranks(setup: TrainingSetup) -> list[int]:
+    """The ranks that hold something else than the rank before them: few, however many ranks there are."""
+    ranks = sorted({0}.union(*(one.borders for one in _flat_tensors(setup))))
+    return [rank for rank in ranks if rank < setup.ranks]
+
+
+def _touched(setup: TrainingSetup, *, pads: bool) -> dict[int, int]:
+    flat = _flat_tensors(setup)
+    return {rank: sum(one.touched(rank, pads=pads) for one in flat) for rank in _differing_ranks(setup)}
 
 
 @_remembered
@@ -149,12 +187,26 @@ class _Flat:
         ranks = {place // self.share for place in places if self.share}
         return ranks | {rank + 1 for rank in ranks}
 
+    def _places(self, rank: int) -> tuple[int, int]:
+        """The first parameter in a rank's share, and the first one after it."""
+        first = bisect.bisect_right(self.ends, rank * self.share)
+        return first, max(first, bisect.bisect_left(self.starts, (rank + 1) * self.share))
+
+    def untouched(self, rank: int) -> list[int]:
+        """The sizes of the parameters that have no part in a rank's share."""
+        first, last = self._places(rank)
+        sizes = [after - before for before, after in itertools.pairwise(self.total)]
+        return sizes[:first] + sizes[last:]
+
     def touched(self, rank: int, *, pads: bool) -> int:
-        """The elements of the parameters in a rank's share, and of what pads it at the end."""
+        """The elements of the parameters in a rank's share, and of what pads it between them and at the end."""
         start, end = rank * self.share, (rank + 1) * self.share
-        first, last = bisect.bisect_right(self.ends, start), bisect.bisect_left(self.starts, end)
-        padding = max(0, end - max(self.ends[-1], start)) if pads else 0
-        return self.total[max(first, last)] - self.total[first] + padding
+        first, last = self._places(rank)
+        if first >= last:
+            return self.share if pads else 0
+        whole = self.total[last] - self.total[first]
+        outside = max(0, start - self.starts[first]) + max(0, self.ends[last - 1] - end)
+        return whole + (self.share - (whole - outside) if pads else 0)
 
 
 @_remembered
@@ -178,7 +230,10 @@ def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
     """The trained parameters by the group of the optimizer that they are in."""
     tensors = [tensor for tensor in setup.tensors if tensor.is_trained]
     if setup.optimizer == "muon":
-        groups = [[one for one in tensors if is_for_muon(one)], [one for one in tensors if not is_for_muon(one)]]
+        matrices = [one for one in tensors if is_for_muon(one)]
+        if not setup.uses_zero_init:  # which leaves nothing to sort by (``MuonWithAuxAdam.__init__``)
+            matrices.sort(key=lambda one: one.shape, reverse=True)
+        groups = [matrices, [one for one in tensors if not is_for_muon(one)]]
     elif setup.decays_apart:
         groups = [[one for one in tensors if _decays(one)], [one for one in tensors if not _decays(one)]]
     else:
@@ -188,7 +243,8 @@ def _groups(setup: TrainingSetup) -> list[list[Tensor]]:
 
 def is_for_muon(tensor: Tensor) -> bool:
     """Whether Muon steps a parameter: a matrix between embedding and head (``set_optimizer_flags``)."""
-    return not _VECTOR.search(tensor.name) and not _AT_THE_ENDS.search(tensor.name)
+    is_matrix = len(tensor.shape) > 1 if tensor.shape else not _VECTOR.search(tensor.name)
+    return is_matrix and not _AT_THE_ENDS.search(tensor.name)
 
 
 def _decays(tensor: Tensor) -> bool:

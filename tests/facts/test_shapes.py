@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
+from ds_lint.facts.model import load
 from ds_lint.facts.shapes import count, in_order, kinds
+from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 
 LLAMA_3_8B = {
@@ -105,6 +110,61 @@ def test_experts_come_after_the_dense_layers():
 def test_another_name_of_a_key_counts():
     few, many = ({"model_type": "qwen3_moe", name: 16} for name in ("num_experts", "num_local_experts"))
     assert count(few) == count(many) < count({"model_type": "qwen3_moe"})
+
+
+def test_a_name_that_the_class_sets_last_counts():
+    wide = {"model_type": "bloom", "n_embed": 128, "n_layer": 2}
+    assert count(wide | {"hidden_size": 64}) == count({"model_type": "bloom", "hidden_size": 128, "n_layer": 2})
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [("relu", {"wi", "wo"}), ("gated-gelu", {"wi_0", "wi_1", "wo"}), ("gated-silu", {"wi_0", "wi_1", "wo"})],
+)
+def test_the_gate_of_t5_follows_from_its_activation(word, names):
+    found = kinds({"model_type": "t5", "feed_forward_proj": word})
+    assert {kind.name.split(".")[-2] for kind in found if "DenseReluDense" in kind.name} == names
+
+
+@pytest.mark.parametrize(
+    ("model_type", "switch", "before", "after"),
+    [
+        ("llama", "attention_bias", "q_proj.weight", "q_proj.bias"),
+        ("gpt_bigcode", "multi_query", "ln_1.bias", "c_attn.weight"),
+        ("falcon", "bias", "query_key_value.weight", "query_key_value.bias"),
+        ("qwen3_moe", "attention_bias", "k_proj.weight", "k_proj.bias"),
+    ],
+)
+def test_a_parameter_with_a_condition_stands_where_the_class_has_it(model_type, switch, before, after):
+    config = {"model_type": model_type, "num_attention_heads": 32, switch: True}
+    names = [kind.name for kind in in_order(kinds(config))]
+    place = next(place for place, name in enumerate(names) if name.endswith(after))
+    assert names[place - 1].endswith(before)
+
+
+def test_parameters_that_are_numbered_within_a_layer_stand_together():
+    config = {"model_type": "stablelm", "qk_layernorm": True, "num_hidden_layers": 2, "num_attention_heads": 4}
+    names = [kind.name for kind in in_order(kinds(config | {"num_key_value_heads": 2, "hidden_size": 64}))]
+    norms = [name.split(".")[4] for name in names if "norms.#" in name]
+    assert norms == 2 * (4 * ["q_layernorm"] + 2 * ["k_layernorm"])
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({"num_attention_heads": 0}, "`num_attention_heads` is 0"),
+        ({"num_key_value_heads": 0}, "`num_key_value_heads` is 0"),
+        ({"hidden_size": -4096}, "`hidden_size` is -4096"),
+        ({"hidden_size": "4096"}, "`hidden_size` is '4096' and not a number"),
+        ({"num_hidden_layers": [2]}, "`num_hidden_layers` is '[2]' and not a number"),
+        ({"vocab_size": 10**400}, "`vocab_size` is a number of too many digits"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_a_config_that_makes_no_model_is_refused_in_words(broken, words, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_3_8B | broken))
+    with pytest.raises(UnreadableFact, match=re.escape(words)):
+        load(str(tmp_path))
 
 
 def test_each_case_of_a_model_type_has_its_shapes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import transformers
 from installed import INSTALLED
 from linted import config_of
 from ranks import run
@@ -52,6 +53,15 @@ class Case(NamedTuple):
     lora: dict[str, Any] | None = None
     by_trainer: bool = False
     zero_init: bool = True  # at stage 3, whether the model is built in parts
+    values: dict[str, Any] = _NOTHING  # of the model's config, beside those of ``MODELS``
+    frozen: str = ""  # in the names of parameters that are not trained
+
+    @property
+    def model_config(self) -> dict[str, Any]:
+        """The ``config.json`` of the model, with what is not the default of its class."""
+        model = MODELS[self.model]
+        model_type = getattr(transformers, model["config"]).model_type
+        return {"model_type": model_type, "architectures": [model["class"]], **model["values"], **self.values}
 
     @property
     def deepspeed_config(self) -> dict[str, Any]:
@@ -67,7 +77,9 @@ class Case(NamedTuple):
         if not self.by_trainer:
             config["optimizer"] = {"type": self.optimizer, "params": self.parameters}
         if self.dtype != "fp32":
-            scale = {"loss_scale": 1} if self.dtype == "fp16" else {"check_grad_overflow": False}
+            # Lamb demands a scale that changes, and a step only comes if it does not overflow.
+            fixed = {"initial_scale_power": 1} if self.optimizer == "Lamb" else {"loss_scale": 1}
+            scale = fixed if self.dtype == "fp16" else {"check_grad_overflow": False}
             config[self.dtype] = {"enabled": True, **scale, **self.config.get(self.dtype, {})}
         return config
 
@@ -99,17 +111,19 @@ def measure(case: Case) -> Held:
 
 
 def _measure(case: Case) -> Held:
+    model = MODELS[case.model]
     job = {
-        "model": MODELS[case.model],
+        "model": {**model, "values": {**model["values"], **case.values}},
         "config": case.deepspeed_config,
         "zero_init": case.zero_init and case.stage == 3,
-        **{name: getattr(case, name) for name in ("ranks", "rank", "dtype", "steps", "lora", "by_trainer")},
+        **{name: getattr(case, name) for name in ("ranks", "rank", "dtype", "steps", "lora", "frozen", "by_trainer")},
     }
     done = run("held", json.dumps(job), ranks=1, timeout=120)
     assert done.is_complete, done.errors[0]
     (answer,) = done.answers
     assert answer is not None
-    return Held(tuple(Tensor(*tensor) for tensor in answer["tensors"]), answer["moments"], answer["reduced"])
+    tensors = tuple(Tensor(*rest, shape=tuple(shape)) for *rest, shape in answer["tensors"])
+    return Held(tensors, answer["moments"], answer["reduced"])
 
 
 def measure_most(case: Case) -> tuple[Case, Held]:
@@ -221,6 +235,20 @@ MODELS = {
         },
         projection_dim=40, hidden_size=40, image_token_index=96,
     ) | {"image": {"token": 96, "tokens": 16, "shape": [1, 3, 12, 12]}},
+    "gpt_bigcode": _model(
+        "GPTBigCodeForCausalLM", "GPTBigCodeConfig", vocab_size=97, n_embd=36, n_layer=2, n_head=3, n_positions=33,
+    ),
+    "falcon": _model(
+        "FalconForCausalLM", "FalconConfig", vocab_size=97, hidden_size=40, num_hidden_layers=2, num_attention_heads=4,
+        num_kv_heads=2,
+    ),
+    "cohere": _model("CohereForCausalLM", "CohereConfig", **_SIZES, num_key_value_heads=2, eos_token_id=5),
+    "stablelm": _model("StableLmForCausalLM", "StableLmConfig", **_SIZES, num_key_value_heads=2),
+    "starcoder2": _model("Starcoder2ForCausalLM", "Starcoder2Config", **_SIZES, num_key_value_heads=2),
+    "gpt_neox": _model("GPTNeoXForCausalLM", "GPTNeoXConfig", **_SIZES),
+    "qwen2": _model("Qwen2ForCausalLM", "Qwen2Config", **_SIZES, num_key_value_heads=2),
+    "qwen3": _model("Qwen3ForCausalLM", "Qwen3Config", **_SIZES, num_key_value_heads=2, head_dim=10),
+    "olmo2": _model("Olmo2ForCausalLM", "Olmo2Config", **_SIZES, num_key_value_heads=2),
     # Of this one, partitions on two ranks are large enough to be swapped to NVMe.
     "wide": _model(
         "LlamaForCausalLM", "LlamaConfig",

@@ -29,7 +29,7 @@ MUON = {"reduce_scatter": False}
 MASTERS = {"bf16_master_weights_and_grads": True}
 LORA = {"r": 3, "lora_alpha": 6, "target_modules": ["q_proj", "v_proj"]}
 # Within zero.Init transformers cannot initialise these: they set one row of an embedding, or look at a shape.
-WHOLE = ("bert", "opt", "gemma", "paligemma")
+WHOLE = ("bert", "opt", "gemma", "paligemma", "cohere", "olmo2")
 
 
 def case(model: str, stage: int, ranks: int, **more) -> Case:

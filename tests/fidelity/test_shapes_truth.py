@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import json
 import random
+import re
 from collections import Counter
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +19,7 @@ import transformers
 from installed import INSTALLED
 from transformers import CONFIG_MAPPING
 
-from ds_lint.facts.shapes import count, kinds
+from ds_lint.facts.shapes import count, in_order, kinds
 from ds_lint.knowledge import tables
 
 pytestmark = [
@@ -52,16 +55,30 @@ def part_of(config: dict, path: str) -> dict:
     return config.setdefault(part, {}) if part else config
 
 
-def built(model_type: str, config: dict) -> Counter:
-    """The sizes of the parameters of the real model, on the device that allocates nothing."""
+def in_model(model_type: str, config: dict) -> list[tuple[str, tuple[int, ...]]]:
+    """The parameters of the real model in its order, on the device that allocates nothing."""
     with torch.device("meta"):
-        made = CONFIG_MAPPING[model_type](**{name: value for name, value in config.items() if name != "model_type"})
+        made = CONFIG_MAPPING[model_type].from_dict(copy.deepcopy(config))
         model = getattr(transformers, MODELS[model_type]["class"])(made)
-    return Counter(tuple(parameter.shape) for parameter in model.parameters())
+    return [(name, tuple(parameter.shape)) for name, parameter in model.named_parameters()]
 
 
-@pytest.mark.parametrize("model_type", sorted(MODELS))
-def test_other_sizes(model_type):
+def described(config: dict) -> list[tuple[str, tuple[int, ...]]]:
+    """The same by the store."""
+    return [(kind.name, kind.shape) for kind in in_order(kinds(config))]
+
+
+def without_numbers(parameters: list[tuple[str, tuple[int, ...]]]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(re.sub(r"\.(\d+|#)(?=\.)", ".#", name), shape) for name, shape in parameters]
+
+
+def built(model_type: str, config: dict) -> Counter:
+    """How many parameters of each shape the real model has."""
+    return Counter(shape for _, shape in in_model(model_type, config))
+
+
+def with_other_sizes(model_type: str) -> dict:
+    """A config with few layers, and other sizes than the class has."""
     dice = random.Random(model_type)
     keys = MODELS[model_type]["keys"]
     config: dict = {"model_type": model_type}
@@ -80,11 +97,48 @@ def test_other_sizes(model_type):
             given[key] = NUMBERS[path] if path in NUMBERS else attrgetter(path)(CONFIG_MAPPING[model_type]())
     for path, value in MODELS[model_type].get("needs", {}).items():
         part_of(config, path)[path.rpartition(".")[2]] = value
-    config |= GOING_WITH.get(model_type, lambda _: {})(config)
-    found = Counter()
-    for kind in kinds(config):
-        found[kind.shape] += kind.times
-    assert +found == built(model_type, config)
+    return config | GOING_WITH.get(model_type, lambda _: {})(config)
+
+
+@pytest.mark.parametrize("model_type", sorted(MODELS))
+def test_other_sizes(model_type):
+    config = with_other_sizes(model_type)
+    assert without_numbers(described(config)) == without_numbers(in_model(model_type, config))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model_type", sorted(MODELS))
+def test_the_order_with_every_condition_on_and_off(model_type):
+    """ZeRO cuts shares through the parameters as they stand in the model."""
+    for case in (MODELS[model_type], *MODELS[model_type].get("others", ())):
+        switches = {switch for entry in case["parameters"] for switch in entry.get("if", ())}
+        for switch, value in itertools.product(sorted(switches), (False, True)):
+            config = with_other_sizes(model_type)
+            for path, needed in case.get("needs", {}).items():
+                part_of(config, path)[path.rpartition(".")[2]] = needed
+            part_of(config, switch)[switch.rpartition(".")[2]] = value
+            found = described(config)
+            assert without_numbers(found) == without_numbers(in_model(model_type, config)), (switch, value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *({"model_type": "t5", "feed_forward_proj": word} for word in ("relu", "gated-gelu", "gated-silu")),
+        {"model_type": "mt5"},
+        {"model_type": "mt5", "feed_forward_proj": "gated-gelu", "is_gated_act": False},
+        {"model_type": "bloom", "hidden_size": 64, "n_embed": 128, "n_layer": 2},
+        {"model_type": "bart", "num_hidden_layers": 3, "encoder_layers": 2, "hidden_size": 512},
+        {"model_type": "gpt_bigcode", "num_hidden_layers": 2, "max_position_embeddings": 64, "n_positions": 32},
+        {"model_type": "qwen3_moe", "num_hidden_layers": 2, "num_experts": 8, "num_local_experts": 4},
+        {"model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_replace": 2, "q_lora_rank": None},
+        {"model_type": "falcon", "hidden_size": 256, "n_embed": 128, "num_attention_heads": 4, "num_hidden_layers": 2},
+    ],
+    ids=lambda config: ",".join(f"{name}={value}" for name, value in config.items()),
+)
+def test_what_a_config_class_works_out_of_other_keys(config):
+    found = in_model(config["model_type"], config)
+    assert without_numbers(described(config)) == without_numbers(found)
 
 
 @pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.parent.name)

@@ -51,7 +51,10 @@ def main() -> None:
     ops.install(builds=False)
     reduced = _be_one_of_many()
     engine = _engine(_model())
-    tensors = [[name, getattr(p, "ds_numel", p.numel()), p.requires_grad] for name, p in _parameters(engine.module)]
+    tensors = [
+        [name, getattr(p, "ds_numel", p.numel()), p.requires_grad, list(getattr(p, "ds_shape", p.shape))]
+        for name, p in _parameters(engine.module)
+    ]
     backward = _Backward(engine)
     for _ in range(JOB["steps"]):
         for micro in range(engine.gradient_accumulation_steps()):
@@ -113,6 +116,8 @@ def _model() -> Any:
     else:
         model = make(config)
     torch.set_default_dtype(torch.float32)
+    for name, parameter in _parameters(model):
+        parameter.requires_grad_(not JOB["frozen"] or JOB["frozen"] not in name)
     if JOB["lora"]:
         import peft
 
