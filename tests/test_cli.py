@@ -647,6 +647,15 @@ def test_facts_that_contradict_each_other_are_2(run, write):
     assert result.stderr == "ds-lint: 4 nodes and 2 ranks: every node needs at least one rank\n"
 
 
+def test_ranks_that_do_not_divide_by_the_nodes_are_a_finding_with_numbers_that_fit(run, write):
+    write(**{"clean.json": CLEAN})
+    for ranks, nodes, number in (("8", "3", 1), ("9", "3", 0)):
+        result = run("check", "clean.json", "--world-size", ranks, "--nodes", nodes, "--output-format", "json")
+        found = [one for one in json.loads(result.stdout)["findings"] if one["code"] == "DS838"]
+        assert len(found) == number
+        assert all(one["help"] == "Give a world size of 6 or 9 (--world-size), or 2 nodes (--nodes)." for one in found)
+
+
 def test_the_model_and_the_machine_change_the_findings(run, write):
     write(**{"clean.json": CLEAN, "config.json": '{"model_type": "t5"}'})
     shown = run("check", "clean.json", "--model", ".", "--gpu", "T4", "--host-memory", "64GB", "-v").stdout

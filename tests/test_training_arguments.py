@@ -237,7 +237,7 @@ def test_an_object_has_the_fields_that_its_class_has():
     assert arguments_of(Arguments()).slips == {}
 
 
-def test_a_misspelled_argument_is_a_note(run, tmp_path):
+def test_a_misspelled_argument_is_a_note_and_a_finding(run, tmp_path):
     (tmp_path / "args.yaml").write_text("bf16: true\nlearnin_rate: 5\n", encoding="utf-8")
     (tmp_path / "ds.json").write_text('{"train_micro_batch_size_per_gpu": "auto"}', encoding="utf-8")
     result = run("check", "ds.json", "--trainer-args", "args.yaml")
@@ -245,6 +245,10 @@ def test_a_misspelled_argument_is_a_note(run, tmp_path):
         "note: args.yaml: learnin_rate is not a training argument, so it counts as one of the script's own; did "
         "you mean learning_rate?"
     ) in result.stdout
+    report = json.loads(run("check", "ds.json", "--trainer-args", "args.yaml", "--output-format", "json").stdout)
+    (found,) = [one for one in report["findings"] if one["code"] == "DS611"]
+    assert (found["severity"], found["related"][0]["path"]) == ("warning", "args.yaml")
+    assert "`learning_rate`" in found["help"]
     alone = run("check", "ds.json", "--trainer-args", "--learnin_rate 5")
     assert alone.returncode == 2
     assert alone.stderr.endswith("names no field of TrainingArguments; did you mean learning_rate?\n")

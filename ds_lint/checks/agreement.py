@@ -58,7 +58,7 @@ def trainer_mismatch(config: Config) -> Iterator[Problem]:
         )
 
 
-@rule("DS611", "training-arguments-refused", severity="error", effects=("rejected",))
+@rule("DS611", "training-arguments-refused", severity="error", effects=("rejected", "risk"))
 def training_arguments_refused(config: Config) -> Iterator[Problem]:
     """Training arguments that TrainingArguments or the Trainer rejects."""
     if _prepare(config) is None:
@@ -76,6 +76,23 @@ def training_arguments_refused(config: Config) -> Iterator[Problem]:
             help=f"Change {_quoted(names)} in the training arguments.",
             label="training arguments rejected",
             related=_places(config, names),
+        )
+    training = config.facts.training
+    if training is None:
+        return
+    for name, meant in training.slips.items():
+        argument = training.others[name]
+        document, span = argument.document, argument.span
+        yield Problem(
+            None,
+            config.opening,
+            f"`{name}` ({argument.origin}) is not a field of TrainingArguments: the run stops at it, except where the "
+            "script declares it",
+            {_TRAINER: RISK},
+            help=f"Write `{meant}`. If the script has an argument `{name}`, suppress this rule.",
+            label=f"did you mean `{meant}`?",
+            severity="warning",
+            related=[Related(span, f"did you mean {meant}?", document.path)] if document and span else [],
         )
 
 

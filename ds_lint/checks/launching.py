@@ -295,6 +295,34 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     )
 
 
+@rule("DS838", "ranks-do-not-divide-by-nodes", severity="warning", effects=("risk",), keys=())
+def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
+    """A world size and a number of nodes that do not fit together, as the user gives them.
+
+    Sources: ``prepare_multi_gpu_env`` and ``prepare_deepspeed_cmd_env`` in ``accelerate/utils/launch.py``, which divide
+    and drop the rest; ``torchrun --nproc-per-node`` and ``deepspeed --num_gpus`` are one number for all nodes.
+    """
+    facts = config.facts
+    ranks, nodes = facts.world_size, facts.nodes
+    if not ranks or not nodes or ranks % nodes == 0:
+        return
+    if facts.launch is not None and (facts.launch.world_size, facts.launch.nodes) == (ranks, nodes):
+        return  # of a scheduler, which may put different numbers of tasks on the nodes
+    fewer = ranks - ranks % nodes
+    divisors = [number for number in range(max(nodes - 1, 1), 0, -1) if ranks % number == 0]
+    key, span = _place(config)
+    yield Problem(
+        key,
+        span,
+        f"{ranks} ranks do not divide by {nodes} nodes: accelerate launch starts {fewer}, and torchrun and deepspeed "
+        "start the same number on each node",
+        RISK,
+        help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {divisors[0]} "
+        f"node{'' if divisors[0] == 1 else 's'} (--nodes).",
+        label=f"{ranks} ranks on {nodes} nodes",
+    )
+
+
 @rule("DS839", "option-in-redirection", severity="error", effects=("risk",), keys=())
 def option_in_redirection(config: Config) -> Iterator[Problem]:
     """``<`` and ``>`` around a placeholder, which the shell takes for redirections: an option is the name of a file."""

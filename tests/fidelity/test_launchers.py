@@ -52,3 +52,16 @@ def test_accelerate_takes_words_the_same_way():
     ours = parsed("accelerate", list(words))
     assert ours.rest == [real.training_script, *real.training_script_args]
     assert (ours.options["config_file"], ours.number("num_processes")) == (real.config_file, real.num_processes)
+
+
+def test_accelerate_drops_the_ranks_that_are_left_over():
+    """DS838: 8 processes on 3 machines."""
+    from accelerate.commands.launch import launch_command_parser
+    from accelerate.utils.launch import prepare_multi_gpu_env
+
+    words = ["--multi_gpu", "--num_processes", "8", "--num_machines", "3", "--machine_rank", "1", "train.py"]
+    arguments = launch_command_parser().parse_args([*words[:-1], "--main_process_ip", "node1", words[-1]])
+    arguments.main_process_port, arguments.gpu_ids = 29500, "all"
+    arguments.mixed_precision = arguments.dynamo_backend = "no"
+    prepare_multi_gpu_env(arguments)
+    assert (arguments.nproc_per_node, arguments.nnodes) == ("2", "3")

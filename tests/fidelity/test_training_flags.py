@@ -149,3 +149,17 @@ def test_strategies_that_do_not_go_together(fields, is_taken):
     assert (list(arguments.refusals(config)) == []) == is_taken
     with contextlib.nullcontext() if is_taken else pytest.raises(ValueError):
         TrainingArguments(output_dir="out", use_cpu=True, report_to="none", **fields)
+
+
+def test_a_misspelled_field_is_refused_unless_the_script_declares_it():
+    """DS611: of a slip, the parser of the script decides."""
+    from dataclasses import make_dataclass
+
+    from transformers import HfArgumentParser, TrainingArguments
+
+    words = ["--output_dir", "out", "--learnin_rate", "5"]
+    with pytest.raises(ValueError, match="learnin_rate"):
+        HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(words)
+    own = make_dataclass("Own", [("learnin_rate", int, 1)])
+    arguments, script = HfArgumentParser((TrainingArguments, own)).parse_args_into_dataclasses(words)
+    assert (arguments.learning_rate, script.learnin_rate) == (5e-5, 5)
