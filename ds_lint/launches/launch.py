@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.word import Argument, Word
 
 PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
+NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
 class Launch(NamedTuple):
@@ -44,3 +45,13 @@ class Launch(NamedTuple):
     def is_per_gpu(self) -> bool:
         """Whether the launcher starts one process for each GPU."""
         return self.launcher in PER_GPU
+
+
+def without_launcher(script: str, words: list[Word]) -> Launch:
+    """A script that nothing in the project starts, with these words: how many ranks it has is unknown."""
+    from ds_lint.launches.surroundings import Surroundings
+
+    around = Surroundings(None, None, None, None, False, None, (), (), False, None)
+    return Launch(
+        script, 1, NO_LAUNCHER, None, None, None, words, script, None, None, {}, [], [], {}, "", around, None, None
+    )

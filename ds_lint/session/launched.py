@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.unreadable import UnreadableFact
+from ds_lint.launches.launch import without_launcher
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.project.launches import Naming, launch_files, naming, read_launches, scripts_below, text_of
+from ds_lint.project.launches import (
+    Naming,
+    launch_files,
+    modules_naming,
+    naming,
+    read_launches,
+    scripts_below,
+    text_of,
+)
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
@@ -17,7 +26,7 @@ from ds_lint.source.recipes import LONGEST, as_recipe
 from ds_lint.targets.directories import repository_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ds_lint.facts.checkpoints import Checkpoint
     from ds_lint.facts.model import Model
@@ -49,7 +58,7 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
             group = searched.setdefault(asked, {})
         elif (repository := repository_of(document.path)) is not None:
             group = named.setdefault(os.path.relpath(repository), {})
-        elif document.language == "shell":
+        elif document.language in ("python", "shell"):
             group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
         else:
             continue
@@ -63,6 +72,7 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
             respects_gitignore=session.respects_gitignore(directory),
         ):
             _add(project.links(file), documents, session)
+        _add(project.links_of_scripts(_modules(directory, documents, session)), documents, session)
     known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
     for directory, documents in (*named.items(), *alone.items()):
         scripts, yamls = set[str](), list[str]()
@@ -74,6 +84,24 @@ def add_launches(found: Sequence[tuple[str, Document]], session: Session) -> Non
         own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
         project = LaunchingProject(directory, documents=documents)
         _add(project.linked(Naming(sorted(scripts | own), yamls)), documents, session)
+        modules = _modules(directory, documents, session) if directory in named else ()
+        _add(project.links_of_scripts(modules), documents, session)
+
+
+def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
+    """The modules that name one of these configs, which nothing has named yet."""
+    names = {
+        os.path.basename(one.path)
+        for one in documents.values()
+        if one.language == "json" and not session.has_material(one.path)
+    }
+    yield from modules_naming(
+        directory,
+        names,
+        MOST_SCRIPTS,
+        leaves_out=session.leaves_out,
+        respects_gitignore=session.respects_gitignore(directory),
+    )
 
 
 def scripts_of(directory: str, session: Session) -> list[str]:
@@ -113,6 +141,21 @@ class LaunchingProject:
             link = self.link_of_recipe(path)
             if link is not None:
                 yield link
+
+    def links_of_scripts(self, modules: Iterable[str] = ()) -> Iterator[Link]:
+        """The scripts that hold a config, and these modules, if no launch starts them, as far as they were read."""
+        started = {os.path.realpath(path) for path in self.scripts}
+        held = {os.path.realpath(one.path): one.path for one in self.documents.values() if one.language == "python"}
+        held.update((os.path.realpath(path), path) for path in modules)
+        for whole, path in held.items():
+            if whole in started:
+                continue
+            script, document = self.read_script(path)
+            if script is not None and document is not None and script.stack is not None:
+                place = os.path.relpath(path, self.directory).replace(os.sep, "/")
+                words: list[str | None] = [None] if script.parses_flags else []
+                facts = LaunchFacts(without_launcher(place, words), document, script, document)
+                yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
     def link_of_recipe(self, path: str) -> Link | None:
         """A recipe linked to the config that it names; None if the file is not one, or the config is not found."""
@@ -168,8 +211,10 @@ class LaunchingProject:
     def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
         """What the script shows that a launch starts, and its text; None if it is not in the project."""
         path = self.located_script(launch, by)
-        if path is None or not path.endswith(".py"):
-            return None, None
+        return self.read_script(path) if path is not None and path.endswith(".py") else (None, None)
+
+    def read_script(self, path: str) -> tuple[TrainingScript | None, Document | None]:
+        """What a script shows, and its text."""
         if path not in self.scripts:
             text = (text_of(path, self.files) or "").removeprefix("\ufeff")
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long
