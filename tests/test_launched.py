@@ -547,3 +547,28 @@ def test_the_script_that_python_starts_may_start_the_ranks(run, write, main, is_
 def test_a_module_that_python_starts_is_read(run, write):
     write({"run.sh": "python -m jobs.train\n", "jobs/train.py": WITH_RANKS.format(total=36, main="work()")})
     assert {one["code"] for one in findings(run, ".")} == {"DS512", "DS803", "DS830"}
+
+
+LIGHTNING = "import json\nimport lightning as L\nfrom lightning.pytorch.strategies import DeepSpeedStrategy\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        LIGHTNING + "strategy = DeepSpeedStrategy(config='ds.json')\n",
+        LIGHTNING + "with open('ds.json') as f:\n    config = json.load(f)\nDeepSpeedStrategy(config=config)\n",
+    ],
+)
+def test_a_script_that_nothing_starts_tells_who_takes_a_config(run, write, script):
+    write({"ds.json": {"zero_optimization": {"stage": 2}, "gradient_clipping": 1.0}})
+    assert [one["code"] for one in findings(run, ".")] == ["DS511"]
+    write({"train.py": script})
+    assert findings(run, ".") == []
+
+
+def test_a_script_that_nothing_starts_has_its_own_training_arguments(run, write):
+    script = "from transformers import Trainer, TrainingArguments\n"
+    script += "args = TrainingArguments('out', deepspeed='ds.json', per_device_train_batch_size=4)\nTrainer(m, args)\n"
+    write({"ds.json": {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}}, "train.py": script})
+    (finding,) = with_code("DS610", findings(run, "."))
+    assert "train.py:2" in finding["message"]

@@ -13,6 +13,7 @@ from ds_lint.facts.storage import saved_by, storage_behind
 from ds_lint.facts.training import Argument, TrainingArguments, flag_values
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.launches.launch import NO_LAUNCHER
 from ds_lint.launches.recipe import framework_of, recipe_of
 from ds_lint.launches.resumed import resumption
 from ds_lint.launches.script_ranks import OwnRanks
@@ -122,9 +123,11 @@ class LaunchFacts:
         """The ranks that the script starts itself, or may start, and no launcher."""
         own = self.script.ranks if self.script is not None else None
         is_cluster = self.launch.launcher in ("srun", "mpirun")
-        if own is None or (is_cluster and own.are_of_cluster) or not (is_cluster or self.launch.launcher == "python"):
+        is_python = self.launch.launcher in ("python", NO_LAUNCHER)
+        if own is None or (is_cluster and own.are_of_cluster) or not (is_cluster or is_python):
             return None
-        return OwnRanks() if is_cluster or self.launch.world_size is None else own
+        is_told = self.launch.world_size is None and self.launch.launcher == "python"  # by the environment
+        return OwnRanks() if is_cluster or is_told else own
 
     @property
     def memory(self) -> int | None:
@@ -185,8 +188,20 @@ class LaunchFacts:
         """Whether the script gives the config to something that adds keys to it."""
         return self.script is not None and self.script.fills_in
 
-    noun, label = "launch", "launched here"
-    is_told = True  # that a finding depends on the number of ranks does not show in it
+    @property
+    def noun(self) -> str:
+        """What tells: a launch, or a script that no launch of the project starts."""
+        return "launch" if self.is_told else "script"
+
+    @property
+    def label(self) -> str:
+        """What happens at the place."""
+        return "launched here" if self.is_told else "used here"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether findings name the launch: that one depends on the number of ranks does not show in it."""
+        return self.launch.launcher != NO_LAUNCHER
 
     def may_name(self, config: Document) -> bool:
         """Whether this is the config that the launch names, and not its data, or another one in the same script."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ds_lint.launches.word import Argument, LooseWord, Word
 
 PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
+NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
 class Launch(NamedTuple):
@@ -49,3 +50,33 @@ class Launch(NamedTuple):
     def is_per_gpu(self) -> bool:
         """Whether the launcher starts one process for each GPU."""
         return self.launcher in PER_GPU
+
+
+def without_launcher(script: str, words: list[Word]) -> Launch:
+    """A script that nothing in the project starts, with these words: how many ranks it has is unknown."""
+    from ds_lint.launches.surroundings import Surroundings
+    from ds_lint.launches.word import LooseWord
+
+    return Launch(
+        path=script,
+        line=1,
+        launcher=NO_LAUNCHER,
+        nodes=None,
+        processes_per_node=None,
+        world_size=None,
+        command=words,
+        script=script,
+        accelerate_config=None,
+        deepspeed_config=None,
+        arguments={},
+        unknown=[],
+        loose=(LooseWord(("the command line",), None),) if None in words else (),
+        loose_before=(),
+        flags=words,
+        environment={},
+        cwd="",
+        surroundings=Surroundings(None, None, None, None, False, None, (), (), False, None),
+        memory=None,
+        gpu=None,
+        redirections=(),
+    )

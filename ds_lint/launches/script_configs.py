@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ds_lint.source.python_names import ModuleNames
 
 _KEYWORDS = ("deepspeed", "config", "config_params", "hf_ds_config")
-_TAKERS = ("deepspeed.initialize", "HfDeepSpeedConfig")
+_TAKERS = ("deepspeed.initialize", "DeepSpeedPlugin", "DeepSpeedStrategy", "HfDeepSpeedConfig", "TrainingArguments")
 
 
 def configs(names: ModuleNames) -> Iterator[str]:

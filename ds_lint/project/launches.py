@@ -82,6 +82,22 @@ def scripts_below(directory: str, most: int, *, leaves_out: LeavesOut, respects_
     return list(islice(found, most))
 
 
+def modules_naming(
+    directory: str, names: Iterable[str], most: int, *, leaves_out: LeavesOut, respects_gitignore: bool = False
+) -> Iterator[str]:
+    """The modules of Python below a directory that have the word of DeepSpeed, and one of these words."""
+    sought = {os.fsencode(name) for name in names}
+    found = _below(directory, lambda _: None, _is_module, leaves_out, respects_gitignore=respects_gitignore)
+    for path in islice(found, most) if sought else ():
+        data = _bytes_of(path, ON_DISK)
+        if data is not None and _has(data, sought) and _NAMES_CONFIG in data.lower():
+            yield path
+
+
+def _is_module(name: str) -> bool:
+    return name.endswith(".py")
+
+
 def naming(paths: Iterable[str], names: Iterable[str], files: Files = ON_DISK) -> Naming:
     """Which of these files have one of these words, or the name of a YAML that has one."""
     sought = {os.fsencode(name) for name in names}

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts.checkpoints import checkpoint_in
 from ds_lint.facts.launched import LaunchFacts
 from ds_lint.facts.model import named_or_in
+from ds_lint.launches.launch import without_launcher
 from ds_lint.launches.recipe import recipe_of
-from ds_lint.project.launches import Naming, at_once, launch_files, naming, read_launches, scripts_below, text_of
+from ds_lint.project.launches import (
+    Naming,
+    at_once,
+    launch_files,
+    modules_naming,
+    naming,
+    read_launches,
+    scripts_below,
+    text_of,
+)
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
@@ -51,7 +61,7 @@ def add_launches(
             group = searched.setdefault(asked, {})
         elif (repository := repository_of(document.path)) is not None:
             group = named.setdefault(os.path.relpath(repository), {})
-        elif document.language == "shell":
+        elif document.language in ("python", "shell"):
             group = alone.setdefault(os.path.dirname(document.path) or os.curdir, {})
         else:
             continue
@@ -67,6 +77,12 @@ def add_launches(
         ):
             links = unless_it_fails(lambda: list(project.links(file)), file.path)  # noqa: B023 - called at once
             _add(links or [], documents, session)
+        _add(
+            unless_it_fails(lambda: list(project.links_of_scripts(_modules(directory, documents, session))), directory)  # noqa: B023 - called at once
+            or [],
+            documents,
+            session,
+        )
     known = {os.path.realpath(document.path) for _, document in found if document.kind == "recipe"}
     for directory, documents in (*named.items(), *alone.items()):
         scripts, yamls = set[str](), list[str]()
@@ -78,6 +94,27 @@ def add_launches(
         own = {os.path.normpath(one.path) for one in documents.values() if one.language == "shell"}
         project = LaunchingProject(directory, documents=documents)
         _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
+        if directory in named:
+            modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory)  # noqa: B023 - called at once
+            _add(project.links_of_scripts(modules or []), documents, session)
+        else:
+            _add(project.links_of_scripts(), documents, session)
+
+
+def _modules(directory: str, documents: dict[str, Document], session: Session) -> Iterator[str]:
+    """The modules that name one of these configs, which nothing has named yet."""
+    names = {
+        os.path.basename(one.path)
+        for one in documents.values()
+        if one.language == "json" and not session.has_material(one.path)
+    }
+    yield from modules_naming(
+        directory,
+        names,
+        MOST_SCRIPTS,
+        leaves_out=session.leaves_out,
+        respects_gitignore=session.respects_gitignore(directory),
+    )
 
 
 def scripts_of(directory: str, session: Session, *, most_folders: int | None = None) -> list[str]:
@@ -131,6 +168,21 @@ class LaunchingProject:
     def _links_at(self, path: str) -> list[Link]:
         file = read_launches(path, self.directory, self.files)
         return list(self.links(file)) if file is not None else []
+
+    def links_of_scripts(self, modules: Iterable[str] = ()) -> Iterator[Link]:
+        """The scripts that hold a config, and these modules, if no launch starts them, as far as they were read."""
+        started = {os.path.realpath(path) for path in self.scripts}
+        held = {os.path.realpath(one.path): one.path for one in self.documents.values() if one.language == "python"}
+        held.update((os.path.realpath(path), path) for path in modules)
+        for whole, path in held.items():
+            if whole in started:
+                continue
+            script, document = self.read_script(path)
+            if script is not None and document is not None and script.stack is not None:
+                place = os.path.relpath(path, self.directory).replace(os.sep, "/")
+                words: list[str | None] = [None] if script.parses_flags else []
+                facts = LaunchFacts(without_launcher(place, words), document, script, document)
+                yield Link(facts, frozenset([whole, *map(os.path.realpath, self.named_by(facts, place))]))
 
     def link_of_recipe(self, path: str) -> Link | None:
         """A recipe linked to the config that it names; None if the file is not one, or the config is not found."""
@@ -186,8 +238,10 @@ class LaunchingProject:
     def script_of(self, launch: Launch, by: str) -> tuple[TrainingScript | None, Document | None]:
         """What the script shows that a launch starts, and its text; None if it is not in the project."""
         path = self.located_script(launch, by)
-        if path is None or not path.endswith(".py"):
-            return None, None
+        return self.read_script(path) if path is not None and path.endswith(".py") else (None, None)
+
+    def read_script(self, path: str) -> tuple[TrainingScript | None, Document | None]:
+        """What a script shows, and its text."""
         if path not in self.scripts:
             text = (text_of(path, self.files) or "").removeprefix("\ufeff")
             from ds_lint.launches.training_script import read_training_script  # what the rules know of Python is long

@@ -118,6 +118,10 @@ class Session:
         """Lint the config at a path with what a recipe or a launch says that names it."""
         self._material.setdefault(os.path.abspath(config), []).append(material)
 
+    def has_material(self, config: str) -> bool:
+        """Whether a recipe or a launch is known that names the config at a path."""
+        return os.path.abspath(config) in self._material
+
     def choice(self, directory: str) -> Choice:
         """The releases that the configs of a directory are linted with, chosen once."""
         if directory not in self.choices:
