@@ -210,7 +210,7 @@ def test_a_reference_model_and_pairs_count(described, memory, project):
         }
     )
     alone, paired, rewarded = (described(f"{name}.sh", "--gpu", "H200") for name in ("sft", "dpo", "rloo"))
-    assert paired["rank"]["reference"]["bytes"]["least"] == 2 * PARAMETERS
+    assert paired["rank"]["reference_model"]["bytes"]["least"] == 2 * PARAMETERS
     assert paired["rank"]["activations"]["bytes"]["likely"] > 1.7 * alone["rank"]["activations"]["bytes"]["likely"]
     assert paired["peaks"]["step"]["gpu"]["least"] >= alone["peaks"]["step"]["gpu"]["least"] + 2 * PARAMETERS
     assert (paired["left_out"], rewarded["fits"]["gpu"]) == ([], None)

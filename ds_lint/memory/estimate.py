@@ -63,7 +63,7 @@ def estimate(setup: TrainingSetup) -> Estimate:
     """What a run with this setup takes."""
     parts = states.of(setup)
     if setup.reference is not False:
-        parts["reference"] = reference(setup)
+        parts["reference_model"] = reference(setup)
     if setup.stage == 3:
         parts["live"] = Placed(gpu=amount(_widened(setup, live_parameters(setup)), setup.width))
     if (computed := _activations(setup)) is not None:

@@ -51,7 +51,7 @@ class Peak(NamedTuple):
 
 def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
     """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known."""
-    node, beside = _node(setup, parts), _kinds(parts, "reference")
+    node, beside = _node(setup, parts), _kinds(parts, "reference_model")
     found = {
         "initialization": (_initializes(setup, parts), _loads(setup, parts)),
         "step": (_steps(setup, parts), node),

@@ -28,7 +28,7 @@ _WORDS = {  # by whether a run fits
     False: ("does not fit", SEVERITY["error"]),
     None: ("may fit", SEVERITY["warning"]),
 }
-_LABELS = {"live": "live parameters", "reference": "reference model", "page_locked": "page-locked memory"}
+_LABELS = {"live": "live parameters", "page_locked": "page-locked memory"}
 
 
 class _Cell(NamedTuple):
