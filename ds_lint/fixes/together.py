@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 10
 _MOST_READ = 3_000_000  # characters, for the configs that are fixed alone
 _FEW_ATTEMPTS = 20  # for a number that may never be looked at,
-_MOST_CHARACTERS = 100_000  # and only of a text that is linted in no time
+_MOST_CHARACTERS = 100_000  # and only of a text that is linted in no time,
+_MOST_FINDINGS = 2_000  # which one with more than these is not
 
 
 def fix_all(
@@ -144,7 +145,8 @@ def _applied(reports: list[FileReport], chosen: Chosen, lint: Lint) -> tuple[lis
 
 def try_all(reports: Sequence[FileReport], lint: Lint, *, codes: Collection[str] | None = None) -> None:
     """Find out which fixes of a file's reports would be applied with which safeties, and why the others would not."""
-    if len(reports[0].document.text) > _MOST_CHARACTERS:
+    number = sum(len(report.findings) for report in reports)
+    if len(reports[0].document.text) > _MOST_CHARACTERS or number > _MOST_FINDINGS:
         for report in reports:
             report.may_be_unfixable = any(finding.fix for finding in report.findings)
         return

@@ -232,7 +232,12 @@ def _refused_enum(choices: list[Scalar], kind: str, value: Scalar, lax: bool) ->
 
 
 def _integer_of_text(value: Scalar) -> int | None:
-    return int(str(value).strip().split(".")[0]) if _is_text_of(_INTEGER_TEXT, value) else None
+    if not _is_text_of(_INTEGER_TEXT, value):
+        return None
+    from ds_lint.source.limits import MOST_DIGITS  # few values are texts
+
+    text = str(value).strip().split(".")[0]
+    return int(text) if len(text) <= MOST_DIGITS else None  # which pydantic refuses, too
 
 
 def _is_text_of(pattern: str, value: Scalar) -> bool:

@@ -1,0 +1,98 @@
+"""Measure how the time of ds-lint grows with its input: ten times the input takes at most 15 times the time.
+
+    python -m tools.bench.sizes [--only WORD] [--most 60]
+
+For each kind of input (``size_texts``) a project of a size and one of ten times that size, each checked by a process of
+its own. CPU time of the process (user and system), without that of a check of the same command with one unit. Where
+the larger one takes less than 0.1 s, the ratio says nothing and is left out. Last, the language server: edits of one
+text, and of one ten times as large.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.bench.size_texts import ALL
+
+if TYPE_CHECKING:
+    from tools.bench.size_texts import Case
+
+ROOT = Path(__file__).parent.parent.parent
+TIMES = 10
+MOST = 15.0  # times the time
+_LEAST = 0.1  # seconds that a ratio is taken of
+
+
+def main() -> None:
+    """Print the table; the status is 1 if something grows too fast."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", metavar="WORD", default="", help="the kinds of input with this in their name")
+    options.add_argument("--most", type=int, metavar="S", default=60, help="seconds for one process (default: 60)")
+    chosen = options.parse_args()
+    failed = 0
+    sys.stdout.write(f"{'input':42} {'bytes':>9} {'seconds':>8} {'x10':>8} {'ratio':>6}\n")
+    for case in ALL:
+        if chosen.only in case.name:
+            failed += _line(case, chosen.most)
+    sys.exit(1 if failed else 0)
+
+
+def _line(case: Case, most: int) -> bool:
+    """Print the line of one kind of input, and return whether it grows too fast."""
+    start, _ = measured(case, 1, most)
+    small, size = measured(case, case.units, most)
+    large, _ = measured(case, case.units * TIMES, most)
+    ratio = grown(start, small, large)
+    is_slow = ratio is not None and ratio > MOST
+    shown = f"{ratio:6.1f}" if ratio is not None else "     -"
+    sys.stdout.write(f"{case.name:42} {size:9,} {small:8.2f} {large:8.2f} {shown}{' !' if is_slow else ''}\n")
+    sys.stdout.flush()
+    return is_slow
+
+
+def grown(start: float, small: float, large: float) -> float | None:
+    """How many times the time the larger input takes; None where that is too little to tell."""
+    if large - start < _LEAST:
+        return None
+    return (large - start) / max(small - start, _LEAST / TIMES)
+
+
+def measured(case: Case, units: int, most: int) -> tuple[float, int]:
+    """The CPU seconds of one process, at most so many, and the bytes of its input."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in case.files(units).items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ds_lint", *case.command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: _limit(most),  # noqa: PLW1509 - no threads here
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1, -9, -24):
+        sys.stdout.write(f"{case.name}: exit status {process.returncode}\n")
+    return used.ru_utime + used.ru_stime, size
+
+
+def _limit(seconds: int) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+if __name__ == "__main__":
+    main()
