@@ -38,6 +38,7 @@ _WRAPPERS = frozenset({
     "perf", "pipenv", "poetry", "rlaunch", "script", "setsid", "singularity", "stdbuf", "strace", "sudo", "taskset",
     "time", "timeout", "unbuffer", "uv", "xargs",
 })  # fmt: skip
+_WITH_NAMES = {"conda": ("-n", "--name"), "docker": ("--name",)}  # of these, options with any name behind them
 _OUTER = {"srun": "srun", "mpirun": "mpirun", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun", "orterun": "mpirun"}
 # Modules that ``python -m`` starts as a launcher.
 _MODULES = {
@@ -165,6 +166,8 @@ def _launcher(command: list[Word]) -> tuple[str, list[Word], list[Word]] | None:
             continue
         name, rest = posixpath.basename(word), command[position + 1 :]
         outer = command[begun:position] if begun is not None else []
+        if position and command[position - 1] in _WITH_NAMES.get(posixpath.basename(command[0] or ""), ()):
+            continue  # such as an environment called ds
         if name in _OUTER and begun is None:
             begun = position
             continue

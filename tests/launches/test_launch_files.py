@@ -185,3 +185,8 @@ def test_hostile_scripts_end_soon(script):
     before = os.times().user
     found(script, "a.sh")
     assert os.times().user - before < 10
+
+
+def test_an_environment_with_the_name_of_a_launcher_is_none():
+    (launch,) = found("conda run -n ds deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n", "run.sh")
+    assert (launch.launcher, launch.script, launch.world_size) == ("deepspeed", "train.py", 4)
