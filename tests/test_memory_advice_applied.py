@@ -63,8 +63,11 @@ class Run:
     def asked(self, *arguments):
         nodes, ranks = self.launch["nodes"], self.launch["world_size"]
         flags = " ".join(f"--{name} {value}" for name, value in self.flags.items())
-        launch = f"deepspeed --num_nodes {nodes} --num_gpus {ranks // nodes} train.py {flags}\n"
+        hosts = "".join(f"node{node} slots={ranks // nodes}\n" for node in range(nodes))
+        where = "--hostfile hosts" if nodes > 1 else f"--num_gpus {ranks // nodes}"
+        launch = f"deepspeed {where} train.py {flags}\n"
         files = {"ds.json": self.config, "train.py": self.script, "run.sh": launch, "model/config.json": MODEL}
+        files["hosts"] = hosts
         write_into(self.folder)({**files, ".git/HEAD": ""})
         self.capsys.readouterr()
         parse([*arguments, "--output-format", "json"])

@@ -14,7 +14,7 @@ from ds_lint.linter import engine
 from ds_lint.source import documents
 
 CHECKS = os.path.dirname(checks.__file__)
-NO_FAMILIES = {"__init__", "problem"}
+NO_FAMILIES = {"__init__", "acceptance"}
 ALL_RULES = engine.every_rule()
 
 

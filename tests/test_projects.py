@@ -135,7 +135,7 @@ def test_frameworks_that_are_told_by_flags_to_quantize(codes):
     trl = f"trl sft --accelerate_config a.yaml --model_name_or_path Qwen/Qwen2.5-7B {flags}"
     project = {**project, "a.yaml": f"compute_environment: LOCAL_MACHINE\nnum_processes: 4\n{yaml}"}
     assert codes({**project, "run.sh": f"{trl} --load_in_4bit\n"}) == ["DS352"]
-    assert codes({**project, "run.sh": f"{trl} --load_in_4bit --torch_dtype bfloat16\n"}) == []
+    assert codes({**project, "run.sh": f"{trl} --load_in_4bit --torch_dtype bfloat16\n"}) == ["DS352"]
 
 
 def test_what_a_script_tells_the_trainer_in_code(codes):
@@ -185,7 +185,8 @@ engine, *_ = deepspeed.initialize(model=model, config=config)
     ],
 )
 def test_a_loop_of_ones_own_names_its_config_in_code(codes, script):
-    config = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 1}}
+    optimizer = {"type": "AdamW", "params": {"lr": 1e-4}}
+    config = {"train_micro_batch_size_per_gpu": "auto", "optimizer": optimizer, "zero_optimization": {"stage": 1}}
     project = {"conf/ds.json": config, "train.py": f"import deepspeed\n{script}", "run.sh": "deepspeed train.py\n"}
     assert codes(project) == ["DS204"]
     changed = OPENED.format(change="config['train_micro_batch_size_per_gpu'] = 4")

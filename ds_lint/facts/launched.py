@@ -183,6 +183,20 @@ class LaunchFacts:
             return None
         return family_of_class(class_name) if class_name else family_of_name(self.model_name)
 
+    def trains(self, model: Model, *, is_here: bool) -> bool:
+        """Whether the script trains the model of this name or folder as what it is: another class makes another one.
+
+        A class of the script's own may take what lies in the project.
+        """
+        class_name = self.named.class_name
+        if class_name is None:
+            return is_here
+        made = family_of_class(class_name) if class_name else None
+        if made is not None:
+            return made.model_type == model.model_type
+        letters = (model.model_type or "").replace("_", "").replace("-", "").lower()
+        return class_name.lower().startswith(letters) or not class_name  # LlamaForCausalLM makes a llama
+
     @property
     def fills_in(self) -> bool:
         """Whether the script gives the config to something that adds keys to it."""

@@ -213,7 +213,8 @@ class LaunchingProject:
             facts.names_experts = bool(self.value_in_yaml(launch, file.path, "deepspeed_moe_layer_cls_names"))
             name = facts.model_name
             folder = located(name, file.path, root=self.directory, is_there=os.path.isdir) if name else None
-            facts.model = named_or_in(name, folder)
+            model = named_or_in(name, folder)
+            facts.model = model if model is not None and facts.trains(model, is_here=folder is not None) else None
             facts.checkpoint = self.checkpoint_of(facts, file.path)
             written = _written(launch, file)
             if written is not None:

@@ -17,7 +17,7 @@ Trainer(model=model, args=args).train()
 """
 AT_STAGE_3 = '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}'
 RECIPE = """\
-model_name_or_path: Qwen/Qwen3-4B
+model_name_or_path: someone/qwen3
 stage: sft
 finetuning_type: lora
 template: qwen3
