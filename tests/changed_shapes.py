@@ -526,6 +526,13 @@ OF_LIGHTNING = (
         "there is no DeepSpeedStrategy in",
     ),
     Change(
+        "names are registered in a loop",
+        STRATEGY,
+        '        strategy_registry.register("deepspeed", cls, description="Default")',
+        "        for name in NAMES: strategy_registry.register(name, cls)",
+        "strategies are registered by for name in NAMES",
+    ),
+    Change(
         "a keyword is changed on the way",
         STRATEGY,
         "offload=offload",

@@ -287,6 +287,17 @@ class DeepSpeedStrategy:
         if size != "auto":
             cfg = {"size": size, **cfg}
         return cfg
+
+    @classmethod
+    def register_strategies(cls, strategy_registry):
+        strategy_registry.register("deepspeed", cls, description="Default")
+        strategy_registry.register("deepspeed_3", cls, description="Stage 3", stage=3, offload=True)
+""",
+    "lightning/fabric/strategies/deepspeed.py": """
+class DeepSpeedStrategy:
+    @classmethod
+    def register_strategies(cls, strategy_registry):
+        strategy_registry.register("deepspeed_1", cls, description="Stage 1", stage=1)
 """,
 }
 

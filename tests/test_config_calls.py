@@ -123,3 +123,25 @@ def test_the_files_that_would_be_checked_name_the_call(run, save):
     save("train.py", PLUGIN)
     shown = run("check", "--show-files", ".").stdout
     assert " ".join(shown.split()) == "./train.py python: calls `DeepSpeedPlugin`; stack accelerate"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "import lightning as L\nL.Trainer(strategy={})",
+        "import pytorch_lightning as pl\npl.Trainer(strategy={})",
+        "from lightning.fabric import Fabric\nFabric(strategy={})",
+    ],
+)
+def test_a_name_of_lightning_is_the_call_that_it_is_registered_for(call):
+    assert found(call.format('"deepspeed_stage_2"')) == []
+    assert found(call.format('"deepspeed_stage_3_offload_nvme"')) == [
+        ("DS702", "zero_optimization.offload_optimizer.device", '"deepspeed_stage_3_offload_nvme"')
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["L.Trainer(strategy='ddp')", "from mine import Trainer\nTrainer(strategy='deepspeed')"]
+)
+def test_other_names_are_no_configs(text):
+    assert python.read(f"import lightning as L\n{text}", "train.py") == []

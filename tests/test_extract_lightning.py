@@ -32,3 +32,12 @@ def test_the_config_has_a_keyword_or_a_condition_for_each_key(tmp_path):
         "aio": {},
         "aio.block_size": {"keyword": "size"},
     }
+
+
+def test_a_registered_name_has_the_keywords_of_its_call(tmp_path):
+    facts = extracted(tmp_path)
+    assert facts["trainer_names"] == {
+        "deepspeed": {"keywords": {}},
+        "deepspeed_3": {"keywords": {"stage": 3, "offload": True}},
+    }
+    assert facts["fabric_names"] == {"deepspeed_1": {"keywords": {"stage": 1}}}

@@ -116,7 +116,8 @@ def _why(document: Document, by: str) -> str:
         keys = telling_keys(document.root) if document.kind == "deepspeed" else accelerates_keys(document.root)
         has = f"has {', '.join(f'`{visible(key)}`' for key in keys[:_MOST_KEYS])}" if keys else ""
     else:
-        has = f"calls `{document.kind}`"
+        name = document.root.value if document.root is not None and document.root.kind == "string" else None
+        has = f"calls `{document.kind}`{'' if name is None else f' with `{visible(str(name))}`'}"
     return "; ".join(filter(None, (by, has)))
 
 

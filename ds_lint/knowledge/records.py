@@ -29,7 +29,7 @@ StackStage = Literal["load", "plugin", "precision", "prepare", "arguments", "tra
 StackTable = Literal[
     "fills", "overwrites", "inserts", "refusals", "required", "requires", "training_arguments", "plugin",
     "launch_arguments", "yaml", "sagemaker", "launchers", "words", "beside_file",
-    "strategy", "strategy_config",
+    "strategy", "strategy_config", "trainer_names", "fabric_names",
     "fsdp_variables", "fsdp_plugin", "fsdp_config",
 ]  # fmt: skip
 Bound = Literal["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
@@ -215,6 +215,8 @@ class StackFacts(Dated, total=False):
     converted: bool  # a key of older releases, which is still taken
     # strategy_config
     keyword: str  # of the strategy, whose value the key gets
+    # trainer_names, fabric_names
+    keywords: dict[str, Any]  # of the call that a name stands for
     # fsdp_variables, fsdp_plugin
     variable: str
     lowered: bool  # written in small letters
@@ -251,6 +253,8 @@ class StackStore(Store, total=False):
     beside_file: dict[str, StackFacts]
     strategy: dict[str, StackFacts]
     strategy_config: dict[str, StackFacts]
+    trainer_names: dict[str, StackFacts]
+    fabric_names: dict[str, StackFacts]
 
 
 class StackBehaviour(Dated, total=False):

@@ -1,7 +1,8 @@
 """A call in a program that makes a DeepSpeed config of its keywords, as the rules see it.
 
 Sources: ``DeepSpeedPlugin`` in ``accelerate/utils/dataclasses.py``, whose keywords outweigh the environment, and
-``DeepSpeedStrategy`` in ``lightning/pytorch/strategies/deepspeed.py``.
+``DeepSpeedStrategy`` in ``lightning/pytorch/strategies/deepspeed.py``, whose ``register_strategies`` gives names to
+calls, which ``Trainer`` and ``Fabric`` take in their place.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.stacks import records
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import PRECISION, SETTINGS, add_precision, fill, setting_of
-from ds_lint.semantics.made_config import MadeConfig, SourceSetting
+from ds_lint.semantics.made_config import MadeConfig, SourceSetting, node_of
 from ds_lint.source.spelling import AUTO
-from ds_lint.source.tree import Node, Span, plain
+from ds_lint.source.tree import Member, Node, Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Knowledge
     from ds_lint.knowledge.records import StackFacts, StackTable
     from ds_lint.source.document import Document
-    from ds_lint.source.tree import KeyPath, Member
+    from ds_lint.source.tree import KeyPath
 
 _GIVEN = {"DeepSpeedPlugin": "hf_ds_config", "DeepSpeedStrategy": "config"}  # the keyword of a whole config
+_NAMES: dict[str, StackTable] = {"Trainer": "trainer_names", "Fabric": "fabric_names"}  # by who takes one
 # What the Trainer of Lightning adds to the config of the strategy.
 _ADDED: tuple[KeyPath, ...] = (
     ("train_micro_batch_size_per_gpu",),
@@ -36,15 +38,20 @@ _ADDED: tuple[KeyPath, ...] = (
 
 
 class ConfigCall:
-    """The call. ``made`` is None if it is given a whole config, or may be."""
+    """The call. ``made`` is None if it is given a whole config, or may be, or has a name that is not registered."""
 
-    __slots__ = ("_keywords", "_knowledge", "_root", "_taker", "given", "is_open", "made", "name")
+    __slots__ = ("_alias", "_keywords", "_knowledge", "_root", "_taker", "given", "is_open", "made", "name")
 
     def __init__(self, document: Document, knowledge: Knowledge) -> None:
-        self.name: str = document.kind  # of the class
+        names = _NAMES.get(document.kind)  # the document is a word then
+        self.name: str = document.kind if names is None else "DeepSpeedStrategy"  # of the class
         self.given = _GIVEN[self.name]
         self.is_open = document.is_fragment  # there may be further keywords
         self._root = document.root or Node("object", Span(0, 0))
+        self._alias: StackFacts | None = None
+        if names is not None:
+            self._alias = _of_lightning(names).get(str(self._root.value), {})
+            self._root = _written_at(self._root.span, self._alias.get("keywords", {}))
         self._taker = document.taker
         self._knowledge = knowledge
         is_plugin = self.name == "DeepSpeedPlugin"
@@ -53,6 +60,8 @@ class ConfigCall:
         )
         given = self._root.get(self.given)
         self.made: MadeConfig | None = None
+        if self._alias == {}:
+            return
         if (given is None or given.kind == "null") and (
             not is_plugin or knowledge.stack_does("launch-checks-the-file")
         ):
@@ -107,7 +116,9 @@ class ConfigCall:
         return self._precision().value
 
     def key(self, path: KeyPath | None) -> KeyPath:
-        """The keyword for a key of the config that is made; empty for a default."""
+        """The keyword for a key of the config that is made; empty for a default. A name has no keywords."""
+        if self._alias is not None:
+            return path or ()
         return self.made.source(path) if self.made is not None else ()
 
     def is_default(self, path: KeyPath) -> bool:
@@ -117,6 +128,13 @@ class ConfigCall:
     def advice(self, path: KeyPath | None) -> str:
         """Where in the call to do what a message advises for a key of the config that is made."""
         name = self._keyword(path)
+        if self._alias is not None:
+            written = "".join(f", {one}={value!r}" for one, value in self._alias["keywords"].items())
+            return (
+                f"Pass a call instead of the name, `DeepSpeedStrategy({written[2:]})`: the keyword for it is `{name}`."
+                if name is not None
+                else "Pass a call instead of the name, `DeepSpeedStrategy(config=...)`, with a DeepSpeed config."
+            )
         if name == PRECISION:
             return "Here, it is the `mixed_precision` of `Accelerator`."
         if name is not None:
@@ -178,6 +196,12 @@ class ConfigCall:
         if node.kind in ("object", "array"):
             return SourceSetting(node, (name,), member)
         return SourceSetting(UNKNOWN if node.kind == "template" else node.value, (name,), member)
+
+
+def _written_at(span: Span, keywords: dict[str, Any]) -> Node:
+    """Keywords as a call has them, all of which stand at one word."""
+    members = [Member(name, span, node_of(value, span)) for name, value in keywords.items()]
+    return Node("object", span, None, members)
 
 
 def _asked(conditions: list[str], settings: dict[str, SourceSetting]) -> KeyPath | None:

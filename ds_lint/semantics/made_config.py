@@ -74,7 +74,7 @@ class MadeConfig:
                 section.members.append(member := Member(name, self.span, Node("object", self.span)))
             section = member.value
         section.forget_keys()
-        section.members.append(Member(path[-1], key_span, _node(value, Span(span.start, span.end))))
+        section.members.append(Member(path[-1], key_span, node_of(value, Span(span.start, span.end))))
 
     def remove(self, section: str) -> None:
         """Remove a section of the top level, with the settings behind its keys."""
@@ -83,7 +83,8 @@ class MadeConfig:
         self.sources = {key: source for key, source in self.sources.items() if key[0] != section}
 
 
-def _node(value: Any, span: Span) -> Node:
+def node_of(value: Any, span: Span) -> Node:
+    """A value as a node, which stands at a span."""
     if isinstance(value, Node):
         return value
     if value is UNKNOWN:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     # What a file is written in.
     Language = Literal["json", "python", "notebook", "shell", "markdown", "yaml"]
     # What a config is for: DeepSpeed's own, the YAML of ``accelerate launch``, a recipe of a training framework, which
-    # names one or holds it, or the keywords of a call of a class; one follows from the others.
-    Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy"]
+    # names one or holds it, the keywords of a call of a class, or the name of a strategy that ``Trainer`` or ``Fabric``
+    # of Lightning takes; one follows from the others.
+    Kind = Literal["deepspeed", "accelerate", "recipe", "DeepSpeedPlugin", "DeepSpeedStrategy", "Trainer", "Fabric"]
 
 NOT_UTF8 = "not-utf8"  # the kind of issue
 UNPARSED = "python-syntax"  # of Python that the Python of ds-lint does not parse; ``found`` is what that says

@@ -1,5 +1,7 @@
 """The DeepSpeed configs in a Python module: dicts that reach a call, that look like a config, and keywords of calls.
 
+A name that Lightning gives to such a call stands for its keywords.
+
 Nothing of the module is imported or run. A dict that reaches ``deepspeed.initialize`` and the like is complete; of any
 other the callers may be elsewhere, so it is a fragment.
 """
@@ -11,18 +13,16 @@ from io import StringIO
 from typing import NamedTuple
 
 from ds_lint.source.document import UNPARSED, Document, SyntaxIssue
-from ds_lint.source.python_calls import changes_configs, config_calls
+from ds_lint.source.python_calls import changes_configs, config_calls, takers_of_names
 from ds_lint.source.python_names import ModuleNames, dotted_name
 from ds_lint.source.python_syntax import parsed
-from ds_lint.source.python_values import Offsets, Values
+from ds_lint.source.python_values import Offsets, PythonValue, Values
 from ds_lint.source.recognition import telling_keys
 from ds_lint.source.tree import Node, Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from ds_lint.source.python_values import PythonValue
 
 _MARK = "ds-lint:"  # without it no comment matters
 
@@ -98,6 +98,7 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
             document.kind, document.stack = made.maker.name, made.maker.stack
             document.is_fragment |= changes_configs(names)
             document.taker = values.keywords(made.taker).node if made.taker is not None else None
+    found |= {(one.root.span.start, ""): one for one in _named(names, values, text, path) if one.root is not None}
     taken = [values.span(one) for one in (*values.dicts, *_for_inference(names))]
     taken.sort(key=lambda span: span.start, reverse=True)
     end = -1  # of what is taken and begins before
@@ -118,6 +119,16 @@ def _documents(names: ModuleNames, text: str, path: str) -> list[Document]:
     for index, document in enumerate(documents):
         document.index, document.comments = index, addressed
     return documents
+
+
+def _named(names: ModuleNames, values: Values, text: str, path: str) -> Iterator[Document]:
+    """The names of strategies that Lightning is given: each stands for a call."""
+    for call, maker in takers_of_names(names):
+        word = values.keywords(call).node.get(maker.given)
+        if word is not None and word.kind == "string" and str(word.value).startswith("deepspeed"):
+            document = _document(PythonValue(word), text, path)
+            document.kind, document.stack = maker.name, maker.stack
+            yield document
 
 
 def _looks_like_a_config(node: Node) -> bool:

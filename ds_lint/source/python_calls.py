@@ -1,4 +1,7 @@
-"""The calls in a Python module that make a DeepSpeed config of their keywords: of accelerate and of Lightning."""
+"""The calls in a Python module that make a DeepSpeed config of their keywords: of accelerate and of Lightning.
+
+Lightning's ``Trainer`` and ``Fabric`` also take the name of a call: ``strategy="deepspeed_stage_2"``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Maker(NamedTuple):
-    """A class whose keywords become a config; ``given`` is the keyword of a config that is taken as it is."""
+    """A class whose keywords become a config; ``given`` is the keyword of a config, or its name, that is taken."""
 
     name: Kind
     packages: tuple[str, ...]  # that have it
@@ -26,6 +29,10 @@ class Maker(NamedTuple):
 _MAKERS = (
     Maker("DeepSpeedPlugin", ("accelerate",), "hf_ds_config", "accelerate"),
     Maker("DeepSpeedStrategy", ("lightning.pytorch", "pytorch_lightning"), "config", "deepspeed"),
+)
+_TAKERS_OF_NAMES = (
+    Maker("Trainer", ("lightning", "pytorch_lightning"), "strategy", "deepspeed"),
+    Maker("Fabric", ("lightning", "lightning_fabric"), "strategy", "deepspeed"),
 )
 _CHANGED = ("deepspeed_config", "hf_ds_config.config")  # attributes of a plugin whose dict a program may change
 
@@ -49,10 +56,19 @@ def config_calls(names: ModuleNames) -> Iterator[CallSite]:
     imports = _imports(names)
     takers = list(_takers(names))
     for call in names.calls:
-        maker = _maker(call, names, imports)
+        maker = _maker(call, names, imports, _MAKERS)
         if maker is not None and not call.args:
             taking = [taker for made, taker in takers if made is call]
             yield CallSite(call, maker, taking[0] if len(taking) == 1 else None)
+
+
+def takers_of_names(names: ModuleNames) -> Iterator[tuple[ast.Call, Maker]]:
+    """The calls that may name a strategy of Lightning."""
+    calls = [call for call in names.calls if dotted_name(call.func).endswith(("Trainer", "Fabric"))]
+    imports = _imports(names) if calls else {}
+    for call in calls:
+        if (maker := _maker(call, names, imports, _TAKERS_OF_NAMES)) is not None:
+            yield call, maker
 
 
 def changes_configs(names: ModuleNames) -> bool:
@@ -65,14 +81,14 @@ def changes_configs(names: ModuleNames) -> bool:
     )
 
 
-def _maker(call: ast.Call, names: ModuleNames, imports: dict[str, str]) -> Maker | None:
+def _maker(call: ast.Call, names: ModuleNames, imports: dict[str, str], makers: tuple[Maker, ...]) -> Maker | None:
     """The class that is called: imported from a package that has it, or not bound by the module at all."""
     written = dotted_name(call.func)
     first, _, rest = written.partition(".")
     if first in imports:
         origin = f"{imports[first]}.{rest}" if rest else imports[first]
-        return next((maker for maker in _MAKERS if _is_of(origin, maker)), None)
-    maker = next((maker for maker in _MAKERS if written == maker.name), None)
+        return next((maker for maker in makers if _is_of(origin, maker)), None)
+    maker = next((maker for maker in makers if written == maker.name), None)
     if maker is None or first in names.functions or first in _classes(names) or names.assignments(first, call):
         return None
     return maker

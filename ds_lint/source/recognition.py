@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MARKS = re.compile(
     rb"zero.?optimi[sz]|train_micro_batch|train_batch_size|wall_clock_breakdown|steps_per_print|gradient_clipping"
     rb"|zero_allow_untested|zero_force_ds|activation_checkpointing|offload_(?:optimizer|param)|loss_scale_window"
-    rb"|compute_environment|distributed_type|DeepSpeedPlugin|DeepSpeedStrategy"
+    rb"|compute_environment|distributed_type|DeepSpeedPlugin|DeepSpeedStrategy|strategy\W{1,6}deepspeed|deepspeed_stage_\d"
 )
 
 _ZERO = re.compile(r"zero.?optimi[sz]", re.IGNORECASE)  # also where it is misspelled

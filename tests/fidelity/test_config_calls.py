@@ -148,6 +148,20 @@ def test_calls_of_the_strategy_become_the_config_that_it_makes():
     expect_agreement(found)
 
 
+@pytest.mark.parametrize("taker", ["pytorch.Trainer", "fabric.Fabric"])
+def test_names_become_the_config_of_the_strategy_that_they_are_registered_for(taker):
+    lightning = pytest.importorskip("lightning")
+    package = taker.partition(".")[0]
+    strategies = getattr(lightning, package).strategies
+    registry = strategies.StrategyRegistry if package == "pytorch" else strategies.STRATEGY_REGISTRY
+    names = [name for name in registry if name.startswith("deepspeed")]
+    assert len(names) >= 7
+    for name in names:
+        real = registry.get(name).config
+        text = f"import lightning.{package}\nlightning.{taker}(strategy={name!r})"
+        assert disagreement(text, real) is None
+
+
 def test_a_keyword_outweighs_the_environment(monkeypatch):
     monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", "1")
     monkeypatch.setenv("ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", "nvme")

@@ -1,7 +1,8 @@
 """What a release of Lightning makes of the keywords of ``DeepSpeedStrategy``.
 
 ``_create_default_config`` (``pytorch/strategies/deepspeed.py``) makes the DeepSpeed config of them if ``config`` is not
-given. ``pytorch_lightning`` is the same code under another name.
+given. ``pytorch_lightning`` is the same code under another name. ``register_strategies`` there and in
+``fabric/strategies/deepspeed.py`` gives names to calls with some keywords: ``Trainer(strategy="deepspeed_stage_2")``.
 """
 
 from __future__ import annotations
@@ -26,14 +27,31 @@ _Section = dict[str, "_Section | ast.expr"]  # a dict that is being built: what 
 
 def extract(tree: Path) -> Facts:
     """The facts of the release whose package lies in this folder."""
-    strategy = source.find(
-        source.parse(tree / LIBRARY / "pytorch" / "strategies" / "deepspeed.py"), "DeepSpeedStrategy"
-    )
+    strategy = _strategy(tree, "pytorch")
     constructor = source.find(strategy, "__init__")
     return {
         "strategy": _keywords(constructor),
         "strategy_config": _Maker(source.find(strategy, "_create_default_config"), constructor).records(),
+        "trainer_names": dict(_registered(strategy)),
+        "fabric_names": dict(_registered(_strategy(tree, "fabric"))),
     }
+
+
+def _strategy(tree: Path, package: str) -> source.Definition:
+    return source.find(source.parse(tree / LIBRARY / package / "strategies" / "deepspeed.py"), "DeepSpeedStrategy")
+
+
+def _registered(strategy: source.Definition) -> Iterator[tuple[str, Facts]]:
+    """The names that the class registers for itself, each with the keywords of the call that it stands for."""
+    for statement in _body(source.find(strategy, "register_strategies")):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not ast.unparse(call.func).endswith("registry.register"):
+            raise LookupError(f"strategies are registered by {source.brief(statement)}")
+        name, made = [ast.unparse(one) if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args]
+        if made != "cls" or any(keyword.arg is None for keyword in call.keywords):
+            raise LookupError(f"strategies are registered by {source.brief(statement)}")
+        keywords = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg != "description"}
+        yield name, {"keywords": keywords}
 
 
 def _keywords(constructor: source.Definition) -> Facts:
