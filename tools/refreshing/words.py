@@ -35,6 +35,8 @@ NOUNS = {
     "sets": "training argument that is set",
     "strategy": "keyword of DeepSpeedStrategy",
     "strategy_config": "key of DeepSpeedStrategy's config",
+    "trainer_names": "registered name of a strategy of Trainer",
+    "fabric_names": "registered name of a strategy of Fabric",
     "training_arguments": "training argument",
     "unknown": "field without a constant default",
     "words": "enumeration",
