@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from linted import lint_bytes
+
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.keys import Knowledge, Target
 from ds_lint.semantics.constructors import SPELLED, optimizer_types
@@ -17,3 +22,10 @@ def test_every_type_of_every_release_is_spelled_and_no_other():
 def test_a_release_has_the_types_that_it_builds():
     assert "Muon" in optimizer_types(Knowledge(Target("0.18.9")))
     assert "Muon" not in optimizer_types(Knowledge(Target("0.14.4")))
+
+
+@pytest.mark.parametrize("section", ["optimizer", "scheduler"])
+def test_the_mark_of_the_store_for_types_of_torch_is_no_type(section):
+    config = {"train_micro_batch_size_per_gpu": 1, section: {"type": "*", "params": {"lr": 1e-4}}}
+    found = lint_bytes(json.dumps(config).encode(), "d.json", stack="deepspeed").findings
+    assert {"optimizer": "DS501", "scheduler": "DS502"}[section] in {one.code for one in found}

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SAFE: tuple[Safety, ...] = ("safe",)
 ALL: tuple[Safety, ...] = ("safe", "unsafe")
 MOST_ATTEMPTS = 200  # on one file: most need two, and no file is worth hours
+MOST_FINDINGS = 40_000  # of all attempts: each lints the text again, which takes as long as there are findings in it
+_CHARACTERS = 100  # that take as long to lint as a finding
 _MOST_CONSEQUENCES = 4  # what comes to light behind a fix, and behind that
 
 
@@ -39,18 +41,19 @@ def fix(
     *,
     codes: Collection[str] | None = None,
     most_attempts: int = MOST_ATTEMPTS,
+    most_findings: int = MOST_FINDINGS,
 ) -> FileReport:
     """The report on what the fixes make of a document: the new text, what is left, and in ``fixed`` what is not.
 
     ``safeties`` are the fixes that may be applied: ``SAFE``, ``ALL`` or none. ``codes`` are the rules whose findings
-    are to be fixed and reported, None for all of them. A finding that is left has a fix only if that was not tried;
-    ``unfixed`` has those of which it was.
+    are to be fixed and reported, None for all of them. ``most_findings`` bounds those of all attempts. A finding that
+    is left has a fix only if that was not tried; ``unfixed`` has those of which it was.
     """
     is_allowed = allowing(safeties, codes)
     report = lint(document)
     done: list[Finding] = []
     refused: dict[Finding, Unfixed] = {}
-    attempts = most_attempts if document.is_utf8 else 0
+    attempts = min(most_attempts, _affordable(report, most_findings)) if document.is_utf8 else 0
     while (
         candidates := [one for one in report.findings if is_allowed(one, report) and one not in refused]
     ) and attempts:
@@ -75,6 +78,11 @@ def fix(
     report.unfixed = list(refused.values())
     report.may_be_unfixable = bool(candidates) and document.is_utf8
     return report
+
+
+def _affordable(report: FileReport, most_findings: int) -> int:
+    """How many attempts on a text may be made; one in any case."""
+    return max(1, most_findings // (1 + len(report.findings) + len(report.document.text) // _CHARACTERS))
 
 
 def fix_one(

@@ -11,6 +11,7 @@ from bisect import insort
 from ds_lint.fixes.application import (
     ALL,
     MOST_ATTEMPTS,
+    MOST_FINDINGS,
     SAFE,
     allowing,
     edited,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 10
 _MOST_READ = 3_000_000  # characters, for the configs that are fixed alone
 _FEW_ATTEMPTS = 20  # for a number that may never be looked at,
+_FEW_FINDINGS = 4_000  # as many as are found in a second,
 _MOST_CHARACTERS = 100_000  # and only of a text that is linted in no time,
 _MOST_FINDINGS = 2_000  # which one with more than these is not
 
@@ -50,19 +52,20 @@ def fix_all(
     *,
     codes: Collection[str] | None = None,
     most_attempts: int = MOST_ATTEMPTS,
+    most_findings: int = MOST_FINDINGS,
 ) -> list[FileReport]:
     """The reports on what the fixes make of the configs of one file, as ``fix`` has them.
 
     That on the last config is on the text that is left at the end.
     """
     if len(configs) == 1:
-        return [fix(configs[0], lint, safeties, codes=codes, most_attempts=most_attempts)]
+        return [fix(configs[0], lint, safeties, codes=codes, most_attempts=most_attempts, most_findings=most_findings)]
     reports, done = _together(configs, lint, safeties, codes)
     left = _MOST_READ
     for index in range(len(reports)):
         document = reports[index].document
         attempts = min(most_attempts, left // max(len(document.file_text), 1))
-        after = fix(document, lint, safeties, codes=codes, most_attempts=attempts)
+        after = fix(document, lint, safeties, codes=codes, most_attempts=attempts, most_findings=most_findings)
         left -= len(document.file_text) * (len(after.unfixed) + len(after.fixed or ()))
         before, reports[index] = reports[index], after
         if after.document.text != document.text and not _take_over(reports, index, lint):
@@ -155,7 +158,7 @@ def try_all(reports: Sequence[FileReport], lint: Lint, *, codes: Collection[str]
         if not any(waiting):
             return
         configs = [report.document for report in reports]
-        fixed = fix_all(configs, lint, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS)
+        fixed = fix_all(configs, lint, safeties, codes=codes, most_attempts=_FEW_ATTEMPTS, most_findings=_FEW_FINDINGS)
         waiting = [
             _tried(report, findings, after, safeties[-1])
             for report, findings, after in zip(reports, waiting, fixed, strict=True)

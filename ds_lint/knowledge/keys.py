@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     Measured = TypeVar("Measured", KeyFacts, ParameterFacts)
 
 
+_ANY_OTHER = "*"  # stands in the store for the types that are torch's
 _SCALARS = {"boolean", "integer", "number", "string"}
 _REMARKS = {"removed", "deprecated", "no_effect", "alias", "needs", "requires"}  # facts that a rule about keys asks for
 
@@ -292,15 +293,13 @@ class Knowledge:
         """The constructors that an optimizer or scheduler type may lead to in the target; empty if unknown."""
         place = (section, kind)
         if place not in self._constructors:
-            runs = self._store["constructors"][section].get(kind, [])
+            runs = self._store["constructors"][section].get(kind, []) if kind != _ANY_OTHER else []
             self._constructors[place] = next((run["callables"] for run in runs if self._holds(run)), [])
         return self._constructors[place]
 
     def types(self, section: str) -> list[str]:
         """The optimizer or scheduler types that DeepSpeed itself builds in the target."""
-        return [
-            kind for kind in self._store["constructors"][section] if kind != "*" and self.constructors(section, kind)
-        ]
+        return [kind for kind in self._store["constructors"][section] if self.constructors(section, kind)]
 
     def last_release_of_type(self, section: str, kind: str) -> str | None:
         """The last release before the target that knew a type which the target does not, or None."""

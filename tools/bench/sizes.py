@@ -4,8 +4,7 @@
 
 For each kind of input (``size_texts``) a project of a size and one of ten times that size, each checked by a process of
 its own. CPU time of the process (user and system), without that of a check of the same command with one unit. Where
-the larger one takes less than 0.1 s, the ratio says nothing and is left out. Last, the language server: edits of one
-text, and of one ten times as large.
+the larger one takes less than 0.1 s, the ratio says nothing and is left out.
 """
 
 from __future__ import annotations

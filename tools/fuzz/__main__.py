@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tools.fuzz.trials import Failure
 
 _MEMORY = 3_000_000_000  # bytes of address space
-_STUCK = 600  # seconds of a hundred trials after which the process ends with a traceback: C code heeds no signal
+_STUCK = 1800  # seconds of a hundred trials after which the process ends with a traceback: C code heeds no signal
 _RARE = {"editor, messages": 0.004, "upgrade": 0.1, "requirements": 0.3, "fix notebook": 0.3}  # they take long
 
 
