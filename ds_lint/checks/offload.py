@@ -184,7 +184,7 @@ def offload_optimizer_at_stage_0(config: Config) -> Iterator[Problem]:
     )
 
 
-@rule("DS369", "lamb-offloaded", severity="error", effects=("risk",), keys=(ZERO,))
+@rule("DS369", "lamb-offloaded", severity="error", effects=("rejected",), keys=(ZERO,))
 def lamb_offloaded(config: Config) -> Iterator[Problem]:
     """FusedLamb, whose kernel takes tensors on a GPU only, with weights and states on the host.
 
@@ -204,7 +204,7 @@ def lamb_offloaded(config: Config) -> Iterator[Problem]:
         path,
         member.value.span,
         "DeepSpeed has no Lamb for the CPU: FusedLamb gets weights in host memory, and its first step raises",
-        RISK,
+        rejected("train"),
         help=f"Delete `{path[1]}`, or use AdamW, Lion or Adagrad, which DeepSpeed has a CPU version of.",
         label="has no CPU version",
     )
@@ -230,7 +230,7 @@ def _passed_kernel_of_gpu(
         member.value.span,
         f"{name}, which the script passes, {launch.at(made.place)}, has a kernel for GPUs only, but its weights are in "
         "host memory: its first step raises",
-        RISK,
+        rejected("train"),
         help=f"Delete `{path[1]}`, or pass DeepSpeedCPUAdam or an optimizer of torch.",
         label="has no CPU version",
         related=launch.related(made.place, f"{name} is made here"),

@@ -141,8 +141,6 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
             path = (section, "params", member.key)
             if facts is None or member.value.kind == "template" or _scheduler_overwrites(config, path, facts):
                 continue
-            if member.value.value == AUTO and rejects_auto(config):
-                continue  # auto-without-trainer
             if member.key in _OF_MOMENTUM and constructor.name == "OneCycle" and not _cycles_momentum(config):
                 continue
             outcomes: dict[Stack, Outcome] = {}
@@ -155,7 +153,7 @@ def refused_parameter(config: Config) -> Iterator[Problem]:
                     )
                     outcomes.update((stack, rejected(stage)) for stack in stacks)
                     words = wanted
-            if outcomes:
+            if outcomes and not (member.value.value == AUTO and rejects_auto(config, stage)):  # auto-without-trainer
                 yield Problem(
                     path,
                     member.value.span,

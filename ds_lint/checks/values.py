@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ds_lint.diagnostics.finding import EFFECTS, LOADERS, Related
+from ds_lint.diagnostics.finding import EFFECTS, LOADERS, STAGES, Related
 from ds_lint.diagnostics.problem import NO_EFFECT, WRONG_RESULT, Outcome, Problem, rejected
 from ds_lint.diagnostics.rule import rule
 from ds_lint.fixes import edits
@@ -152,10 +152,10 @@ def _autos_in_comments(config: Config) -> Iterator[Problem]:
 @rule("DS204", "auto-without-trainer", severity="error", effects=("rejected", "no-effect", "wrong-result"))
 def auto_without_trainer(config: Config) -> Iterator[Problem]:
     """The value is "auto" in a config that DeepSpeed loads without the Trainer or Accelerate."""
-    autos = sorted(_left_autos(config), key=lambda one: EFFECTS.index(one[2].effect))
+    autos = sorted(_left_autos(config), key=lambda one: (EFFECTS.index(one[2].effect), _order(one[2].stage)))
     if not autos:
         return
-    path, member, outcome, plain = autos[0]  # the worst, and of equals the first
+    path, member, outcome, plain = autos[0]  # the worst, of equals the earliest in the run, then in the file
     others = [one for one in _autos(config) if one[0] != path and config.filled_by(one[0])]
     more = f" (and so are {len(others)} other keys)" if len(others) > 1 else " (and so is another key)" * len(others)
     yield Problem(
@@ -171,9 +171,16 @@ def auto_without_trainer(config: Config) -> Iterator[Problem]:
     )
 
 
-def rejects_auto(config: Config) -> bool:
-    """Whether DeepSpeed rejects an "auto" outside of the parameters of constructors, which explains those in them."""
-    return any(outcome.effect == "rejected" for _, _, outcome, _ in _left_autos(config))
+def rejects_auto(config: Config, stage: Stage) -> bool:
+    """Whether DeepSpeed rejects an "auto" outside of the parameters of constructors by then, which explains others."""
+    return any(
+        outcome.effect == "rejected" and _order(outcome.stage) <= _order(stage)
+        for _, _, outcome, _ in _left_autos(config)
+    )
+
+
+def _order(stage: Stage | None) -> int:
+    return STAGES.index(stage) if stage is not None else len(STAGES)
 
 
 @rule("DS205", "switch-needs-key", severity="error", effects=("rejected",))
