@@ -93,3 +93,12 @@ def test_what_a_part_of_a_yaml_for_fsdp_leaves_out_may_decide(run, page):
     page.write_text(block.format("") + block.format(f"  fsdp_version: 1\n{policy}"))
     found = json.loads(run("check", str(page), "--output-format", "json").stdout)["findings"]
     assert [(finding["code"], finding["span"]["start"]["line"]) for finding in found] == [("DS653", 11)]
+
+
+def test_a_block_of_yaml_that_pyyaml_cannot_read_is_a_finding(run, tmp_path):
+    broken = "```yml\ncompute_environment:i\ndeepspeed_config:\n```\n"
+    unknown = "```yml\ncompute_environment:\ni:xedprecin:\nnum_processes:"
+    (tmp_path / "README.md").write_text(broken + unknown)
+    done = run("check", "README.md")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "DS650" in done.stdout

@@ -75,9 +75,9 @@ def refused_by(kind: str) -> Refusal:
 
 def json_refuses(document: Document) -> bool:
     """Whether Python's json, and so the Trainer and Accelerate, raises when it reads a document."""
-    if document.language == "yaml" or document.is_unparsed:
-        return False  # whose errors are those of PyYAML, and of Python
     for issue in document.issues:
+        if issue.kind not in KINDS:
+            continue  # an error of PyYAML, or of Python
         refusal = _REFUSALS[issue.kind].json
         if refusal == ALWAYS:
             return True
@@ -126,8 +126,8 @@ def _lines(text: Scalar) -> list[str]:
 
 def hjson_refusal(document: Document) -> Refused | None:
     """What hjson, and so DeepSpeed, raises when it reads a document from a file; None if it reads it."""
-    if not document.issues or document.language == "yaml" or document.is_unparsed:
-        return None
+    if not any(issue.kind in KINDS for issue in document.issues):
+        return None  # and the errors of PyYAML and of Python are not its
     from ds_lint.source import hjson
 
     try:
