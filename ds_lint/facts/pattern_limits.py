@@ -61,19 +61,25 @@ def may_take_long(pattern: str, text: str) -> bool:
     return bool(number > 1 or (number and ("|" in rest or len(text) > _LONG)) or _REFERS_BACK.search(pattern))
 
 
-def patterns_in(schema: Any) -> Iterator[str]:
-    """The regular expressions of a schema, of whatever it holds under these names too."""
+def objects_in(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and all objects in it."""
     pending = [schema]
     while pending:
         part = pending.pop()
         if isinstance(part, list):
             pending += part
         elif isinstance(part, dict):
-            if isinstance(pattern := part.get("pattern"), str):
-                yield pattern
-            if isinstance(keys := part.get("patternProperties"), dict):
-                yield from keys
+            yield part
             pending += part.values()
+
+
+def patterns_in(schema: Any) -> Iterator[str]:
+    """The regular expressions of a schema, of whatever it holds under these names too."""
+    for part in objects_in(schema):
+        if isinstance(pattern := part.get("pattern"), str):
+            yield pattern
+        if isinstance(keys := part.get("patternProperties"), dict):
+            yield from keys
 
 
 def without(schema: Any, patterns: set[str]) -> Any:

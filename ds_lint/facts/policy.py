@@ -17,7 +17,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ds_lint.facts.pattern_limits import PatternLimits, patterns_in, without
+from ds_lint.facts.pattern_limits import PatternLimits, objects_in, patterns_in, without
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.source.files import bytes_of
 from ds_lint.targets.text import shown
@@ -140,15 +140,9 @@ def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> It
 
 def _addresses(schema: Any) -> Iterator[str]:
     """The files that a schema refers to."""
-    pending = [schema]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, dict):
-            if isinstance(address := part.get("$ref"), str) and (name := address.partition("#")[0]):
-                yield name
-            pending += part.values()
+    for part in objects_in(schema):
+        if isinstance(address := part.get("$ref"), str) and (name := address.partition("#")[0]):
+            yield name
 
 
 def load(path: str) -> Policy:
