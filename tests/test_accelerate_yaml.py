@@ -480,6 +480,7 @@ def test_degrees_of_parallelism(sizes, version, expected):
         ("MULTI_GPU", {"dp_replicate_size": 2, "tp_size": 2}, ["DS652"]),
         ("MULTI_GPU", {"cp_size": 2}, ["DS652"]),  # needs FSDP 2
         ("MULTI_XPU", {"tp_size": 8}, ["DS652"]),
+        ("MULTI_XPU", {"tp_size": "9" * 3000, "cp_size": "9" * 3000}, ["DS652", "DS652"]),
     ],
 )
 def test_degrees_of_parallelism_in_other_types_of_runs(kind, sizes, expected):

@@ -295,6 +295,9 @@ def resume_with_other_ranks(config: Config) -> Iterator[Problem]:
     )
 
 
+_MOST_NODES = 10_000  # that are tried, however many are given
+
+
 @rule("DS838", "ranks-do-not-divide-by-nodes", severity="warning", effects=("risk",), keys=())
 def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     """A world size and a number of nodes that do not fit together, as the user gives them.
@@ -309,7 +312,7 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     if facts.launch is not None and (facts.launch.world_size, facts.launch.nodes) == (ranks, nodes):
         return  # of a scheduler, which may put different numbers of tasks on the nodes
     fewer = ranks - ranks % nodes
-    divisors = [number for number in range(max(nodes - 1, 1), 0, -1) if ranks % number == 0]
+    fitting = next(number for number in range(min(nodes - 1, _MOST_NODES), 0, -1) if ranks % number == 0)
     key, span = _place(config)
     yield Problem(
         key,
@@ -317,8 +320,8 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
         f"{ranks} ranks do not divide by {nodes} nodes: accelerate launch starts {fewer}, and torchrun and deepspeed "
         "start the same number on each node",
         RISK,
-        help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {divisors[0]} "
-        f"node{'' if divisors[0] == 1 else 's'} (--nodes).",
+        help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {fitting} "
+        f"node{'' if fitting == 1 else 's'} (--nodes).",
         label=f"{ranks} ranks on {nodes} nodes",
     )
 

@@ -41,7 +41,7 @@ def add(
     by_settings: dict[str, Ignores] = {}
     for report, context in linted:
         suppressed = files.suppressed(report, context)
-        if left := [one for one in report.findings if (one.code, one.span.start) not in suppressed]:
+        if left := [one for one in report.findings if _place(one) not in suppressed]:
             path = context.settings.path or _new_settings(report.path)
             if (pattern := _pattern(report.path, path, unreadable)) is not None:
                 ignores = by_settings.setdefault(path, {})

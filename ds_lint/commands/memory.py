@@ -190,8 +190,8 @@ def _in_words(count: int) -> str:
 def _left_out(config: Config, found: Estimate) -> Iterator[str]:
     """What is not counted, and the options that let it be counted."""
     wanted, aligned = found.setup, alignment.of(config.facts)
-    for other in aligned.others if aligned is not None else ():
-        yield f"{other} ({aligned.method})" if aligned is not None else other
+    if aligned is not None:
+        yield from (f"{other} ({aligned.method})" for other in aligned.others)
     if "activations" in found.parts:
         return
     options = [

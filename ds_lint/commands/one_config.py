@@ -88,7 +88,7 @@ def document_at(path: str) -> Document:
     if place:
         found = [one for one in found if _stands_at(one, place)]
     if not found:
-        if documents.unparsed(bytes_of(name), name, is_named=True):
+        if documents.unparsed(data, name, is_named=True):
             raise UnreadableConfigError(f"{name}: Python cannot parse it; run ds-lint check {name} to see why")
         raise UnreadableConfigError(f"{name} has no config" + (f" at {_shown(place)}" if place else ""))
     if len(found) > 1:

@@ -59,7 +59,6 @@ _METHODS = {
     "xpo": _Method(has_reference=True, others=_REWARDS, generates=True),
 }
 _TRAINERS = re.compile(r"(?P<method>\w+?)Trainer")
-_MS_SWIFT_WEIGHT = 0.04  # of GRPO, where trl has 0
 
 
 class Alignment(NamedTuple):
@@ -115,8 +114,8 @@ def _subcommand(facts: Facts) -> str:
 
 
 def _is_complete(facts: Facts) -> bool:
-    """Whether every word of the launch is known, so that a flag which is not there is not given."""
-    return facts.launch is None or None not in facts.launch.launch.command
+    """Whether no unknown word of the launch may be a flag, so that one which is not there is not given."""
+    return facts.launch is None or not facts.launch.doubts
 
 
 def _of_trl(name: str, value: Callable[[str], Any], facts: Facts) -> Alignment | None:

@@ -12,7 +12,7 @@ from ds_lint.facts.gpu import GIB, Gpu, named
 from ds_lint.facts.unreadable import UnreadableFact
 from ds_lint.knowledge import tables
 
-_SLICE = re.compile(r"(?<![0-9a-z])([1-7]g\.([0-9]+)gb)(?:\.me)?(?![0-9a-z])")
+_SLICE = re.compile(r"(?<![0-9a-z])([1-7]g\.([0-9]{1,6})gb)(?:\.me)?(?![0-9a-z])")
 _MEMORY = re.compile(r"(?<![0-9a-z.])([0-9]{2,3})g?b?(?![0-9a-z.])")
 _WITH_MEMORY = re.compile(r"^([a-z]+[0-9]+[a-z]*?)((?:16|32|40|64|80|94|96|141)gb?)(?![0-9a-z])")  # a10080g
 

@@ -23,7 +23,7 @@ _MIB = 2**20
 _PATIENCE = 20  # seconds; a driver that wakes many GPUs takes its time
 _BF16_SINCE = (8, 0)  # Ampere
 _LOOK_ALIKE = str.maketrans("oil", "011")  # letters that are typed for digits
-_SIZE = re.compile(r"([0-9]+)(?:gi?b|g)?")
+_SIZE = re.compile(r"([0-9]{1,6})(?:gi?b|g)?")
 
 
 class Gpu:

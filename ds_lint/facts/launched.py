@@ -296,9 +296,7 @@ class LaunchFacts:
         """The training arguments of which any may be on the command line: those that the script itself passes count."""
         script = self.script
         given = dict(self._keywords(script)) if script is not None and not script.parses_flags else {}
-        names = tables.load("transformers")["training_arguments"]
-        defaults = {name: UNKNOWN for name in names if name not in given}
-        return TrainingArguments(given, self.origin, are_taken=True, defaults=defaults)
+        return TrainingArguments(given, self.origin, are_taken=True).without_defaults()
 
     @property
     def sets_ranks(self) -> bool:

@@ -8,6 +8,7 @@ from ds_lint.facts.argument_values import FALSE_WORDS, TRUE_WORDS
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.launches.model_sources import ARGS
+from ds_lint.launches.options import MODEL_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from ds_lint.launches.model_sources import ModelSource, ScriptArgument
     from ds_lint.launches.script_code import CodePlace
     from ds_lint.launches.training_script import TrainingScript
-
-# What scripts and frameworks call the argument.
-_ARGUMENTS = ("model_name_or_path", "model_name", "model_path", "model", "base_model")
 
 
 class NamedModel(NamedTuple):
@@ -41,7 +39,7 @@ def named_model(launch: Launch, script: TrainingScript | None) -> NamedModel:
     class_name = _class_of(sources)
     names = {_value(source.name, launch, script) for source, _ in sources}
     names = {name if isinstance(name, str) and name else UNKNOWN for name in names}
-    given = [name for name in _ARGUMENTS if name in launch.arguments]
+    given = [name for name in MODEL_FLAGS if name in launch.arguments]
     if len(given) == 1 and (UNKNOWN in names or not names or launch.arguments[given[0]] in names):
         value = launch.arguments[given[0]]
         return NamedModel(value if isinstance(value, str) else None, class_name, given[0])
@@ -130,7 +128,7 @@ def _converted(given: Any, declared: ScriptArgument | None) -> Any:
 def _by_default(launch: Launch, script: TrainingScript | None, class_name: str | None) -> NamedModel:
     """The default of the one argument that is called like one of models, if nothing else tells."""
     declared = script.arguments if script is not None else {}
-    found = [name for name in _ARGUMENTS if name in declared]
+    found = [name for name in MODEL_FLAGS if name in declared]
     value = _argument(found[0], launch, script) if len(found) == 1 else UNKNOWN
     if not isinstance(value, str) or not value:
         return NamedModel(None, class_name)

@@ -82,8 +82,7 @@ def is_checkpointed_by_default(facts: Facts) -> bool | None:
     is_of_trl = launch.script is not None and launch.script.is_configured_by_trl
     if launch.launch.launcher in ("swift", "trl") or is_of_trl:
         given = launch.launch.arguments.get(_CHECKPOINTS)
-        is_complete = None not in launch.launch.command
-        return _said(given) if given is not None or is_complete else None
+        return _said(given) if given is not None or not launch.doubts else None
     return None
 
 

@@ -30,7 +30,7 @@ def parameter_count(text: str) -> int:
         count = int(found[1])  # exactly
     if not _LEAST <= count <= _MOST:
         raise UnreadableFact(f"{text!r} is not a valid number of parameters such as 7B or 350M")
-    return round(count)
+    return count
 
 
 def stand_in(count: int) -> Model:

@@ -42,6 +42,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _METHODS = {"get": dict, "lower": str}  # and on what they are called
 
+_REPEATING = ({str, int}, {str, bool}, {list, int}, {tuple, int})  # the types of what repeats a text or a list
+
 _parsed: dict[str, ast.expr] = {}
 
 
@@ -100,7 +102,11 @@ def _operated(node: ast.expr, names: Lookup) -> Any:
     else:
         return UNKNOWN
     left, right = (_value(operand, names) for operand in operands)
-    return UNKNOWN if left is UNKNOWN or right is UNKNOWN else function(left, right)
+    if left is UNKNOWN or right is UNKNOWN:
+        return UNKNOWN
+    if function is operator.mul and {type(left), type(right)} in _REPEATING:
+        return UNKNOWN  # which may fill the memory
+    return function(left, right)
 
 
 def _joined(node: ast.BoolOp, names: Lookup) -> Any:

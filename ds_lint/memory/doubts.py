@@ -38,7 +38,6 @@ def is_split_otherwise(config: Config) -> bool:
         any(is_on(config, *path) for path in _SMALLER_STATES)
         or config.value("optimizer", "params", "fp32_optimizer_states") is False
         or config.section("zero_optimization", "zenflow") is not None
-        or is_on(config, "expert_parallel", "enabled")
         or tensor_parallel_size(config) > 1
         or parallelism.split(config) is not None
         or _is_in_script(config, _SPLITS)

@@ -18,7 +18,7 @@ from ds_lint.project.references import located
 from ds_lint.session.launched import LaunchingProject, scripts_of
 from ds_lint.settings.nearest import NAMES
 from ds_lint.source.files import ON_DISK
-from ds_lint.source.languages import JSON, YAML
+from ds_lint.source.languages import YAML
 from ds_lint.targets.directories import repository_of
 from ds_lint.targets.files import states_requirements
 
@@ -48,11 +48,6 @@ class Reach(NamedTuple):
     def paths(self) -> list[str]:
         """The whole paths of what it reaches."""
         return list(dict.fromkeys([*self.named, *(path for link in self.links for path in sorted(link.paths))]))
-
-
-def may_reach(path: str) -> bool:
-    """Whether a file may reach configs, by its name: a JSON file is one, or data."""
-    return not path.endswith(JSON)
 
 
 def pins(path: str) -> bool:

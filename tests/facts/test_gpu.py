@@ -52,7 +52,11 @@ def test_bf16_begins_with_ampere(name, supported):
 
 
 @pytest.mark.parametrize(
-    "name", ["A1000", "H1000", "RTX 4090 Laptop GPU", "TPU v4", "", "A", "4x A100", "A100 H100", "A100 40GB 80GB"]
+    "name",
+    [
+        *("A1000", "H1000", "RTX 4090 Laptop GPU", "TPU v4", "", "A", "4x A100", "A100 H100", "A100 40GB 80GB"),
+        f"A100-{'9' * 5000}",
+    ],
 )
 def test_an_unknown_name_is_one_line(name):
     with pytest.raises(UnreadableFact, match="unknown GPU") as caught:
@@ -152,6 +156,6 @@ def test_the_names_of_clusters_tell_the_memory(name, kind, memory):
     assert (found.name, found.memory) == (kind, memory * GIB)
 
 
-@pytest.mark.parametrize("name", ["gpu", "a100l", "h100-47", "rtx6000", "volta"])
+@pytest.mark.parametrize("name", ["gpu", "a100l", "h100-47", "rtx6000", "volta", f"1g.{'9' * 5000}gb"])
 def test_a_name_of_a_cluster_may_tell_nothing(name):
     assert of_cluster(name) is None

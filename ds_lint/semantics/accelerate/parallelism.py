@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _DEGREES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
 _COMPARED = ("cp", "sp")  # by the launch itself, with 1
+_MOST = 10**12  # no cluster has as many ranks
 _STRATEGIES = ("allgather", "alltoall")  # of TorchContextParallelConfig in ``utils/dataclasses.py``
 _NOT_SPLIT = ("eager", "flex_attention")  # the attentions that DeepSpeedSequenceParallelConfig refuses, there
 
@@ -50,7 +51,7 @@ def _no_numbers(launch: AccelerateLaunch, names: dict[str, str], sizes: dict[str
             continue
         if degree in _COMPARED and not isinstance(size, (int, float)):
             yield of(setting, name, f"{kind_of(size)}, not a number", "Write 1 or more, without quotes.")
-        elif not is_integer(str(size)) or int(str(size)) < 1:
+        elif not is_integer(str(size)) or not 1 <= int(str(size)) <= _MOST:
             yield of(setting, name, "not a whole number above 0", "Write 1 or more.", stage="initialize")
 
 
