@@ -196,3 +196,13 @@ def test_two_dashes_end_the_flags_of_trainer_args(run):
     result = run("check", "--trainer-args", "--", "--add-ignore")
     assert result.returncode == 2
     assert result.stderr.startswith("ds-lint: --trainer-args: expected one argument")
+
+
+@pytest.mark.parametrize("name", [".", "ds.json", "run.sh", "train.py"])
+def test_the_launch_of_the_script_that_names_a_config_counts_whatever_is_named(run, write, tmp_path, name):
+    config = {"train_batch_size": 6, "train_micro_batch_size_per_gpu": 4}
+    script = "import deepspeed\nengine, *_ = deepspeed.initialize(model=model, config='ds.json')\n"
+    write(**{"ds.json": config, "train.py": script, "run.sh": "deepspeed --num_gpus 2 train.py\n"})
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    found = json.loads(run("check", name, "--output-format", "json", "--select", "DS512").stdout)["findings"]
+    assert [one["related"][-1]["path"].removeprefix("./") for one in found] == ["run.sh"]

@@ -95,8 +95,11 @@ def add_launches(
         project = LaunchingProject(directory, documents=documents)
         _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
         if directory in named:
-            modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory)  # noqa: B023 - called at once
-            _add(project.links_of_scripts(modules or []), documents, session)
+            modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory) or []  # noqa: B023 - called at once
+            if modules:  # which a launch may start without a word about the config
+                by = naming(scripts_of(directory, session), {os.path.basename(path) for path in modules})
+                _add(project.linked(Naming(by.scripts, []), unless_it_fails), documents, session)
+            _add(project.links_of_scripts(modules), documents, session)
         else:
             _add(project.links_of_scripts(), documents, session)
 
