@@ -317,8 +317,8 @@ def ranks_do_not_divide_by_nodes(config: Config) -> Iterator[Problem]:
     yield Problem(
         key,
         span,
-        f"{ranks} ranks do not divide by {nodes} nodes: accelerate launch starts {fewer}, and torchrun and deepspeed "
-        "start the same number on each node",
+        f"{ranks} ranks are not divisible by {nodes} nodes: accelerate launch starts {fewer}, and torchrun and "
+        "`deepspeed --num_gpus` start the same number on each node",
         RISK,
         help=f"Give a world size of {fewer} or {fewer + nodes} (--world-size), or {fitting} "
         f"node{'' if fitting == 1 else 's'} (--nodes).",

@@ -136,10 +136,11 @@ def _add_check(commands: argparse._SubParsersAction[Parser]) -> None:
         "check",
         help="check configs",
         usage="%(prog)s [PATH ...] [OPTION ...]",
-        description="Check DeepSpeed configs. A file is checked whatever its name is. In a directory,\n"
-        "all JSON files with a DeepSpeed config and the configs in Python files,\n"
-        "notebooks, shell scripts and Accelerate's YAML are checked. Without PATH, the\n"
-        "current directory is searched; - is standard input.",
+        description="Check DeepSpeed configs. A file is checked as what its content is; a file that\n"
+        "launches training or pins releases checks the configs that it reaches. In a\n"
+        "directory, the configs in JSON, Python, notebooks, shell scripts, recipes and\n"
+        "Accelerate's YAML are checked. Without PATH, the current directory is\n"
+        "searched; - is standard input.",
         epilog=_CHECK_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -587,7 +588,8 @@ def _add_target(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     target.add_argument(
         "--model",
         metavar="NAME|FOLDER",
-        help="the model: a folder with its config.json, or the name of a model that was downloaded before",
+        help="the model: a folder with its config.json, or the name of a model that was downloaded before, "
+        "or whose shapes ship with ds-lint",
     )
     target.add_argument("--gpu", metavar="NAME", help="the GPU that the run uses, such as A100-80GB or T4")
     target.add_argument("--host-memory", metavar="SIZE", help="memory of each machine, such as 512GB")
@@ -670,7 +672,8 @@ def _add_init(commands: argparse._SubParsersAction[Parser]) -> None:
     init.add_argument(
         "--model",
         metavar="NAME|FOLDER",
-        help="the model: a folder with its config.json, or the name of a model that was downloaded before",
+        help="the model: a folder with its config.json, or the name of a model that was downloaded before, "
+        "or whose shapes ship with ds-lint",
     )
     init.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks of the run")
     init.add_argument("--gpus", dest="world_size", type=_positive, help=argparse.SUPPRESS)  # its old name

@@ -96,7 +96,7 @@ def add_launches(
         _add(project.linked(Naming(sorted(scripts | own), yamls), unless_it_fails), documents, session)
         if directory in named:
             modules = unless_it_fails(lambda: list(_modules(directory, documents, session)), directory) or []  # noqa: B023 - called at once
-            if modules:  # which a launch may start without a word about the config
+            if modules:  # which a launch may start that does not name the config
                 by = naming(scripts_of(directory, session), {os.path.basename(path) for path in modules})
                 _add(project.linked(Naming(by.scripts, []), unless_it_fails), documents, session)
             _add(project.links_of_scripts(modules), documents, session)

@@ -210,7 +210,7 @@ LIBRARIES = {
         ),
         ACCELERATE,
     ),
-    "lightning": (("pytorch/strategies/deepspeed.py",), LIGHTNING),
+    "lightning": (("pytorch/strategies/deepspeed.py", "fabric/strategies/deepspeed.py"), LIGHTNING),
     "models": (("models/llama/*.py", "models/gpt2/*.py"), MODELS),
     "deepspeed": (
         (
