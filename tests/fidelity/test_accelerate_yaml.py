@@ -313,6 +313,21 @@ def test_settings_that_are_misread(tmp_path: Path) -> None:
         assert [code for code in found if code == "DS655"] == codes
 
 
+@pytest.mark.parametrize("ranks", [7, 8])
+def test_ranks_that_the_machines_do_not_share_evenly(ranks: int, tmp_path: Path) -> None:
+    """DS655: torchrun gets the whole part of the quotient for each machine."""
+    text = (
+        f"distributed_type: DEEPSPEED\nnum_processes: {ranks}\nnum_machines: 2\nmachine_rank: 1\n"
+        "main_process_ip: 10.0.0.1\nmain_process_port: 29500\nmixed_precision: bf16\n"
+        "deepspeed_config:\n  zero_stage: 2\n  deepspeed_multinode_launcher: standard\n"
+    )
+    (outcome,) = real_outcomes(tmp_path, [text])
+    (document,) = yaml_source.read(text, "accelerate.yaml")
+    found = [one.code for one in lint(document, Basis(knowledge(), None, Facts())).findings]
+    assert (outcome["ranks"] != ranks) == ("DS655" in found)
+    assert outcome["ranks"] == 2 * (ranks // 2)
+
+
 def test_a_training_run_uses_the_config_that_the_plugin_makes(tmp_path: Path) -> None:
     text = (
         "distributed_type: DEEPSPEED\nnum_processes: 2\nmixed_precision: bf16\ndeepspeed_config:\n"

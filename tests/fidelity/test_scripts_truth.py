@@ -87,6 +87,14 @@ def test_a_script_raises_where_a_finding_says(example: Example, tmp_path: Path, 
         assert any(word in error for error in done.errors), "\n".join(done.errors)
 
 
+@pytest.mark.parametrize("example", [one for one in of("DS870") if one.values[0].stack == "accelerate"])
+def test_accelerate_refuses_two_optimizers(example: Example, tmp_path: Path, model: Path) -> None:
+    """On the other stacks one of the two wins: ``test_two_optimizers.py``."""
+    done = ran(example, tmp_path, model)
+    assert "DS870" in codes(example)
+    assert any("in the config file and in the code" in error for error in done.errors), "\n".join(done.errors)
+
+
 @pytest.mark.parametrize("example", [*of("DS825"), *of("DS826")])
 def test_a_model_is_loaded_whole(example: Example, tmp_path: Path, model: Path) -> None:
     done = ran(example, tmp_path, model)

@@ -80,7 +80,8 @@ def run_by_torchrun(args: Namespace) -> None:
     """What torchrun and the first rank do with the arguments."""
     config, _, _ = torchrun.config_from_args(args)
     assert config.nproc_per_node > 0, "WorkerSpec of torch's elastic agent asserts this"
-    in_pretended_group(config.nproc_per_node * config.max_nodes)
+    made["ranks"] = config.nproc_per_node * config.max_nodes
+    in_pretended_group(made["ranks"])
 
 
 def has_degrees() -> bool:
