@@ -58,6 +58,7 @@ def offload_while_it_fits(config: Config) -> Iterator[Problem]:
         help=f"Delete {' and '.join(f'`{name}`' for name in sections)}.",
         label="not needed",
         related=config.facts.model_at,
+        subject=(gpu.name, gibibytes(most)),
     )
 
 
@@ -90,6 +91,7 @@ def offload_exceeds_host_memory(config: Config) -> Iterator[Problem]:
         label=f"{gibibytes(shortage.figure)} of {gibibytes(memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
+        subject=gibibytes(shortage.figure),
     )
 
 
@@ -119,6 +121,7 @@ def states_exceed_gpu_memory(config: Config) -> Iterator[Problem]:
         label=f"{gibibytes(shortage.figure)} of {gibibytes(gpu.memory)}",
         related=config.facts.model_at,
         severity="error" if shortage.is_sure else None,
+        subject=(gpu.name, gibibytes(shortage.figure)),
     )
 
 
@@ -173,6 +176,7 @@ def model_exceeds_host_memory(config: Config) -> Iterator[Problem]:
             *launch.related(loaded.load.place, f"loads {gibibytes(loaded.rank_bytes)} in each rank"),
             *config.facts.model_at,
         ],
+        subject=gibibytes(loaded.node_bytes),
     )
 
 

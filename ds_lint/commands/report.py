@@ -88,10 +88,10 @@ def _tell_once(reports: list[FileReport]) -> None:
     for report in reports:
         kept = []
         for finding in report.findings:
-            places = tuple((related.path, related.span) for related in finding.related)
-            if finding.kind != "project" or (finding.message, places) not in told:
+            same = finding.code, finding.subject, tuple((related.path, related.span) for related in finding.related)
+            if finding.kind != "project" or same not in told:
                 kept.append(finding)
-            told.add((finding.message, places))
+            told.add(same)
         report.findings = kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from typing import Literal
 
     from ds_lint.source.tree import Span
@@ -91,8 +92,10 @@ class Finding:
     __slots__ = (
         "code",
         "confirmed",
+        "doubts",
         "effect",
         "effects",
+        "family",
         "fix",
         "help",
         "key",
@@ -106,6 +109,7 @@ class Finding:
         "severity",
         "span",
         "stage",
+        "subject",
     )
 
     def __init__(
@@ -114,6 +118,7 @@ class Finding:
         code: str,
         name: str,
         kind: Kind = "config",
+        family: str = "",
         severity: Severity,
         effect: Effect,
         stage: Stage | None,
@@ -127,10 +132,12 @@ class Finding:
         related: list[Related] | None = None,
         fix: Fix | None = None,
         releases: dict[str, list[tuple[str, str]]] | None = None,
+        subject: Hashable = None,
     ) -> None:
         self.code = code  # "DS101"
         self.name = name  # "unknown-key"
         self.kind = kind  # of the rule
+        self.family = family  # of the rule
         self.severity = severity
         self.effect = effect
         self.stage = stage  # when ``effect`` is ``rejected``
@@ -145,11 +152,18 @@ class Finding:
         self.fix = fix
         # By library, the first and last release of each affected stretch; None: all that were linted.
         self.releases = releases
+        self.subject = subject  # what makes it another one than those of the rule at the same key
+        self.doubts: list[str] = []  # the unknown words of the launch that may change it
         self.confirmed: str | None = None  # what a run of the config showed, if it showed the same
 
     def __repr__(self) -> str:
         """Short, for lists of findings."""
         return f"<Finding {self.code} [{self.severity}] {self.path}: {self.message}>"
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """What is the same if two launches of a config bring up the same, wherever each of them stands."""
+        return self.code, self.key, self.span, self.effect, self.subject
 
     @property
     def affected_releases(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from ds_lint.diagnostics.finding import Effect, Fix, Related, Severity, Stack, Stage
     from ds_lint.source.tree import KeyPath, Span
@@ -37,10 +37,12 @@ class Problem:
     """One problem, before it is known which stacks may load the config.
 
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing
-    there has no problem. ``key`` is the key path of the node that the problem is about.
+    there has no problem. ``key`` is the key path of the node that the problem is about. ``subject`` is what makes it
+    another problem than one of the same rule at the same key: the number of ranks, or the argument. A config of several
+    launches shows those with the same subject as one.
     """
 
-    __slots__ = ("fix", "help", "key", "label", "message", "outcomes", "related", "severity", "span")
+    __slots__ = ("fix", "help", "key", "label", "message", "outcomes", "related", "severity", "span", "subject")
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Problem:
         severity: Severity | None = None,
         related: Iterable[Related] = (),
         fix: Fix | None = None,
+        subject: Hashable = None,
     ) -> None:
         self.key = key
         self.span = span
@@ -64,3 +67,4 @@ class Problem:
         self.severity = severity  # None: the rule's own
         self.related = list(related)
         self.fix = fix
+        self.subject = subject

@@ -338,13 +338,6 @@ class LaunchFacts:
         found = (storage_behind(self.document.text, flag) for flag in flags if flag != self.place)
         return next((one for one in found if one is not None), None)
 
-    @property
-    def origins(self) -> list[str]:
-        """The places of the launch as messages have them, the longest first."""
-        given = self.training.given.values() if self.training is not None else ()
-        of_recipe = self.recipe.origins if self.recipe is not None else ()
-        return sorted({self.origin, *of_recipe, *(one.origin for one in given)} - {""}, key=len, reverse=True)
-
     def at_flag(self, name: str, label: str) -> tuple[str, list[Related]]:
         """A flag of the launch in words, and as another place that takes part in a finding."""
         span = self.flag(name)

@@ -186,13 +186,6 @@ class TrainingRecipe:
         return self.framework, training, self.adapter, asked, model and model.path
 
     @property
-    def origins(self) -> list[str]:
-        """The places of the recipe as messages have them, the longest first: ``a.yaml:12`` before ``a.yaml:1``."""
-        given = self.training.given.values() if self.training is not None else ()
-        origins = {one.origin for one in (*self.fields.values(), *given)}
-        return sorted(origins - {""}, key=len, reverse=True)
-
-    @property
     def origin(self) -> str:
         """The recipe, in words."""
         return f"{self.document.path}, a recipe of {self.framework}"

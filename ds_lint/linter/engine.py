@@ -9,7 +9,7 @@ from ds_lint.source.tree import dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from ds_lint.diagnostics.finding import Kind, Stack
     from ds_lint.diagnostics.problem import Outcome, Problem
@@ -129,6 +129,7 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         code=rule.code,
         name=rule.name,
         kind=rule.kind,
+        family=rule.family,
         severity=problem.severity or rule.severity,
         effect=worst.effect,
         stage=worst.stage,
@@ -141,7 +142,16 @@ def _finding(rule: Rule, problem: Problem, config: Config) -> Finding | None:
         label=problem.label,
         related=problem.related,
         fix=None if filled or _overwrites_stand_in(problem, config) else problem.fix,
+        subject=_subject(problem, config),
     )
+
+
+def _subject(problem: Problem, config: Config) -> Hashable:
+    """What makes a problem another one; of one that points to the name of the model, the model too."""
+    facts = config.facts
+    if facts.model_at and any(place in facts.model_at for place in problem.related):
+        return facts.model and facts.model.path, problem.subject
+    return problem.subject
 
 
 def _overwrites_stand_in(problem: Problem, config: Config) -> bool:
