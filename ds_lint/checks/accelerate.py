@@ -20,11 +20,11 @@ from ds_lint.knowledge.suggestions import choice, is_typo
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.accelerate.deepspeed_config import DEVICES, config_file, flag
 from ds_lint.semantics.accelerate.fsdp import NO_WRAP, SIZE, FsdpPlugin
-from ds_lint.semantics.accelerate.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.accelerate.launch import FSDP
 from ds_lint.semantics.accelerate.refusals import refusals, refused_beside_file
 from ds_lint.semantics.accelerate.unread import is_replaced, is_telling, unread_keys
 from ds_lint.semantics.features import recomputation_argument, set_argument
+from ds_lint.semantics.fsdp_arguments import FsdpArguments, fsdp_arguments
 from ds_lint.semantics.places import said_at
 from ds_lint.source.spelling import as_json, is_comment
 from ds_lint.source.tree import Span, dotted
