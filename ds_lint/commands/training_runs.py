@@ -13,6 +13,7 @@ from ds_lint.commands import progress
 from ds_lint.commands.documents import complaints_into, documents
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.report import print_text
+from ds_lint.diagnostics.report import Complaint
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
 from ds_lint.facts import Sources
 from ds_lint.linter.choice import choose
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from ds_lint.diagnostics.report import Complaint, FileReport
+    from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
@@ -149,13 +150,13 @@ def _number_of_configs(asked: Options) -> int:
     return sum(1 for one in found if one.named is None and not one.is_unparsed) + len(unreadable)
 
 
-def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[str]:
+def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> list[Complaint]:
     """Train with every config, add the runs to its report, and return complaints about what could not be run."""
     # A recipe may name one of the others, and what Python does not parse has no config that is known.
     linted = [one for one in linted if one[0].document.named is None and not one[0].document.is_unparsed]
     if not linted:
         return []
-    complaints: list[str] = []
+    complaints: list[Complaint] = []
     for report, _ in linted:
         report.smoke = []
     try:
@@ -165,7 +166,7 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
             else:
                 complaints += _run(linted, smoke, show)
     except CouldNotRun as error:
-        complaints.append(f"the smoke run could not be made: {error}")
+        complaints.append(Complaint(None, f"the smoke run could not be made: {error}"))
     except (KeyboardInterrupt, SystemExit) as ended:
         sys.stderr.write(f"ds-lint: {ending_signal(ended)} ended the smoke run; its files and processes are removed\n")
         raise
@@ -173,11 +174,11 @@ def prove_all(linted: list[tuple[FileReport, LintContext]], smoke: Smoke) -> lis
         try:
             write_page([report for report, _ in linted], smoke.report)
         except OSError as error:  # the runs are reported anyway
-            complaints.append(f"the report of the smoke run cannot be written: {_cause(error)}")
+            complaints.append(Complaint(None, f"the report of the smoke run cannot be written: {_cause(error)}"))
     return complaints
 
 
-def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[str]:
+def _run(linted: list[tuple[FileReport, LintContext]], smoke: Smoke, show: progress.Show) -> Iterator[Complaint]:
     """Make the runs on ranks of our own, or on those that a launcher started together with this process."""
     if smoke.wish.has_adapters and find_spec(PEFT) is None:
         raise CouldNotRun("--smoke-lora needs peft: pip install peft")
@@ -198,7 +199,7 @@ def _prove(
     target: Target,
     session: list[RunOptions],
     show: progress.Show,
-) -> Iterator[str]:
+) -> Iterator[Complaint]:
     """Train with one config and add the run to its report; yields complaints if it could not be made."""
     stack = report.stack or context.basis.stack
     on_phase = show.config(report.path)
@@ -216,7 +217,7 @@ def _prove(
             )
         except (OSError, RecursionError) as error:  # noqa: PERF203 - a run takes a second
             outcomes.append("could not run")
-            yield f"{report.path}: the smoke run could not be made: {_cause(error)}"
+            yield Complaint(None, f"{report.path}: the smoke run could not be made: {_cause(error)}")
         else:
             outcomes += map(outcome, verdicts)
             for verdict in verdicts:
@@ -273,7 +274,7 @@ def _demand_gpus(smoke: Smoke, has_gpus: bool, why: str) -> None:
 
 def _launch(
     linted: list[tuple[FileReport, LintContext]], smoke: Smoke, launcher: str, show: progress.Show
-) -> Iterator[str]:
+) -> Iterator[Complaint]:
     """Make the runs through the launcher of the user, one config after the other."""
     start = command.command(launcher)
     made: dict[str, list[Verdict]] = {}  # by file, with each of its configs
@@ -286,7 +287,8 @@ def _launch(
             made[path] = [verdict_of(one) for one in command.runs(start, path, list(smoke.passed_on), smoke.folder)]
         verdicts = [verdict for verdict in made[path] if verdict.place == place_of(report.document)]
         if not verdicts:
-            yield f"{path}: the ranks of the launcher have not found the config at {place_of(report.document)}"
+            where = place_of(report.document)
+            yield Complaint(None, f"{path}: the ranks of the launcher have not found the config at {where}")
         for verdict in verdicts:
             yield from _add(report, context, verdict)
         show.done(", ".join(dict.fromkeys(map(outcome, verdicts))))
@@ -301,12 +303,12 @@ def write_page(reports: list[FileReport], path: str) -> None:
     replacement.write(path, page.render(runs, __version__, documents).encode(), is_report=True)
 
 
-def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[str]:
+def _add(report: FileReport, context: LintContext, verdict: Verdict) -> Iterator[Complaint]:
     """Add a verdict to the report on its config; yields a complaint if the run could not be made."""
     add_verdict(report, context, verdict)
     if verdict.status == "error":
         what = f"the simulation of {verdict.world_size:,} ranks" if verdict.mode == FAKE else "the smoke run"
-        yield f"{report.path}: {what} could not be made: {_obstacle(verdict)}{_log(verdict)}"
+        yield Complaint(None, f"{report.path}: {what} could not be made", f"{_obstacle(verdict)}{_log(verdict)}")
 
 
 def _obstacle(verdict: Verdict) -> str | None:

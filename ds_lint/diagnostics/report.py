@@ -103,15 +103,22 @@ class Complaint:
     """Why the exit status is 2: a file or folder that could not be opened, read or written, or a run that failed.
 
     ``stack`` and ``target`` are what a file would have been checked against; ``target`` is None if that is unknown.
+    ``detail`` is what the report has elsewhere too, such as the error of a run.
     """
 
-    __slots__ = ("path", "reason", "stack", "target")
+    __slots__ = ("detail", "path", "stack", "summary", "target")
 
-    def __init__(self, path: str | None, reason: str) -> None:
+    def __init__(self, path: str | None, summary: str, detail: str | None = None) -> None:
         self.path = path  # None if it is about no file
-        self.reason = reason
+        self.summary = summary
+        self.detail = detail
         self.stack: Stack | None = None
         self.target: dict[str, str] | None = None
+
+    @property
+    def reason(self) -> str:
+        """All of it, without the path."""
+        return self.summary if self.detail is None else f"{self.summary}: {self.detail}"
 
     def __str__(self) -> str:
         """The complaint as one line."""

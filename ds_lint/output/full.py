@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ds_lint.output.summary import summary
-from ds_lint.output.text import counted
+from ds_lint.output.text import plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,6 @@ def _left_out(findings: dict[tuple[str, str], int], limit: int) -> list[str]:
     lines = []
     for (code, severity), number in sorted(findings.items()):
         if number > limit:
-            more, _, noun = counted(number - limit, severity).partition(" ")
+            more, noun = number - limit, plural(number - limit, severity)
             lines.append(f"... and {more} more {code} {noun} ({limit} of {number} printed; --limit 0 prints all)")
     return [*lines, ""] if lines else []

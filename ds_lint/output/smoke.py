@@ -106,8 +106,7 @@ def shown_config(verdict: Verdict, verdicts: list[Verdict]) -> str:
 
 def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
     word = start + outcome(verdict)
-    rest = headline(verdict)[len(outcome(verdict)) + 1 :]
-    first, *more = wrap(visible(rest), terminal.width, len(word) + 1, indent=2)
+    first, *more = wrap(visible(course(verdict)), terminal.width, len(word) + 1, indent=2)
     return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
 
 
@@ -234,12 +233,17 @@ def _bytes(kinds: dict[str, Held]) -> list[int]:
 
 
 def headline(verdict: Verdict) -> str:
-    """How a run went, in one sentence that begins with ``outcome``."""
+    """How a run went, in one sentence."""
+    return f"{outcome(verdict)} {course(verdict)}"
+
+
+def course(verdict: Verdict) -> str:
+    """The sentence without the outcome: where the run was made, how long it took, and what came of it."""
     launched = f" launched at {verdict.launch}" if verdict.launch else ""
     where = f"on {ranks(verdict)}{launched}, {verdict.stack} stack, {verdict.seconds:,.1f} s"
     if not verdict.world_size:  # a command that has not come to any
         where = f"in {verdict.seconds:,.1f} s{launched}"
-    return f"{outcome(verdict)} {where}: {_what_came_of_it(verdict)}"
+    return f"{where}: {_what_came_of_it(verdict)}"
 
 
 def phase_in_words(part: str, phase: str) -> str:

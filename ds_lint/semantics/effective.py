@@ -85,7 +85,7 @@ def _values_of_old_form(config: Config, section: dict[str, Any], *, is_on: bool)
     """
 
     def source(path: KeyPath, spelling: str) -> str:
-        return _place(config, path).replace("written", f"written as {spelling}", 1)
+        return _place(config, path, f"written as {spelling}")
 
     yield Value((*_ZERO, "stage"), int(is_on), "written", source(_ZERO, as_json(is_on)))
     if is_on and (size := section.get(_OLD_BUCKET_SIZE)) is not None:
@@ -103,14 +103,14 @@ def _meant(config: Config, path: KeyPath) -> KeyPath:
     return tuple(names)
 
 
-def _place(config: Config, path: KeyPath) -> str:
+def _place(config: Config, path: KeyPath, how: str = "written") -> str:
     """Where a key stands in the file; a key that is not written stands nowhere."""
     section = config.written.at(path[:-1])
     member = section.member(path[-1]) if section is not None else None
     if member is None:
-        return "written"
+        return how
     line, _ = config.document.position(member.key_span.start)
-    return f"written, {config.document.path}:{line}"
+    return f"{how}, {config.document.path}:{line}"
 
 
 def _defaults(

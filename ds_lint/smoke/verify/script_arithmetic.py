@@ -65,7 +65,7 @@ def _update(expectation: Expectation, runs: Runs, found: Recomputed) -> Check:
     key = expectation.key("optimizer", "type") or expectation.key("optimizer")
     if found.decays:
         return _other_decay(found.decays, key)
-    why = rule.why.replace("the reference run", "ds-lint") if isinstance(rule, NoReference) else None
+    why = rule.why if isinstance(rule, NoReference) else None
     why = why or found.unable.get(UPDATE)
     if why or not found.compared.get(UPDATE):
         return skipped(UPDATE, key, why or "no weights of the optimizer could be compared")
