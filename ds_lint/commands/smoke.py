@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
     from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath

@@ -228,7 +228,7 @@ def _ranks(smoke: Smoke) -> Runner:
     if not smoke.joins:
         return Pool(smoke.folder, CUDA if smoke.device == GPUS else CPU)
     from ds_lint.smoke.launch.ranks import LaunchedRanks  # imports torch
-    from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
+    from ds_lint.smoke.records.rendezvous import NoRendezvous, find
 
     try:
         return LaunchedRanks(find(os.environ), smoke.folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
+from ds_lint.smoke.records.rendezvous import NoRendezvous, find
 
 
 def main(arguments: list[str]) -> int:

@@ -261,7 +261,7 @@ def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     pytest.importorskip("torch")
     from ds_lint.smoke.driver.client import CouldNotRun
     from ds_lint.smoke.launch import ranks
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.records.rendezvous import Rendezvous
 
     class Met(ranks.LaunchedRanks):
         versions = property(lambda _: {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.smoke.job import TrainedParameter
+from ds_lint.smoke.records.job import TrainedParameter
 from ds_lint.smoke.verify.partitions import Layout, in_partition, partition, touched
 
 

@@ -21,7 +21,7 @@ is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only
     [
         "ds_lint.commands.training_runs",
         "ds_lint.smoke.driver.client",
-        "ds_lint.smoke.driver.failure",
+        "ds_lint.smoke.records.failure",
         "ds_lint.smoke.driver.locks",
         "ds_lint.smoke.rank.pool",
     ],

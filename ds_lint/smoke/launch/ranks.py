@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import RankEnd
 from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, own_folder
-from ds_lint.smoke.driver.messages import Ended
-from ds_lint.smoke.job import SHARED, Job
 from ds_lint.smoke.launch import devices
 from ds_lint.smoke.launch.meeting_store import Meeting
+from ds_lint.smoke.records.job import SHARED, Job
+from ds_lint.smoke.records.messages import Ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.records.rendezvous import Rendezvous
 
 GRACE = 5.0  # seconds that a rank gets once another has failed
 _LATE = 30.0  # seconds that a rank may take to tell how its part ended

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.job import GENERATED, GENERATING, Generated, Job
 from ds_lint.smoke.rank import data, training_model, whole_weights
+from ds_lint.smoke.records.job import GENERATED, GENERATING, Generated, Job
 
 if TYPE_CHECKING:
     from ds_lint.smoke.rank.observation import Watch

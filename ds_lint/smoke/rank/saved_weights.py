@@ -12,7 +12,7 @@ from ds_lint.smoke.rank.probes import digest
 from ds_lint.smoke.rank.tied import tied
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.job import Exported
+    from ds_lint.smoke.records.job import Exported
 
 
 def files_of(folder: str) -> list[str]:

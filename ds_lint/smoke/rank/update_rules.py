@@ -28,7 +28,7 @@ from ds_lint.smoke.rank.roundoff import SIGMAS, U
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ds_lint.smoke.job import UpdateRule
+    from ds_lint.smoke.records.job import UpdateRule
 
 _ENOUGH = 2**18  # elements to add up
 

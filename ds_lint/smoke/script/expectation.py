@@ -12,7 +12,7 @@ from ds_lint.source.spelling import AUTO
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
 
 _ORIGIN = "the script"
 _PRECISIONS = ("fp16", "bf16")  # the sections

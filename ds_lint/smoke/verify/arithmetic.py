@@ -15,7 +15,7 @@ from ds_lint.smoke.verify.steps import clipping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Deviation, Reference
+    from ds_lint.smoke.records.job import Deviation, Reference
 
 _DIVISORS = ("gradient_predivide_factor", "prescale_gradients")  # that gradients are divided by
 SAMPLES, AVERAGING, UPDATE, WEIGHTS = "samples", "averaging", "update", "weights"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.job import TrainedParameter
+    from ds_lint.smoke.records.job import TrainedParameter
 
 _SIZE = "zero_hpz_partition_size"
 

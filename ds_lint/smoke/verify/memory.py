@@ -24,7 +24,7 @@ from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Evidence, TrainedParameter
+    from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 TOLERANCE = 1024  # bytes
 _BUCKETS = 2  # of each dtype, if communication overlaps

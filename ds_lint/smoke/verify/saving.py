@@ -13,7 +13,7 @@ from ds_lint.smoke.verify.steps import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Exported
+    from ds_lint.smoke.records.job import Exported
 
 
 class _Saved(NamedTuple):

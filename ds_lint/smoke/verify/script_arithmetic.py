@@ -17,7 +17,7 @@ from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.script.comparison import FarthestElement, Recomputed
+    from ds_lint.smoke.records.comparison import FarthestElement, Recomputed
 
 # What changes gradients on their way to the optimizer.
 _CHANGING = ("zero_quantized_gradients", "zeropp_loco_param", "zenflow")
