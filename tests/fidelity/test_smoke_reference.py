@@ -349,7 +349,7 @@ def torchs(kind, weights):
 def test_the_bounds_hold_for_float32_and_are_near(kind):
     import torch
 
-    from ds_lint.smoke.rank.update_rules import Optimizer
+    from ds_lint.smoke.expected.update_rules import Optimizer
 
     torch.manual_seed(0)
     weights = (torch.randn(20_000) * 0.02).requires_grad_()
@@ -370,7 +370,7 @@ def test_the_bounds_hold_for_kernels_that_divide_fast():
     """AdamW in float32, whose quotients are 2 units in the last place too large, and roots ``2**-23`` too small."""
     import torch
 
-    from ds_lint.smoke.rank.update_rules import Optimizer
+    from ds_lint.smoke.expected.update_rules import Optimizer
     from ds_lint.smoke.records.job import UpdateRule
 
     torch.manual_seed(0)

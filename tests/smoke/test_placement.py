@@ -10,7 +10,7 @@ from linted import config_of
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.expectation import Expectation
+from ds_lint.smoke.expected.expectation import Expectation
 from ds_lint.smoke.records.job import Engine, Evidence, Job
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.offload import placement

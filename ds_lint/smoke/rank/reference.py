@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank import probes, recording, roundoff, training_model
+from ds_lint.smoke.expected import roundoff
+from ds_lint.smoke.expected.roundoff import U
+from ds_lint.smoke.expected.update_rules import Optimizer, Stepped, drift
+from ds_lint.smoke.rank import probes, recording, training_model
 from ds_lint.smoke.rank.linear_of_stage_3 import linear
-from ds_lint.smoke.rank.roundoff import U
-from ds_lint.smoke.rank.update_rules import Optimizer, Stepped, drift
 from ds_lint.smoke.records.job import Deviation, Reference
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import deepspeed
 import torch
 from transformers import Trainer
 
+from ds_lint.smoke.expected.partitions import partition
 from ds_lint.smoke.rank import probes, training_model
 from ds_lint.smoke.rank.deepspeed_run import OPTIMIZERS
 from ds_lint.smoke.records.job import FAKE_GROUP, FullSize, Job, TrainedParameter
-from ds_lint.smoke.verify.partitions import partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

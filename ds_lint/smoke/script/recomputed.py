@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ds_lint.smoke.expected.roundoff import U
+from ds_lint.smoke.expected.update_rules import Optimizer
 from ds_lint.smoke.probe import sampled_step
-from ds_lint.smoke.rank.roundoff import U
-from ds_lint.smoke.rank.update_rules import Optimizer
 from ds_lint.smoke.records.comparison import Recomputed
 from ds_lint.smoke.records.job import FUSED, UpdateRule
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import Check, Held
-from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
+from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.driver.documented_optimizer import NoReference
+    from ds_lint.smoke.expected.documented_optimizer import NoReference
     from ds_lint.smoke.records.comparison import Recomputed
     from ds_lint.smoke.records.failure import Failure
     from ds_lint.smoke.records.job import Engine, Evidence, Exported, Job, Reference

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import Requested
+from ds_lint.smoke.expected.expectation import Requested
 from ds_lint.smoke.records.job import GENERATED, GENERATING
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
     from ds_lint.smoke.records.failure import Failure
     from ds_lint.smoke.records.messages import Ended
 

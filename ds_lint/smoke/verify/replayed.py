@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Repetition, Runs, checked, skipped
 from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 

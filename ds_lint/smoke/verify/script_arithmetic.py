@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.documented_optimizer import NoReference, rule_of_config
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
+from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_config
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
 from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE
 from ds_lint.smoke.verify.check import Runs, checked, skipped

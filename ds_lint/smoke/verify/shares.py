@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
+from ds_lint.smoke.expected.partitions import ALIGNED, Layout, in_partition, partition, touched
 from ds_lint.smoke.records.job import FP32, SWAPPABLE
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
-from ds_lint.smoke.verify.partitions import ALIGNED, Layout, in_partition, partition, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

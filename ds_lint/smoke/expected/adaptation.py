@@ -11,7 +11,7 @@ from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, STEPS, TRAIN, data_parallel_size
 from ds_lint.semantics.features import is_on, number_of, zero_stage
-from ds_lint.smoke.driver.expectation import ASSUMED, ZERO, fitting, with_meant_names
+from ds_lint.smoke.expected.expectation import ASSUMED, ZERO, fitting, with_meant_names
 from ds_lint.smoke.records.accelerate_script import BATCH_SIZE, script_of
 from ds_lint.smoke.records.job import FP32, SWAPPABLE, ConfigEdit, Removed
 from ds_lint.source.counts import count

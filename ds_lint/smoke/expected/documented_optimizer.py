@@ -9,7 +9,7 @@ from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, ranks_of_a_copy
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy
 from ds_lint.smoke.records.job import CPU_ADAM, FUSED, ReferencePlan, UpdateRule
 from ds_lint.source.tree import plain
 

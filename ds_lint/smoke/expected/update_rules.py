@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank.roundoff import SIGMAS, U
+from ds_lint.smoke.expected.roundoff import SIGMAS, U
 
 if TYPE_CHECKING:
     from torch import Tensor
