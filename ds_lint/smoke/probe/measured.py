@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.diagnostics.verdict import OF_SCRIPT
-from ds_lint.smoke.rank import whole_weights
+from ds_lint.smoke.observe import whole_weights
 from ds_lint.smoke.records.shown import Length, Measured
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ds_lint.smoke.records.job import GENERATE, RESUME, Job, TrainedParameter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
     from ds_lint.smoke.records.accelerate_script import AccelerateScript
 
 

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.rank import recorder
+from ds_lint.smoke.observe import recorder
 from ds_lint.smoke.records.job import ConfigEdit, Job, Removed
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ds_lint.smoke.rank import data, generation, training_model
 from ds_lint.smoke.records.job import GENERATE, RESUME, Job, TrainedParameter
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
 
 OUTPUT = "output"
 

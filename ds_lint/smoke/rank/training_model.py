@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers.integrations import deepspeed as integration
 
-from ds_lint.smoke.rank import lora
+from ds_lint.smoke.observe import lora
 from ds_lint.smoke.records.small_model import TINY, TOKEN_KEYS, Sizes, shrink
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import deepspeed
 import torch
 from deepspeed.runtime.zero import partition_parameters
 
-from ds_lint.smoke.rank import data, deepspeed_run, probes
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.rank import data, deepspeed_run
 from ds_lint.smoke.records.job import RESUME, TRAIN
 
 

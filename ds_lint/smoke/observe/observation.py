@@ -16,9 +16,9 @@ import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
 from ds_lint.diagnostics.verdict import CUDA, Step
-from ds_lint.smoke.rank import census, probes, whole_weights
-from ds_lint.smoke.rank.layers import Layers
-from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.observe import census, probes, whole_weights
+from ds_lint.smoke.observe.layers import Layers
+from ds_lint.smoke.observe.tied import tied
 from ds_lint.smoke.records.job import TRAIN
 
 if TYPE_CHECKING:

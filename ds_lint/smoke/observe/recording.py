@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank import probes
+from ds_lint.smoke.observe import probes
 from ds_lint.smoke.records.job import RECORDINGS
 
 if TYPE_CHECKING:

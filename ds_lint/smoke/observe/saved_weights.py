@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.rank.probes import digest
-from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.observe.probes import digest
+from ds_lint.smoke.observe.tied import tied
 
 if TYPE_CHECKING:
     from ds_lint.smoke.records.job import Exported
