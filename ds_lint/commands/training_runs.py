@@ -21,10 +21,10 @@ from ds_lint.output.text import counted
 from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
-from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, ending_signal
 from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.smoke.launch import command, devices
 from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
+from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, ending_signal
 from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
 from ds_lint.targets.pin import LIBRARIES

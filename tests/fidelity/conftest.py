@@ -20,7 +20,7 @@ def pool():
     """The warm process in which configs are proved, each in a second or two."""
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
-    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.processes.client import Pool
 
     with Pool() as pool:
         assert pool.versions["deepspeed"]

@@ -259,8 +259,8 @@ def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
 @pytest.mark.parametrize(("gpus", "message"), [(8, None), (0, None), (1, "with srun no --gpus-per-task")])
 def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     pytest.importorskip("torch")
-    from ds_lint.smoke.driver.client import CouldNotRun
     from ds_lint.smoke.launch import ranks
+    from ds_lint.smoke.processes.client import CouldNotRun
     from ds_lint.smoke.records.rendezvous import Rendezvous
 
     class Met(ranks.LaunchedRanks):

@@ -14,8 +14,8 @@ from linted import config_of
 from ds_lint.diagnostics.verdict import CPU, CUDA, RankEnd, Step
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.kept_files import kernel_caches
 from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.processes.kept_files import kernel_caches
 from ds_lint.smoke.rank import pool
 from ds_lint.smoke.rank.environment import NoGpu
 from ds_lint.smoke.records import hanging

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ds_lint.smoke.driver.client import CouldNotRun
 from ds_lint.smoke.launch import command
+from ds_lint.smoke.processes.client import CouldNotRun
 
 WORKER = "ds_lint.smoke.worker"
 HERE = [sys.executable, "-m", WORKER]
@@ -101,7 +101,7 @@ def test_whoever_ends_us_ends_the_launcher(programs, tmp_path):
     programs(torchrun=f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     program = (
         "from ds_lint.smoke.launch import command\n"
-        "from ds_lint.smoke.driver.client import ended_by_signal\n"
+        "from ds_lint.smoke.processes.client import ended_by_signal\n"
         "with ended_by_signal():\n"
         "    command.runs(command.command('torchrun'), 'config.json', [], None)\n"
     )

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.driver.client import PREFIX, CouldNotRun
+from ds_lint.smoke.processes.client import PREFIX, CouldNotRun
 from ds_lint.smoke.records.failure import first_line
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import RankEnd
-from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, own_folder
 from ds_lint.smoke.launch import devices
-from ds_lint.smoke.launch.meeting_store import Meeting
+from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, own_folder
+from ds_lint.smoke.processes.meeting_store import Meeting
 from ds_lint.smoke.records.job import SHARED, Job
 from ds_lint.smoke.records.messages import Ended
 

@@ -13,11 +13,11 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
-from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, processes_of, sweep
 from ds_lint.smoke.probe import loggers
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.presence import DONE
+from ds_lint.smoke.processes.client import CouldNotRun, undisturbed
+from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, processes_of, sweep
 from ds_lint.smoke.records import shown
 from ds_lint.smoke.script import hooked
 from ds_lint.smoke.script.processes import processes_in, ranks_of

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
-from ds_lint.smoke.driver import locks, logs
-from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, port_of, sweep
+from ds_lint.smoke.processes import locks, logs
+from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, port_of, sweep
 from ds_lint.smoke.records.messages import MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributed import PrefixStore, TCPStore
 
-from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.processes.client import CouldNotRun
 
 if TYPE_CHECKING:
     from ds_lint.smoke.records.rendezvous import Rendezvous
