@@ -19,10 +19,10 @@ from ds_lint.session import verdicts
 from ds_lint.session.command_line import launches_of
 from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
-from ds_lint.smoke.launch import devices
 from ds_lint.smoke.processes.client import CouldNotRun, ended_by_signal
 from ds_lint.smoke.script.predictions import with_predictions
 from ds_lint.smoke.script.proof import ScriptWish, prove
+from ds_lint.smoke.small_run import devices
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of

@@ -33,7 +33,7 @@ def prove(pool):
 
     `model` is a folder with a config.json, `wish` how the run is to be made.
     """
-    from ds_lint.smoke.driver import proof
+    from ds_lint.smoke.small_run import proof
 
     def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)

@@ -9,7 +9,7 @@ import pytest
 from installed import INSTALLED
 
 from ds_lint.facts import Facts
-from ds_lint.smoke.driver import proof
+from ds_lint.smoke.small_run import proof
 from ds_lint.source import documents
 
 pytestmark = pytest.mark.fidelity

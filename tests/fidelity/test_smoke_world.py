@@ -17,9 +17,9 @@ from ds_lint.diagnostics.verdict import CPU, FAKE, Held, RankEnd
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver import proof, real_world
 from ds_lint.smoke.records.job import WORLD, Evidence, Job
 from ds_lint.smoke.records.messages import Ended
+from ds_lint.smoke.small_run import proof, real_world
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

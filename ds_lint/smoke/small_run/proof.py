@@ -18,7 +18,6 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
-from ds_lint.smoke.driver import real_world
 from ds_lint.smoke.expected.adaptation import Changes, adapt, fits, generation_edits, of_adapters
 from ds_lint.smoke.expected.assumed_arguments import with_matching_arguments
 from ds_lint.smoke.expected.documented_optimizer import NoReference, planned
@@ -30,6 +29,7 @@ from ds_lint.smoke.records import accelerate_script
 from ds_lint.smoke.records.failure import Failure, as_told, failure, key_of
 from ds_lint.smoke.records.job import EXPORT, GENERATE, RECORDINGS, REFERENCE, RESUME, Evidence, Job
 from ds_lint.smoke.records.small_model import SWAPPED, TINY, Sizes
+from ds_lint.smoke.small_run import real_world
 from ds_lint.smoke.verify import verify
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.source.tree import plain, walk
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.keys import Target
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.launch.ranks import LaunchedRanks
     from ds_lint.smoke.processes.client import Pool
     from ds_lint.smoke.records.job import TrainingFields
     from ds_lint.smoke.records.messages import Ended
+    from ds_lint.smoke.small_run.ranks import LaunchedRanks
     from ds_lint.source.document import Document
 
     Runner = Pool | LaunchedRanks  # what starts the ranks of a run
