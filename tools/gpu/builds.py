@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver import locks
+from ds_lint.smoke.processes import locks
 from tools.gpu.record import read, write
 from tools.gpu.setting import Later
 
