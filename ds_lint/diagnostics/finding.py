@@ -92,6 +92,7 @@ class Finding:
     __slots__ = (
         "code",
         "confirmed",
+        "confirmed_by",
         "doubts",
         "effect",
         "effects",
@@ -154,6 +155,7 @@ class Finding:
         self.releases = releases
         self.subject = subject  # what makes it another one than those of the rule at the same key
         self.doubts: list[str] = []  # the unknown words of the launch that may change it
+        self.confirmed_by: list[Hashable] = []  # subjects of findings of a run
         self.confirmed: str | None = None  # what a run of the config showed, if it showed the same
 
     def __repr__(self) -> str:

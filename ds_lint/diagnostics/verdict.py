@@ -46,6 +46,11 @@ class Check(NamedTuple):
     help: str = ""
     adapted: bool = False
 
+    @property
+    def subject(self) -> tuple[str, str | None]:
+        """What the finding about it is known by."""
+        return self.id, self.key
+
 
 class RankEnd(NamedTuple):
     """How one rank ended, in which phase, and with what error.

@@ -30,7 +30,7 @@ def render(report: Report, terminal: Terminal) -> str:
         from ds_lint.output import smoke  # nor for runs that were not requested
 
         helped = {
-            text for finding in report.findings if finding.help for text in (finding.message, finding.confirmed or "")
+            one for finding in report.findings if finding.help for one in (finding.subject, *finding.confirmed_by)
         }
         lines += [*smoke.lines(runs, terminal, helped), ""]
     return "\n".join([*lines, *summary(report, terminal)]) + "\n"

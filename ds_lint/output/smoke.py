@@ -29,7 +29,7 @@ from ds_lint.output.text import counted, shown_path, visible, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Hashable, Iterable
     from typing import Any
 
     from ds_lint.output.terminal import Terminal
@@ -63,10 +63,10 @@ LONGEST_VALUE = 300  # characters of a value from a config
 # ------------------------------------------------------------------------------------------------------- for terminals
 
 
-def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[str] = ()) -> list[str]:
+def lines(verdicts: list[Verdict], terminal: Terminal, helped: Collection[Hashable] = ()) -> list[str]:
     """Each run in short: its headline, then what did not pass, what did, what was adapted, and what the ranks hold.
 
-    ``helped`` are the messages of checks to which a finding has given the help already.
+    ``helped`` are the subjects of checks to which a finding has given the help already.
     """
     several = len({(verdict.path, verdict.place) for verdict in verdicts}) > 1
     told: list[str] = []
@@ -110,11 +110,11 @@ def _headline(verdict: Verdict, start: str, terminal: Terminal) -> list[str]:
     return [f"{terminal.paint(word, STYLES.get(verdict.status, STRONG))} {first}", *more]
 
 
-def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[str]) -> list[str]:
+def _not_passed(verdict: Verdict, terminal: Terminal, helped: Collection[Hashable]) -> list[str]:
     told = []
     for check in _worst_first(verdict, ("error", "fail", "warn")):
         told += _labelled(f"{check.status}[{check.id}]", STYLES[check.status], _with_key(check), terminal)
-        if check.help and check.message not in helped:
+        if check.help and check.subject not in helped:
             told += _labelled("= help:", STRONG, check.help, terminal, indent=4)
     return told
 
