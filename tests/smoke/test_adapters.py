@@ -37,7 +37,7 @@ def test_a_missing_peft_is_told_before_anything_is_imported(monkeypatch):
     monkeypatch.setattr(training_runs.progress, "shown", lambda _number, **_options: contextlib.nullcontext())
     linted = [(FileReport("c.json", documents.from_dict({}), stack=None, target={}, missing=[], findings=[]), None)]
     said = training_runs.prove_all(linted, training_runs.Smoke(RunOptions(has_adapters=True)))
-    assert said == ["the smoke run could not be made: --smoke-lora needs peft: pip install peft"]
+    assert [str(one) for one in said] == ["the smoke run could not be made: --smoke-lora needs peft: pip install peft"]
 
 
 def test_adapters_need_a_run(tmp_path):
