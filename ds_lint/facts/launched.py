@@ -266,7 +266,8 @@ class LaunchFacts:
     @property
     def _loose(self) -> list[LooseWord]:
         """The words behind the program that may be options: not those that are values of its own options."""
-        takes = dict(self.script.options) if self.script is not None else {}
+        declared = self.script.arguments.values() if self.script is not None else ()
+        takes = {flag: argument.takes for argument in declared for flag in argument.flags}
         framework = self.recipe.framework if self.recipe is not None else framework_of(self.launch)
         known = tables.load("recipes")["frameworks"].get(framework) if framework and self.launch.loose else None
         takes.update(dict.fromkeys(known["fields"] if known is not None else (), "1"))

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.options import arguments
 from ds_lint.launches.word import Word
+from ds_lint.source.languages import YAML
 
 if TYPE_CHECKING:
     from ds_lint.launches.launch import Launch
     from ds_lint.launches.word import Argument
 
-_ENDINGS = (".yaml", ".yml", ".json")
+_ENDINGS = (*YAML, ".json")
 _OF_LAUNCHERS = {"axolotl": "axolotl", "llamafactory-cli": "LLaMA-Factory", "swift": "ms-swift", "trl": "TRL"}
 _OF_MODULES = {"axolotl.cli.train": "axolotl"}
 _SEVERAL = "sweep"  # of axolotl: it trains with other values than the recipe has

@@ -23,6 +23,7 @@ from ds_lint.project.launches import (
 from ds_lint.project.references import located
 from ds_lint.source.document import Document
 from ds_lint.source.files import ON_DISK
+from ds_lint.source.languages import YAML
 from ds_lint.source.recipes import LONGEST, as_recipe
 from ds_lint.targets.directories import repository_of
 
@@ -301,7 +302,7 @@ class LaunchingProject:
 
     def named_in(self, path: str) -> Iterator[str]:
         """The DeepSpeed config that a YAML of Accelerate names."""
-        document = self.document_at(path) if path.endswith((".yaml", ".yml")) else None
+        document = self.document_at(path) if path.endswith(YAML) else None
         if document is None or document.root is None:
             return
         node = document.root.at(("deepspeed_config", "deepspeed_config_file"))

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ds_lint.source.document import Document, Language
+    from ds_lint.source.document import Document
+    from ds_lint.source.languages import Language
 
 _ACCELERATES = ("distributed_type", "compute_environment")  # keys of what ``accelerate launch`` reads
 

@@ -267,7 +267,6 @@ class Deviation:
 
     step: int  # from 1
     elements: int  # that differ
-    of_elements: int
     parameter: str
     expected: float  # of one element of it
     observed: float
