@@ -52,6 +52,7 @@ LAYERS = (
     ("diagnostics",),
     ("source",),
     ("targets",),
+    ("option",),
     ("version",),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ds_lint.commands.failures import WRONG_USAGE, complain
 from ds_lint.commands.launched_configs import launched_configs, named_model
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.commands.launched_configs import LaunchedConfig
+    from ds_lint.commands.options import MemoryOptions
     from ds_lint.memory.advice import Advice, Write
     from ds_lint.memory.capacity import Capacity
     from ds_lint.memory.estimate import Estimate
@@ -43,14 +44,7 @@ _OPTIONS = {  # that give what is missing
 }
 
 
-class MemoryWish(NamedTuple):
-    """What is asked for beside the figures: every stage and offload, and a drawing in a file."""
-
-    sweep: bool = False
-    plot: str | None = None
-
-
-def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B008 - it cannot be changed
+def memory(options: Options, wish: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
     if (why := _cannot_plot(wish)) is not None:
@@ -85,7 +79,7 @@ def memory(options: Options, wish: MemoryWish = MemoryWish()) -> int:  # noqa: B
     return 1 if any(answer.surely_fails for answer in answers) else 0
 
 
-def _cannot_plot(wish: MemoryWish) -> str | None:
+def _cannot_plot(wish: MemoryOptions) -> str | None:
     """Why a file cannot be drawn, before anything is done; None if it can."""
     if wish.plot is None:
         return None
