@@ -36,7 +36,7 @@ def files() -> dict[str, str]:
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in (EXTENSION, *_WRITTEN)}
     texts[EXTENSION] = _extension(texts[EXTENSION])
     settings = json.loads(texts[EXTENSION])["contributes"]["configuration"]["properties"]
-    return {path: _WRITTEN[path](text, settings) if path in _WRITTEN else text for path, text in texts.items()}
+    return texts | {path: write(texts[path], settings) for path, write in _WRITTEN.items()}
 
 
 def _extension(text: str) -> str:

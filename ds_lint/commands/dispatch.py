@@ -6,9 +6,9 @@ A subcommand is imported when it is called, so that none costs the others start-
 from __future__ import annotations
 
 import os
-import sys
 
 from ds_lint.commands import conflicts
+from ds_lint.commands.failures import complain
 from ds_lint.commands.options import ConvertOptions, InitOptions, MemoryOptions
 from ds_lint.facts import Sources
 from ds_lint.session.options import Options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run_check(options: Namespace) -> int:
     """Check configs, or do what ``check`` can do instead."""
     if said := conflicts.complaint(options):
-        return _refused(said)
+        return complain(said)
     asked = _options(options)
     asked.fix = options.fix or options.fix_only
     if options.show_settings:
@@ -70,7 +70,7 @@ def run_smoke(options: Namespace) -> int:
     from ds_lint.smoke.script.proof import ScriptWish
 
     if not options.command_words:
-        return _refused("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
+        return complain("smoke needs the command to run, behind --: ds-lint smoke -- torchrun train.py")
     asked = _options(options)
     asked.extend_select = [*asked.extend_select, *(rule.code for rule in every_rule() if rule.kind == "run")]
     wish = ScriptWish(
@@ -97,11 +97,11 @@ def run_upgrade(options: Namespace) -> int:
             ends[library] = (first, last)
         elif last is not None:
             name = "" if library == "deepspeed" else f"{library}-"
-            return _refused(f"--{name}to needs --{name}from, the old release")
+            return complain(f"--{name}to needs --{name}from, the old release")
     if said := conflicts.complaint(options):
-        return _refused(said)
+        return complain(said)
     if not ends:
-        return _refused("upgrade needs the old release: --from, --transformers-from or --accelerate-from")
+        return complain("upgrade needs the old release: --from, --transformers-from or --accelerate-from")
     return upgrade(_options(options), ends)
 
 
@@ -175,10 +175,3 @@ def _options(options: Namespace) -> Options:
     found = Options.of(options, paths=paths, sources=Sources.of(options, said_by=variables), said_by=options.said_by)
     found.select = found.select or None  # of no rule at all, as of all
     return found
-
-
-def _refused(complaint: str) -> int:
-    from ds_lint.output.harmless import complaint as line
-
-    sys.stderr.write(line(complaint))
-    return 2

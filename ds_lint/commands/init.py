@@ -8,6 +8,7 @@ from json import dumps
 from shlex import quote
 from typing import NamedTuple
 
+from ds_lint.commands.failures import complain
 from ds_lint.commands.report import print_text
 from ds_lint.diagnostics.finding import LOADERS
 from ds_lint.facts.readers import gather
@@ -45,7 +46,7 @@ def init(options: InitOptions) -> int:
     try:
         facts = gather(options.sources)
     except UnreadableFact as error:
-        return _refuse(str(error))
+        return complain(str(error))
     model = facts.model if facts.model is not None and not facts.model.is_stand_in else None
     fitting = None
     wish = _wish(options, model)
@@ -56,7 +57,7 @@ def init(options: InitOptions) -> int:
         if fitting is None and not complaint:
             return _tell_that_nothing_fits()
     if complaint:
-        return _refuse(complaint)
+        return complain(complaint)
     if fitting is not None:
         wish = fitting.purpose
     files = list(_files(options, wish))
@@ -68,17 +69,12 @@ def init(options: InitOptions) -> int:
         return 0
     existing = [file.path for file in files if os.path.lexists(file.path)]
     if existing and not options.force:
-        return _refuse(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
+        return complain(f"{existing[0]} already exists; use --force to overwrite it, or --output FILE")
     for file in files:
         (replacement.write if options.force else replacement.create)(file.path, file.text.encode())
     following = f"Next:\n  {_check(options)}\n  {_launch(options, wish)}{_flags(fitting)}\n"
     print_text("".join((_written(wish, files), *notes, following)), sys.stdout)
     return 0
-
-
-def _refuse(why: str) -> int:
-    sys.stderr.write(line(why))
-    return 2
 
 
 def _unfit(options: InitOptions, facts: Facts) -> str | None:

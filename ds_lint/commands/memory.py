@@ -48,7 +48,7 @@ def memory(options: Options, wish: MemoryOptions) -> int:
     """Print what the runs of a config or of a file with launches take; the exit status is 1 if one does not fit."""
     (path,) = options.paths
     if (why := _cannot_plot(wish)) is not None:
-        return _refuse(why)
+        return complain(why)
     try:
         session = Session(options)
         found = launched_configs(path, session)
@@ -62,7 +62,7 @@ def memory(options: Options, wish: MemoryOptions) -> int:
     if wish.plot is not None:
         if len(answers) > 1:
             last = found[-1].config.document.path if found[-1].origin is None else found[-1].origin
-            return _refuse(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
+            return complain(f"{path} has {len(answers)} runs, and --plot draws one; name it with its line, as {last}")
         _plot(answers[0], wish.plot)
     documents = [one.config.document for one in found]
     notes = [*session.notes, *_notes(found)]
@@ -103,11 +103,6 @@ def _plot(answer: Answer, path: str) -> None:
         return
     text = memory_plot.svg(answer) if path.lower().endswith(".svg") else memory_plot.page(answer)
     replacement.write(path, text.encode(), is_report=True)
-
-
-def _refuse(why: str) -> int:
-    sys.stderr.write(complaint(why))
-    return 2
 
 
 def _answer(one: LaunchedConfig, *, sweeps: bool) -> Answer | None:

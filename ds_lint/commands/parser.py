@@ -8,15 +8,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ds_lint import __version__
+from ds_lint.commands.failures import complain
 from ds_lint.commands.table import COMMANDS
 from ds_lint.commands.usage import CommandsHelp, Parser
 from ds_lint.linter.selection import UnknownRule
-from ds_lint.output.harmless import complaint
 from ds_lint.output.terminal import colour
 from ds_lint.project.discovery import ENDINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ds_lint.commands.table import Command
     from ds_lint.option import Option
@@ -53,11 +53,9 @@ def parse(arguments: list[str]) -> int:
         parser.error(f"unexpected argument {left[0]}")
     colour(getattr(options, "color", None) or "auto")
     try:
-        status: int = options.run(options)
+        return int(options.run(options))
     except UnknownRule as error:
-        sys.stderr.write(complaint(str(error)))
-        return 2
-    return status
+        return complain(str(error))
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
@@ -149,7 +147,7 @@ def _about(option: Option) -> dict[str, Any]:
     if is_list:
         return {**about, "type": _words, "action": "extend"}
     if option.is_number:
-        about["type"] = int if option.choices is not None else _positive if option.least else _not_negative
+        about["type"] = int if option.choices is not None else _at_least(option.least)
     return {**about, "default": option.default, "required": option.is_required}
 
 
@@ -165,22 +163,17 @@ def _add_help(commands: argparse._SubParsersAction[Parser], parser: Parser) -> N
     told.set_defaults(run=run)
 
 
-def _positive(text: str) -> int:
-    return _whole(text, 1)
+def _at_least(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return number
 
-
-def _not_negative(text: str) -> int:
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-    return number
+    return whole
 
 
 def _words(text: str) -> list[str]:

@@ -5,21 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.commands import dispatch
+from ds_lint.commands import options as own
 from ds_lint.commands.environment import VARIABLES
-from ds_lint.commands.options import (
-    CheckOptions,
-    CompletionOptions,
-    ConvertOptions,
-    EffectiveOptions,
-    ExplainOptions,
-    InitOptions,
-    LspOptions,
-    MemoryOptions,
-    SchemaOptions,
-    ScriptOptions,
-    TextOrJson,
-    UpgradeOptions,
-)
 from ds_lint.facts import Sources
 from ds_lint.session.options import Options
 
@@ -86,7 +73,7 @@ COMMANDS = (
         "Accelerate's YAML are checked. Without PATH, the current directory is\n"
         "searched; - is standard input.",
         dispatch.run_check,
-        (Options, Sources, CheckOptions),
+        (Options, Sources, own.CheckOptions),
         (
             Section(_TARGET, "stack facts here releases"),
             *_REPORT,
@@ -115,7 +102,7 @@ COMMANDS = (
         "shell script or python. The script is not changed. What it prints goes to\n"
         "standard error.",
         dispatch.run_smoke,
-        (ScriptOptions, Options),
+        (own.ScriptOptions, Options),
         (
             Section("training run", "run"),
             _RULES,
@@ -139,7 +126,7 @@ COMMANDS = (
         "accelerate to another: keys that become rejected, ignored or read, changed\n"
         "defaults, deprecations.",
         dispatch.run_upgrade,
-        (Options, Sources, UpgradeOptions),
+        (Options, Sources, own.UpgradeOptions),
         (Section(_TARGET, "stack facts here ends"), *_REPORT),
         "paths",
         usage="%(prog)s --from V [--to V] [PATH ...] [OPTION ...]",
@@ -151,7 +138,7 @@ COMMANDS = (
         "Print a config as the stack uses it: every value, and where it comes from: the\n"
         "file, the defaults of the release, the Trainer or Accelerate.",
         dispatch.run_effective,
-        (EffectiveOptions, TextOrJson, Options, Sources),
+        (own.EffectiveOptions, own.TextOrJson, Options, Sources),
         (Section(_TARGET, "stack facts here releases"), _SETTINGS),
         "path printed format color",
         usage="%(prog)s PATH [OPTION ...]",
@@ -167,7 +154,7 @@ COMMANDS = (
         "whether it fits. Nothing is started, and torch is not needed. Ranks, model and\n"
         "training arguments come from the launches of the project if they are found.",
         dispatch.run_memory,
-        (MemoryOptions, TextOrJson, Options, Sources),
+        (own.MemoryOptions, own.TextOrJson, Options, Sources),
         (Section(_TARGET, "stack facts here samples releases"), _SETTINGS),
         "path shown format color",
         usage="%(prog)s CONFIG|LAUNCH [OPTION ...]",
@@ -183,7 +170,7 @@ COMMANDS = (
         "DeepSpeed config that corresponds to such a YAML. Notes say what has no\n"
         "counterpart, and what changes in memory, saving and precision.",
         dispatch.run_convert,
-        (ConvertOptions, TextOrJson, Options, Sources),
+        (own.ConvertOptions, own.TextOrJson, Options, Sources),
         (Section(_TARGET, "stack facts here releases"), _SETTINGS),
         "path conversion format color",
         usage="%(prog)s PATH --to fsdp|deepspeed [OPTION ...]",
@@ -196,18 +183,18 @@ COMMANDS = (
         "means: its type, default, releases, what fills it, and where DeepSpeed\n"
         "documents it.",
         dispatch.run_explain,
-        (ExplainOptions, Options),
+        (own.ExplainOptions, Options),
         parts="subject page color",
     ),
     Command(
-        "rules", "list the rules", "List the rules.", dispatch.run_rules, (TextOrJson, Options), (), "format color"
+        "rules", "list the rules", "List the rules.", dispatch.run_rules, (own.TextOrJson, Options), (), "format color"
     ),
     Command(
         "schema",
         "print the JSON Schema of a config, for editors",
         "Print the JSON Schema (draft-07) of a config for one release of DeepSpeed.",
         dispatch.run_schema,
-        (SchemaOptions,),
+        (own.SchemaOptions,),
         parts="schema",
     ),
     Command(
@@ -216,7 +203,7 @@ COMMANDS = (
         "Write a config with what the guides recommend, and no key that has no effect.\n"
         "For Accelerate, also write the file for `accelerate launch --config_file`.",
         dispatch.run_init,
-        (InitOptions, Sources),
+        (own.InitOptions, Sources),
         (
             Section(
                 "what fits",
@@ -233,7 +220,7 @@ COMMANDS = (
         "Start the language server, which an editor uses over standard input and output.\n"
         "It needs pygls (pip install 'ds-lint[lsp]').",
         dispatch.run_lsp,
-        (LspOptions,),
+        (own.LspOptions,),
         parts="stdio",
     ),
     Command(
@@ -244,7 +231,7 @@ COMMANDS = (
         '  zsh    eval "$(ds-lint completion zsh)"            in ~/.zshrc, after compinit\n'
         "  fish   ds-lint completion fish > ~/.config/fish/completions/ds-lint.fish",
         dispatch.run_completion,
-        (CompletionOptions,),
+        (own.CompletionOptions,),
         parts="shell",
     ),
 )

@@ -97,28 +97,6 @@ class Facts:
     something else had been meant.
     """
 
-    __slots__ = (
-        "adapters",
-        "async_io",
-        "doubts",
-        "family",
-        "gpu",
-        "host_memory",
-        "launch",
-        "lora",
-        "micro_batch",
-        "model",
-        "model_at",
-        "nodes",
-        "optimizer",
-        "origins",
-        "recipe",
-        "sequence_length",
-        "smoke",
-        "training",
-        "world_size",
-    )
-
     def __init__(
         self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
     ) -> None:
@@ -186,8 +164,7 @@ class Facts:
     def copy(self) -> Facts:
         """The same facts, to which others can be added."""
         other = Facts()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
+        vars(other).update(vars(self))
         other.origins = dict(self.origins)
         return other
 

@@ -22,6 +22,7 @@ def gather(sources: Sources) -> Facts:
             raise UnreadableFact(f"{sources.giver(one.name)} is more than {_MOST:,}")
     facts = Facts()
     facts.async_io, facts.adapters = sources.async_io, sources.adapters
+    facts.micro_batch, facts.sequence_length = sources.micro_batch, sources.sequence_length
     for name, read in READERS.items():
         if (value := getattr(sources, name)) is not None:
             read(facts, value, sources.giver(name))
@@ -114,14 +115,6 @@ def _look_around(facts: Facts, _is_here: bool, _said_by: str) -> None:
         facts.origins["libaio"] = f"{'found' if facts.async_io else 'not found'} by the compiler of this machine"
 
 
-def _read_micro_batch(facts: Facts, samples: int, _said_by: str) -> None:
-    facts.micro_batch = samples
-
-
-def _read_sequence_length(facts: Facts, tokens: int, _said_by: str) -> None:
-    facts.sequence_length = tokens
-
-
 # By the name of the fact in ``Sources``; a later reader may build on what an earlier one found.
 READERS: dict[str, Callable[[Facts, Any, str], None]] = {
     "world_size": _read_world_size,
@@ -134,6 +127,4 @@ READERS: dict[str, Callable[[Facts, Any, str], None]] = {
     "lora": _read_lora,
     "here": _look_around,
     "gpu_memory": _read_gpu_memory,
-    "micro_batch": _read_micro_batch,
-    "sequence_length": _read_sequence_length,
 }

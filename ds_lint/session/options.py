@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ds_lint.option import Option
 
 LIMIT = 10  # findings of one rule and severity: more of them say nothing new, and hide what the others say
-_REPORT_MODES = "shown watch diff fix-only add-ignore"
 _CHANGES = "shown watch job"
 
 
@@ -163,7 +162,7 @@ def terms() -> list[Option]:
 
 
 def options_of_terms(values: Mapping[str, Any], said_by: str) -> Options:
-    """The options that these values of terms by name come to, and who says them."""
+    """The options that these values of terms by name come to, and who gives them."""
     facts = {name: value for name, value in values.items() if hasattr(Sources, name)}
     others = {name: value for name, value in values.items() if name not in facts}
     return Options([], **others, sources=Sources(**facts, said_by=said_by))

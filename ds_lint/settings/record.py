@@ -38,28 +38,6 @@ class ConfigEntry:
 class Settings:
     """What one file of settings says; ``path`` is empty where there is none."""
 
-    __slots__ = (
-        "baseline",
-        "configs",
-        "exclude",
-        "extend_exclude",
-        "extend_select",
-        "fail_on",
-        "force_exclude",
-        "ignore",
-        "include_markdown",
-        "path",
-        "per_file_ignores",
-        "policy",
-        "preview",
-        "respect_gitignore",
-        "select",
-        "severity",
-        "sources",
-        "stack",
-        "versions",
-    )
-
     def __init__(self, path: str, values: Said) -> None:
         self.path = path
         self.select: list[str] | None = values.get("select")
