@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ds_lint.version import __version__
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
@@ -13,6 +11,7 @@ if TYPE_CHECKING:
     from ds_lint.callback import ConfigError, TrainerCallback
     from ds_lint.diagnostics.finding import Finding
 
+__version__ = "0.1.0"
 __all__ = ["ConfigError", "TrainerCallback", "__version__", "check"]
 
 

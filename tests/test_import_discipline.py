@@ -54,7 +54,6 @@ LAYERS = (
     ("source",),
     ("targets",),
     ("option",),
-    ("version",),
 )
 # And those inside a room.
 SMOKE_LAYERS = (

@@ -66,7 +66,7 @@ def _keywords(text: str, _settings: object) -> str:
 
 
 def _names(text: str, _settings: object) -> str:
-    return re.sub(r'(?<=const TERMS = ").*(?=")', " ".join(one.camel for one in terms()), text)
+    return re.sub(r'(?<=const TERMS =\n  ").*(?=")', " ".join(one.camel for one in terms()), text)
 
 
 def _table(header: str, rows: Callable[[dict[str, Any]], Iterable[str]]) -> Callable[[str, dict[str, Any]], str]:

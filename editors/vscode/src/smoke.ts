@@ -1,5 +1,6 @@
 /** The settings that decide how a config is checked, as `tools/option_tables.py` writes them. */
-const TERMS = "stack deepspeedVersion transformersVersion accelerateVersion worldSize nodes trainerArgs model gpu hostMemory";
+const TERMS =
+  "stack deepspeedVersion transformersVersion accelerateVersion worldSize nodes trainerArgs model gpu hostMemory";
 
 /** The arguments of ds-lint that train with a config on trial, on the terms that the settings say. */
 export function smokeArguments(config: string, setting: (name: string) => unknown): string[] {
