@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ds_lint.launches.shell import scanning
-from ds_lint.launches.shell.arithmetic import value_of
-from ds_lint.launches.shell.parameters import Expanded, expanded
-from ds_lint.launches.shell.unknowns import is_known
+from ds_lint.source.shell import scanning
+from ds_lint.source.shell.arithmetic import value_of
+from ds_lint.source.shell.parameters import Expanded, expanded
+from ds_lint.source.shell.unknowns import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import State
-    from ds_lint.launches.shell.unknowns import Unknowns
+    from ds_lint.source.shell.state import State
+    from ds_lint.source.shell.unknowns import Unknowns
 
 _PLAIN = re.compile(r"[^\\'\"$`<>]+")
 _PLAIN_IN_QUOTES = re.compile(r'[^\\"$`]+')

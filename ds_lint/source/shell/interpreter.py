@@ -10,17 +10,17 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.shell import builtins, conditions, patterns, scanning
-from ds_lint.launches.shell.assignments import ASSIGNMENT, Assignments, restore
-from ds_lint.launches.shell.state import Function, State, merged
-from ds_lint.launches.shell.syntax import ShellCommand, parse
-from ds_lint.launches.shell.unknowns import StandIns, Unknowns, is_known, without_marks
-from ds_lint.launches.shell.words import TooLongError, WordExpander
+from ds_lint.source.shell import builtins, conditions, patterns, scanning
+from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
+from ds_lint.source.shell.state import Function, State, merged
+from ds_lint.source.shell.syntax import ShellCommand, parse
+from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
+from ds_lint.source.shell.words import TooLongError, WordExpander
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.state import Value
+    from ds_lint.source.shell.state import Value
 
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
 _MOST_DEPTH = 40  # functions, evals and sourced files within each other
