@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given, settings
@@ -193,6 +194,18 @@ def test_generated_scripts_are_read_as_bash_runs_them(script, tmp_path_factory):
     ],
 )
 def test_what_is_no_config_is_passed_over(script):
+    assert shell.read(script, "a.sh") == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "deepspeed train.py --train_batch_size 8 --gradient_clipping 1.0 --deepspeed ds.json\n",
+        "cat <<EOF\nUsage: train_batch_size gradient_clipping {zero_optimization}\nEOF\n",
+    ],
+)
+def test_a_script_that_writes_no_config_is_not_parsed(script, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tree_sitter", None)  # then importing it raises
     assert shell.read(script, "a.sh") == []
 
 

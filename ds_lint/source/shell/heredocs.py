@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MOST_TURNS = 20
+_MOST_CHARACTERS = 2_000_000  # that the parser looks at again and again
 _LINE_END = re.compile(r"(?:[^\n\\]+|\\.)*", re.DOTALL)
 _DELIMITER = re.compile(r"<<(-?)[ \t]*((?:[^\s\\'\";&|<>()]|\\.|'[^']*'|\"[^\"]*\")+)", re.DOTALL)
 _QUOTES = re.compile(r"\\(.)|['\"]", re.DOTALL)
@@ -43,8 +43,9 @@ class Heredocs:
         What follows one that the parser reads otherwise than bash is not known before that.
         """
         self._turns += 1
+        is_enough = self._turns > 2 and self._turns * len(self._text) > _MOST_CHARACTERS
         hidden = range(0)
-        for node in operators if self._turns <= _MOST_TURNS else ():
+        for node in operators if not is_enough else ():
             operator, parts = node.start_byte, node.parent.children if node.parent is not None else []
             match = _DELIMITER.match(self._text, operator)
             if operator in hidden or match is None:
