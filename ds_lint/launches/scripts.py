@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import Around, Start, launch
-from ds_lint.launches.slurm import allocation
 from ds_lint.launches.word import UnknownWord
 from ds_lint.source.shell.interpreter import follow
 from ds_lint.source.shell.unknowns import around_marks, is_known
+from ds_lint.source.slurm import allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
