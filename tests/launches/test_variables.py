@@ -36,7 +36,17 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_launch_and_the_config_know_what_bash_knows(way):
     ran = subprocess.run(["bash", "-c", f'{WAYS[way]}\necho "$N"'], capture_output=True, text=True, check=True, env={})
-    script = f"""{WAYS[way]}
+    assert known_in(WAYS[way]) == (int(ran.stdout), int(ran.stdout))
+
+
+def test_the_job_that_a_script_asks_for_counts_for_both():
+    job = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nNODES=${SLURM_NNODES:-1}\n"
+    assert known_in(f"{job}N=$((NODES * SLURM_NTASKS_PER_NODE))") == (8, 8)
+
+
+def known_in(start):
+    """What the config and the launch of a script that begins so know of ``$N``."""
+    script = f"""{start}
 cat > ds.json <<EOF
 {{"train_batch_size": $N, "zero_optimization": {{"stage": 2}}}}
 EOF
@@ -44,4 +54,4 @@ deepspeed --num_gpus $N train.py --deepspeed_config ds.json
 """
     [document] = shell.read(script, "run.sh")
     [launch] = launches_in(script, "run.sh", lambda _: None).launches
-    assert document.root.get("train_batch_size").value == launch.processes_per_node == int(ran.stdout)
+    return document.root.get("train_batch_size").value, launch.processes_per_node

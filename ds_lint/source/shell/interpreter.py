@@ -18,6 +18,7 @@ from ds_lint.source.shell.syntax import ShellCommand, WrittenWord, nodes, parse
 from ds_lint.source.shell.texts import PlacedText, WrittenText, WrittenTexts, begins_like_config, may_write_config
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
+from ds_lint.source.slurm import allocation
 from ds_lint.source.tree import Span
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def texts_of(text: str, path: str) -> ScriptTexts:
     reading = _ScriptReading()
     interpreter = _Interpreter(path, lambda _: None, reading)
     state = State(".")
+    state.variables |= allocation(text).variables
     interpreter.follow(program, state)
     if interpreter.is_broken_off:
         state.variables |= {name: interpreter.unknowns.mark(name) for name in _ASSIGNED.findall(text)}
