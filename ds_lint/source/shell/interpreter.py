@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.source.shell import builtins, conditions, patterns, scanning
 from ds_lint.source.shell.assignments import ASSIGNMENT, Assignments, restore
 from ds_lint.source.shell.state import Function, State, merged
-from ds_lint.source.shell.syntax import ShellCommand, WrittenWord, nodes, parse
-from ds_lint.source.shell.texts import PlacedText, WrittenText, WrittenTexts, begins_like_config, may_write_config
+from ds_lint.source.shell.syntax import REDIRECTIONS, ShellCommand, WrittenWord, nodes, parse
+from ds_lint.source.shell.text_notes import TextNotes
+from ds_lint.source.shell.texts import WrittenText, WrittenTexts, may_write_config
 from ds_lint.source.shell.unknowns import StandIns, Unknowns, is_known, without_marks
 from ds_lint.source.shell.words import LONGEST, TooLongError, WordExpander
 from ds_lint.source.slurm import allocation
@@ -24,7 +25,6 @@ from ds_lint.source.tree import Span
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.source.shell.heredocs import Heredoc
     from ds_lint.source.shell.state import Value
 
 _MOST_STEPS = 20_000  # commands of one script, each turn of a loop counted
@@ -32,7 +32,6 @@ _MOST_DEPTH = 40  # functions, evals and sourced files within each other
 _MOST_TURNS = 100
 _SIMPLE = {"command", "variable_assignment", "variable_assignments"}
 _WRITES = (">", ">|", "&>")
-_REDIRECTIONS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 _MOST_ASIDE = 20  # times that the same commands are read aside
 _TABS = re.compile(r"^\t+", re.MULTILINE)
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\+?=")
@@ -115,7 +114,9 @@ def texts_of(text: str, path: str) -> ScriptTexts:
     state.variables |= allocation(text).variables
     interpreter.follow(program, state)
     if interpreter.is_broken_off:
-        state.variables |= {name: interpreter.unknowns.mark(name) for name in _ASSIGNED.findall(text)}
+        names = (*state.variables, *_ASSIGNED.findall(text))
+        state.variables = {name: interpreter.unknowns.mark(name) for name in names}
+        state.positional = None
         for command in program.named:
             interpreter.read_aside([command], state)
     for function in reading.functions:
@@ -143,14 +144,21 @@ class _EndlessError(Exception):
 
 
 class _Interpreter:
-    def __init__(self, path: str, read: Callable[[str], str | None], reading: _ScriptReading | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[str], str | None],
+        reading: _ScriptReading | None = None,
+        *,
+        is_aside: bool = False,  # in what does not run
+    ) -> None:
         self.path = path
         self.read = read
         self.reading = reading
-        self.is_aside = False  # in what does not run
         self.is_broken_off = False
         self.unknowns = Unknowns() if reading is None else reading.unknowns
         self.words = WordExpander(self.unknowns, self.output)
+        self.notes = None if reading is None else TextNotes(reading.texts, self.words, is_reached=not is_aside)
         self.assignments = Assignments(self.words)
         self.started: list[StartedProgram] = []
         self.written: list[WrittenFile] = []
@@ -184,8 +192,6 @@ class _Interpreter:
             elif command.is_broken:
                 left += command.children
 
-    # What is written
-
     def read_aside(self, commands: list[ShellCommand], state: State) -> None:
         """Read commands that do not run here for the texts in them."""
         reading, start = self.reading, commands[0].at if commands else None
@@ -194,68 +200,13 @@ class _Interpreter:
         if not may_write_config(commands[0].source.text[commands[0].node.start_byte : commands[-1].end]):
             return
         reading.aside[start] = reading.aside.get(start, 0) + 1
-        other = _Interpreter(self.path, self.read, reading)
-        other.is_aside, other.steps, other.depth = True, reading.steps, self.depth
-        other.frames = [{}]
+        other = _Interpreter(self.path, self.read, reading, is_aside=True)
+        other.steps, other.depth, other.frames = reading.steps, self.depth, [{}]
         inside = state.copy()
         inside.ended = None
         with suppress(_EndlessError, TooLongError, RecursionError), other.within():
             other.block(commands, inside)
         reading.steps = max(reading.steps, other.steps)
-
-    def note_words(self, words: list[WrittenWord], state: State) -> None:
-        """Note the words of a simple command that begin like a config."""
-        if self.reading is not None:
-            kinds = ("variable_assignment", *_REDIRECTIONS)
-            name = next((word.text.replace("'", "").replace('"', "") for word in words if word.kind not in kinds), "")
-            for word in words:
-                if word.kind == "variable_assignment":
-                    self.note_assigned(word.command, state)
-                elif word.kind in _REDIRECTIONS:
-                    self.note_given([word.command], name, state)
-                else:
-                    self.note_word(word.text, word.command.at, name, state)
-
-    def note_assigned(self, assignment: ShellCommand, state: State) -> None:
-        match = ASSIGNMENT.match(assignment.text)
-        if match is not None and assignment.at is not None:
-            value = assignment.text[match.end() :]
-            self.note_word(value, assignment.at + match.end(), "", state, is_assigned=True)
-
-    def note_word(self, word: str, at: int | None, name: str, state: State, *, is_assigned: bool = False) -> None:
-        """Note a word that begins like a config, and what the substitutions in it write."""
-        if self.reading is None or at is None or not may_write_config(word):
-            return
-        texts, is_reached = self.reading.texts, not self.is_aside
-        if not texts.is_settled(at, is_reached=is_reached):
-            placed = PlacedText(word, at, self.unknowns, splits=not is_assigned)
-            self.words.pieces(word, state, placed)
-            if placed.is_one_word and begins_like_config(word):
-                texts.note(WrittenText(at, name, placed.parts, is_body=False, is_reached=is_reached))
-
-    def note_given(self, redirections: list[ShellCommand], name: str, state: State) -> None:
-        """Note what redirections give to a command: here-documents, and the word behind ``<<<``."""
-        for part in redirections if self.reading is not None else ():
-            if part.kind == "herestring_redirect" and part.at is not None:
-                word = part.text[3:].lstrip()
-                self.note_word(word, part.at + len(part.text) - len(word), name, state)
-            elif (heredoc := part.heredoc) is not None:
-                self.note_heredoc(part, heredoc, name, state)
-
-    def note_heredoc(self, redirection: ShellCommand, heredoc: Heredoc, name: str, state: State) -> None:
-        text, base = redirection.source.text[heredoc.start : heredoc.end], redirection.source.base
-        if self.reading is None or base is None or not may_write_config(f"{name} <<\n{text}"):
-            return
-        texts, at, is_reached = self.reading.texts, base + heredoc.start, not self.is_aside
-        if texts.is_settled(at, is_reached=is_reached):
-            return
-        placed = PlacedText(text, at, self.unknowns)
-        if heredoc.is_quoted:
-            placed.add(text, 0, len(text), is_quoted=True)
-        else:
-            self.words.pieces_of_body(text, state, placed)
-        parts = placed.without_tabs() if heredoc.strips_tabs else placed.parts
-        texts.note(WrittenText(at, name, parts, is_body=True, is_reached=is_reached))
 
     # What runs. Each method returns whether the command succeeds, as far as that is known.
 
@@ -315,13 +266,14 @@ class _Interpreter:
         self.note_written(command, words, state)
         if body.kind != "command":
             is_last = body.kind in ("list", "pipeline")  # the parser counts the redirections of the last one to all
-            if not is_last:
-                self.note_given(command.named, "", state)
+            if self.notes is not None and not is_last:
+                self.notes.given(command.named, "", state)
             status = self.run(body, state)
-            if is_last:
-                self.note_given(command.named, _program(body), state)
+            if self.notes is not None and is_last:
+                self.notes.given(command.named, _program(body), state)
             return status
-        self.note_given(command.named, _program(body), state)
+        if self.notes is not None:
+            self.notes.given(command.named, _program(body), state)
         given = next((part for part in command.named if part.kind == "herestring_redirect" or part.heredoc), None)
         words += [WrittenWord(word.kind, word.text, word) for part in command.named for word in _words_behind(part)]
         redirected = [part for part in command.named if part.kind == "file_redirect" and part.heredoc is None]
@@ -542,7 +494,8 @@ class _Interpreter:
         return True
 
     def run_variable_assignment(self, command: ShellCommand, state: State) -> bool | None:
-        self.note_assigned(command, state)
+        if self.notes is not None:
+            self.notes.assigned(command, state)
         self.assignments.assign(command.text, state)
         return True
 
@@ -558,8 +511,9 @@ class _Interpreter:
 
     def run_declaration_command(self, command: ShellCommand, state: State) -> bool | None:
         """``export``, ``local``, ``declare``, ``readonly`` or ``typeset``."""
-        for part in command.named if self.reading is not None else ():
-            self.note_assigned(part, state)
+        if self.notes is not None:
+            for part in command.named:
+                self.notes.assigned(part, state)
         keyword, *rest = scanning.raw_words(command.text)
         flags = "".join(word for word in rest if word.startswith("-"))
         for word in rest:
@@ -599,13 +553,14 @@ class _Interpreter:
     def simple(self, words: list[WrittenWord], state: State, given: str | None) -> bool | None:
         """A command with its assignments, words and what it reads."""
         assignments, fields = list[str](), list[str]()
-        self.note_words(words, state)
+        if self.notes is not None:
+            self.notes.command(words, state)
         for part in words:
             if part.kind == "variable_assignment" and not fields:
                 assignments.append(part.text)
             elif part.kind == "herestring_redirect" or part.command.heredoc is not None:
                 given = self.given(part.command, state)
-            elif part.kind not in _REDIRECTIONS:
+            elif part.kind not in REDIRECTIONS:
                 fields += self.words.fields(part.text, state)
         return self.called(assignments, fields, state, given, words[0].command.line + 1 if words else 1)
 
@@ -744,7 +699,7 @@ class _Interpreter:
             return self._printed(body, state, mark) if all(part.heredoc is None for part in command.named) else mark
         if command.kind != "command" or any(part.kind == "variable_assignment" for part in command.named):
             return mark
-        words = [part for part in command.words if part.kind not in _REDIRECTIONS]
+        words = [part for part in command.words if part.kind not in REDIRECTIONS]
         fields = [field for part in words for field in self.words.fields(part.text, state)]
         printed = builtins.printed(fields, state, self.words)
         return mark if printed is None else printed.rstrip("\n")

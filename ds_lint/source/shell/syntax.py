@@ -118,7 +118,8 @@ class WrittenWord(NamedTuple):
     command: ShellCommand
 
 
-_APART = ("file_redirect", "herestring_redirect", "heredoc_redirect", "variable_assignment")
+REDIRECTIONS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
+_APART = (*REDIRECTIONS, "variable_assignment")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
