@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.launches import hostfile
 from ds_lint.launches.launch import PER_GPU, Launch
 from ds_lint.launches.options import CONFIG_FLAGS, Parsed, SortedFlags, arguments, parsed, sorted_flags
-from ds_lint.launches.slurm import Allocation, with_options
 from ds_lint.launches.surroundings import (
     OF_RANKS,
     Surroundings,
@@ -23,6 +22,7 @@ from ds_lint.launches.surroundings import (
 )
 from ds_lint.launches.word import Word
 from ds_lint.source.counts import count
+from ds_lint.source.slurm import Allocation, with_options
 from ds_lint.source.yaml import parse as parse_yaml
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.launches.launch import Launch
 from ds_lint.launches.launchers import Around, Start, launch
-from ds_lint.launches.shell.interpreter import follow
-from ds_lint.launches.shell.unknowns import around_marks, is_known
-from ds_lint.launches.slurm import allocation
 from ds_lint.launches.word import UnknownWord
+from ds_lint.source.shell.interpreter import follow
+from ds_lint.source.shell.unknowns import around_marks, is_known
+from ds_lint.source.slurm import allocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ds_lint.launches.shell.unknowns import StandIns, Unknowns
     from ds_lint.launches.word import Word
+    from ds_lint.source.shell.unknowns import StandIns, Unknowns
 
 _MARKS = re.compile(
     r"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|python|srun|mpirun|mpiexec"

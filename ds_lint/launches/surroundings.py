@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ds_lint.launches.options import Parsed
-    from ds_lint.launches.slurm import Allocation
     from ds_lint.launches.word import Word
+    from ds_lint.source.slurm import Allocation
 
 # What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
