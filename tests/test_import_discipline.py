@@ -51,7 +51,7 @@ LAYERS = (
     ("knowledge",),
     ("diagnostics",),
     ("source",),
-    ("targets",),
+    ("frameworks", "targets"),
     ("version",),
 )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.launchers import LAUNCHERS, by_name
+
 if TYPE_CHECKING:
+    from ds_lint.frameworks.record import Framework
+    from ds_lint.launches.launchers import Launcher
     from ds_lint.launches.surroundings import Surroundings
     from ds_lint.launches.word import Argument, LooseWord, Word
 
-PER_GPU = ("accelerate", "deepspeed", "torchrun")  # launchers that start one process for each GPU
 NO_LAUNCHER = ""  # of a script that nothing in the project starts
 
 
@@ -47,9 +50,20 @@ class Launch(NamedTuple):
     redirections: tuple[str, ...]
 
     @property
+    def record(self) -> Launcher | None:
+        """The record of the launcher; None if there is none."""
+        return LAUNCHERS.get(self.launcher)
+
+    @property
     def is_per_gpu(self) -> bool:
         """Whether the launcher starts one process for each GPU."""
-        return self.launcher in PER_GPU
+        return self.record is not None and self.record.is_per_gpu
+
+    @property
+    def framework(self) -> Framework | None:
+        """The framework whose program is started, by its name or as a module; None if only a recipe can tell it."""
+        started = [one for one in (self.record, by_name().get(self.script or "")) if one is not None]
+        return next((one.framework for one in started if one.framework is not None), None)
 
 
 def without_launcher(script: str, words: list[Word]) -> Launch:

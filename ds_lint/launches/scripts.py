@@ -6,11 +6,13 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ds_lint.launches.invocation import launch
 from ds_lint.launches.launch import Launch
-from ds_lint.launches.launchers import Around, Start, launch
+from ds_lint.launches.launchers import by_name
 from ds_lint.launches.shell.interpreter import follow
 from ds_lint.launches.shell.unknowns import around_marks, is_known
 from ds_lint.launches.slurm import allocation
+from ds_lint.launches.start import Around, Start
 from ds_lint.launches.word import UnknownWord
 
 if TYPE_CHECKING:
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from ds_lint.launches.shell.unknowns import StandIns, Unknowns
     from ds_lint.launches.word import Word
 
+_SHORT = 3  # letters of a name that other words may have in them
 _MARKS = re.compile(
-    r"deepspeed|torchrun|torch\.distributed|accelerate|llamafactory|swift|axolotl|\btrl\b|python|srun|mpirun|mpiexec"
+    "|".join(rf"\b{name}\b" if len(name) <= _SHORT else re.escape(name) for name in ("python", *by_name()))
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 # What a process needs to find the others (``init_distributed`` in deepspeed/comm/comm.py).
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LAUNCHERS = frozenset({"accelerate", "deepspeed", "mpiexec", "mpirun", "srun", "torchrun"})
 _HOSTS = ("-H", "--host", "-host", "--hostfile", "-hostfile", "-f", "--machinefile", "-machinefile")
 _PER_NODE = ("-N", "-npernode", "--npernode", "-ppn", "--map-by", "-map-by", "-perhost")
 
@@ -71,13 +69,6 @@ def has_hostfile(options: Mapping[str, Word]) -> bool:
     return any(name in options and options[name] != "/dev/null" for name in ("hostfile", "H"))
 
 
-def inner_launcher(script: str | None, options: Parsed) -> tuple[str | None, bool]:
-    """The launcher that is started as a script, and whether Python gets its name as a file."""
-    if script not in LAUNCHERS or options.has("module", "m"):
-        return None, False
-    return script, not options.has("no_python", "no-python")
-
-
 def starts_per_node(around: str | None, outer: list[Word], allocation: Allocation) -> int | None:
     """How many times ``srun`` or ``mpirun`` starts the launcher on each node."""
     if around == "srun":
@@ -121,9 +112,3 @@ def _named(value: str, told_by: str) -> VisibleGpus | None:
         return None
     ids = [count(one) for one in value.replace(" ", "").split(",")]
     return VisibleGpus(len(ids), told_by, tuple(one for one in ids if one is not None)) if None not in ids else None
-
-
-def around_of(outer: list[Word]) -> str | None:
-    """``srun`` or ``mpirun``, if one of them starts the launcher."""
-    name = posixpath.basename(outer[0] or "") if outer else ""
-    return {"srun": "srun"}.get(name, "mpirun") if name else None

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import os
 
-# Console scripts and modules of accelerate, deepspeed and torch; tests/fidelity/test_script_hooks.py finds them.
-LAUNCHERS = {
-    "accelerate",
-    "accelerate-launch",
-    "accelerate.commands.launch",
-    "deepspeed",
-    "ds",
-    "torchrun",
-    "torch.distributed.launch",
-    "torch.distributed.run",
-}
+from ds_lint.launches.launchers import names_per_gpu
+
+LAUNCHERS = set(names_per_gpu())
 _OF_DEEPSPEED = "deepspeed.launcher."
 
 
