@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 from ds_lint.diagnostics.finding import Related
 from ds_lint.facts.argument_values import kind_of
@@ -41,25 +42,19 @@ _INTERPOLATION = re.compile(r"\$\{|\{\{|\$\w|<[A-Z_]+>")  # of OmegaConf, Jinja 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.[\d_]+)([eE][-+]?\d+)?")
 
 
-class Quantization:
+class Quantization(NamedTuple):
     """The field of a recipe that asks for a quantized model."""
 
-    __slots__ = ("argument", "name")
-
-    def __init__(self, name: str, argument: Argument) -> None:
-        self.name = name
-        self.argument = argument
+    name: str
+    argument: Argument
 
 
-class RecipeRejection:
+class RecipeRejection(NamedTuple):
     """Why a framework rejects a recipe: its message, and the fields that it looks at."""
 
-    __slots__ = ("depends_on_stage", "fields", "message")
-
-    def __init__(self, message: str, fields: list[str], *, depends_on_stage: bool) -> None:
-        self.message = message
-        self.fields = fields
-        self.depends_on_stage = depends_on_stage
+    message: str
+    fields: list[str]
+    depends_on_stage: bool
 
 
 class TrainingRecipe:
@@ -391,13 +386,7 @@ def _is_set(value: Any) -> bool:
 def _evaluated(text: str, look_up: Any) -> Any:
     try:
         return evaluate(text, look_up)
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        LookupError,
-        ArithmeticError,
-    ):  # of values that the framework rejects
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):  # of values that are rejected
         return UNKNOWN
 
 

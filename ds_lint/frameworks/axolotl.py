@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.record import (
-    TRUE,
-    AdapterFields,
-    Aligned,
-    Framework,
-    FrameworkSource,
-    GivenFields,
-    Program,
-    SourcePart,
-)
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import FieldValues
+    from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _OWN_PLUGINS = "axolotl.integrations."  # none of which sets an argument of the Trainer
 _QUANTIZED = {"qlora": "load_in_4bit", "lora": "load_in_8bit"}  # by the adapter, the field that loads the model so
@@ -50,7 +42,7 @@ def _aligned(given: GivenFields) -> Aligned | None:
 AXOLOTL = Framework(
     "axolotl",
     "axolotl",
-    FrameworkSource(
+    SourceLayout(
         (SourcePart("**/axolotl/utils/schemas/*.py"),),
         (SourcePart("AxolotlInputConfig"),),
         (

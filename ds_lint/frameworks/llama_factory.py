@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.record import (
-    ALL,
-    AdapterFields,
-    Aligned,
-    Framework,
-    FrameworkSource,
-    GivenFields,
-    Program,
-    SourcePart,
-)
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import FieldValues
+    from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _BITS = ("2", "3", "4", "5", "6", "8")  # that it quantizes to
 
@@ -41,14 +33,11 @@ def _quantized(value: FieldValues) -> str | None:
 LLAMA_FACTORY = Framework(
     "LLaMA-Factory",
     "llamafactory",
-    FrameworkSource(
+    SourceLayout(
         (SourcePart("llamafactory/hparams/*_args.py"),),
         (
-            SourcePart("ModelArguments"),
-            SourcePart("DataArguments"),
+            *map(SourcePart, ("ModelArguments", "DataArguments", "FinetuningArguments", "GeneratingArguments")),
             SourcePart("TrainingArguments", since="0.9.2"),
-            SourcePart("FinetuningArguments"),
-            SourcePart("GeneratingArguments"),
         ),
         (SourcePart("llamafactory/hparams/parser.py"), SourcePart("llamafactory/train/trainer_utils.py")),
         ("training_args",),

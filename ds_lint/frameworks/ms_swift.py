@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.frameworks.record import (
-    ALL,
-    NO_WEIGHT,
-    AdapterFields,
-    Aligned,
-    Framework,
-    FrameworkSource,
-    GivenFields,
-    Program,
-    SourcePart,
-)
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import ALL, NO_WEIGHT, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import FieldValues
+    from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _COMMANDS = ("sft", "pt", "rlhf")
 _KINDS = ("tuner_type", "train_type")  # the field that says how to train, in newer and older releases
@@ -46,26 +37,23 @@ def _aligned(given: GivenFields) -> Aligned | None:
     return Aligned(str(name), keeps if is_known else None)
 
 
+_FILES = (
+    SourcePart("swift/arguments/**/*.py", since="4.0"),
+    SourcePart("swift/llm/argument/**/*.py", before="4.0"),
+    SourcePart("swift/trainers/arguments.py"),
+)
 MS_SWIFT = Framework(
     "ms-swift",
     "ms-swift",
-    FrameworkSource(
-        (
-            SourcePart("swift/arguments/**/*.py", since="4.0"),
-            SourcePart("swift/llm/argument/**/*.py", before="4.0"),
-            SourcePart("swift/trainers/arguments.py"),
-        ),
+    SourceLayout(
+        _FILES,
         (
             SourcePart("TrainArguments", before="4.0"),
             SourcePart("SftArguments", since="4.0"),
             SourcePart("PretrainArguments", since="4.0"),
             SourcePart("RLHFArguments"),
         ),
-        (
-            SourcePart("swift/arguments/**/*.py", since="4.0"),
-            SourcePart("swift/llm/argument/**/*.py", before="4.0"),
-            SourcePart("swift/trainers/arguments.py"),
-        ),
+        _FILES,
         ("self",),
         loaders=("from_pretrained", "load_args_from_ckpt"),
         unread=("GRPOArgumentsMixin", "RayArguments"),
@@ -74,9 +62,7 @@ MS_SWIFT = Framework(
     model="model",
     keys=frozenset(("quant_bits", "quant_method", "rlhf_type", "split_dataset_ratio", "train_type", "tuner_type")),
     presets=("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload"),
-    otherwise=(
-        *("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
-    ),
+    otherwise=("deepspeed_autotp_size", "rlhf_type", "sequence_parallel_size", "use_ray", "zero_hpz_partition_size"),
     adapter=_adapter,
     # swift/arguments/tuner_args.py
     adapters=AdapterFields(

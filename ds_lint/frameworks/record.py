@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, TypeAlias
 
+    from ds_lint.frameworks.layout import SourceLayout
+
     # The value of a field of a recipe, or of a flag; None if it is not given.
     FieldValues: TypeAlias = Callable[[str], Any]
 
@@ -77,39 +79,6 @@ class GivenFields(NamedTuple):
     is_complete: bool
 
 
-class SourcePart(NamedTuple):
-    """What a release must have, if it is not older than ``since`` nor as new as ``before``: files, or a class.
-
-    ``what`` is a glob below the folder of the release, or the pattern of a name.
-    """
-
-    what: str
-    since: str = "0"
-    before: str = ""
-
-
-class FrameworkSource(NamedTuple):
-    """Where the source of a framework has what it makes of a recipe."""
-
-    modules: tuple[SourcePart, ...]  # with the classes of fields
-    roots: tuple[SourcePart, ...]  # the classes that a recipe is read into
-    builders: tuple[SourcePart, ...] = ()  # with functions that make training arguments
-    names: tuple[str, ...] = ()  # of these functions' training arguments
-    refusing: tuple[SourcePart, ...] = ()  # with functions that reject
-    readers: tuple[str, ...] = ()  # other functions that are handed training arguments, and only read them
-    loaders: tuple[str, ...] = ()  # functions that take over what was saved, by names that are not written out
-    unread: tuple[str, ...] = ()  # classes in other modules, whose fields the store lacks
-    has_several_configs: bool = False  # and no recipe tells which of them a script uses
-
-
-def _never(_value: FieldValues) -> bool:
-    return False
-
-
-def _no_field(_value: FieldValues) -> str | None:
-    return None
-
-
 class Framework(NamedTuple):
     """A framework that trains with the Trainer, by a recipe or by flags.
 
@@ -121,7 +90,7 @@ class Framework(NamedTuple):
 
     name: str
     package: str = ""
-    source: FrameworkSource | None = None
+    source: SourceLayout | None = None
     program: Program | None = None
     model: str = ""
     keys: frozenset[str] = frozenset()
@@ -131,11 +100,11 @@ class Framework(NamedTuple):
     renames: bool = False  # the training arguments are computed of fields with names of its own
     presets: tuple[str, ...] = ()  # configs of its own, by the words that name them
     otherwise: tuple[str, ...] = ()
-    trains_otherwise: Callable[[FieldValues], bool] = _never
+    trains_otherwise: Callable[[FieldValues], bool] = lambda _value: False
     trains_all: tuple[str, str] | None = None  # the field, and its value, with which no parameter is frozen
-    adapter: Callable[[FieldValues], str | None] = _no_field
+    adapter: Callable[[FieldValues], str | None] = lambda _value: None
     adapters: AdapterFields | None = None
-    quantized: Callable[[FieldValues], str | None] = _no_field
+    quantized: Callable[[FieldValues], str | None] = lambda _value: None
     aligned: Callable[[GivenFields], Aligned | None] | None = None
     checkpoints_unless: str = ""  # the field without which it recomputes activations whatever the Trainer is told
     checkpoints_by_default: bool = False

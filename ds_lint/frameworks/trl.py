@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.frameworks.record import (
-    NO_WEIGHT,
-    OFF,
-    TRUE,
-    AdapterFields,
-    Aligned,
-    Framework,
-    FrameworkSource,
-    GivenFields,
-    Program,
-    SourcePart,
-)
+from ds_lint.frameworks.layout import SourceLayout, SourcePart
+from ds_lint.frameworks.record import NO_WEIGHT, OFF, TRUE, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import FieldValues
+    from ds_lint.frameworks.record import FieldValues, GivenFields
 
 _COMMANDS = ("sft", "dpo", "grpo", "kto", "orpo", "cpo", "reward", "rloo", "ppo", "distillation")
 _REWARDS = ("reward models",)
@@ -90,7 +80,7 @@ def _quantized(value: FieldValues) -> str | None:
 TRL = Framework(
     "TRL",
     "trl",
-    FrameworkSource(
+    SourceLayout(
         (SourcePart("trl/trainer/*_config.py"), SourcePart("trl/scripts/utils.py", since="0.16")),
         (SourcePart(r"(?!DDPO|AlignProp)\w*Config"), SourcePart(r"\w*ScriptArguments", since="0.16")),
         unread=("OnPolicyConfig", "_KTOConfig"),

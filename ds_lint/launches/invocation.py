@@ -16,7 +16,8 @@ from ds_lint.launches.surroundings import OF_RANKS, Surroundings, starts_per_nod
 
 if TYPE_CHECKING:
     from ds_lint.launches.launchers import Launcher
-    from ds_lint.launches.start import Around, Start
+    from ds_lint.launches.slurm import Allocation
+    from ds_lint.launches.start import ReadFile, Start
     from ds_lint.launches.word import Argument, Word
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?|pypy3?")
@@ -38,13 +39,12 @@ class _Program(NamedTuple):
     words: list[Word]
 
 
-def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
+def launch(start: Start, unknown: list[str], allocation: Allocation, read: ReadFile) -> Launch | None:
     """The launch that a command is; None if it starts no training."""
     found = _launcher(start.words)
     if found is None:
         return None
     launcher, words, outer = found
-    allocation = project.allocation
     if outer and _around(outer) is SRUN:
         allocation = with_options(allocation, outer[1:])
     options = Parsed({}, words)
@@ -53,9 +53,9 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
     program = _program(launcher, options)
     sorted_ = sorted_flags(program.words, start.details[len(start.words) - len(program.words) :])
     flags = arguments(sorted_.words)
-    if launcher.starts_anything and not _trains_with_deepspeed(program, flags, start, project):
+    call = LauncherCall(options, sorted_, launcher.framework, outer, allocation, start, read)
+    if launcher.starts_anything and not _trains_with_deepspeed(program, flags, call):
         return None
-    call = LauncherCall(options, sorted_, launcher.framework, outer, allocation, start, project.read)
     ranks = launcher.ranks(call)
     around = _surroundings(launcher, program, call, ranks)
     if around.inside is not None or (around.starts or 1) > 1:
@@ -64,20 +64,19 @@ def launch(start: Start, unknown: list[str], project: Around) -> Launch | None:
         start.path,
         start.line,
         launcher.name,
-        ranks.nodes,
-        ranks.processes_per_node,
-        ranks.world_size,
         start.command,
+        sorted_.words,
+        flags,
+        start.environment,
+        unknown,
+        start.cwd,
         program.script,
+        *ranks,
+        ranks.world_size,
         _accelerate_config(launcher, options, flags),
         _config(options, flags),
-        flags,
-        unknown,
         sorted_.loose,
         (*options.loose, *loose_around(outer, start)),
-        sorted_.words,
-        start.environment,
-        start.cwd,
         around,
         allocation.memory,
         allocation.gpu,
@@ -150,14 +149,14 @@ def _program(launcher: Launcher, options: Parsed) -> _Program:
     return _Program(words[0], words[1:])
 
 
-def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], start: Start, project: Around) -> bool:
+def _trains_with_deepspeed(program: _Program, flags: dict[str, Argument], call: LauncherCall) -> bool:
     """Whether a script that Python starts is given a DeepSpeed config, or uses one."""
     if any(name.startswith("deepspeed") or name in CONFIG_FLAGS for name in flags):
         return True
-    if program.script is None or start.cwd is None:
+    if program.script is None:
         return False
     script = program.script if program.script.endswith(".py") else f"{program.script.replace('.', '/')}.py"  # of ``-m``
-    text = project.read(posixpath.normpath(posixpath.join(start.cwd, script)))
+    text = call.text_of(script)
     return text is not None and "deepspeed" in text.lower()
 
 

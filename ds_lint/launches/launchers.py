@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.frameworks import FRAMEWORKS
@@ -93,6 +94,7 @@ LAUNCHERS = {
 }
 
 
+@cache
 def by_name() -> dict[str, Launcher]:
     """The launchers by the names of their programs and modules."""
     return {name: one for one in LAUNCHERS.values() for name in one.names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -150,7 +149,7 @@ def of_starter(call: LauncherCall) -> Ranks:
             options[option] = value if isinstance(value, str) else None
     recipe = flags.get(call.framework.recipe_flag) if call.framework is not None else None
     if recipe is not None and not options.keys() & {"num_processes", "n"}:
-        text = _read(call, recipe) if isinstance(recipe, str) else None
+        text = call.text_of(recipe) if isinstance(recipe, str) else None
         if text is None or "num_processes" in text or "num_machines" in text:  # which the program hands on, too
             return Ranks()
     given = Parsed(options, [], tuple(name for one in loose if one.sets is None for name in one.names))
@@ -161,14 +160,14 @@ def of_starter(call: LauncherCall) -> Ranks:
 def hosts_of(call: LauncherCall) -> dict[str, int] | None:
     """The hostfile that ``deepspeed`` is given; None if there is none, or it cannot be read."""
     file = call.options.options.get("hostfile", call.options.options.get("H"))
-    text = _read(call, file) if file is not None and file != "/dev/null" else None
+    text = call.text_of(file) if file is not None and file != "/dev/null" else None
     return hostfile.slots(text) if text is not None else None
 
 
 def accelerate_root(call: LauncherCall) -> Node | None:
     """The YAML of Accelerate that is named."""
     file = call.options.options.get("config_file")
-    text = _read(call, file) if file is not None else None
+    text = call.text_of(file) if file is not None else None
     return parse_yaml(text, str(file)).root if text is not None else None
 
 
@@ -181,12 +180,6 @@ def loose_around(outer: list[Word], start: Start) -> tuple[str, ...]:
         if word is None and detail is not None and detail.holds_options and not (before or "").startswith("-")
     ]
     return tuple(name for names in loose for name in names)
-
-
-def _read(call: LauncherCall, file: str) -> str | None:
-    """The text of a file that a command names."""
-    cwd = call.start.cwd
-    return call.read(posixpath.normpath(posixpath.join(cwd, file))) if cwd is not None else None
 
 
 def _visible(start: Start) -> int | None:

@@ -12,7 +12,7 @@ from ds_lint.launches.launchers import by_name
 from ds_lint.launches.shell.interpreter import follow
 from ds_lint.launches.shell.unknowns import around_marks, is_known
 from ds_lint.launches.slurm import allocation
-from ds_lint.launches.start import Around, Start
+from ds_lint.launches.start import Start
 from ds_lint.launches.word import UnknownWord
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def launches_in(
         return NO_LAUNCHES
     job = allocation(text)
     followed = follow(text, path, read, {**job.variables, **(variables or {})}, stand_ins)
-    project = Around(read, job)
     found = list[Launch]()
     for started in followed.started:
         command = [word if is_known(word) else None for word in started.words]
@@ -90,7 +89,7 @@ def launches_in(
         words, details = _parted(started.words, followed.unknowns)
         cwd = followed.unknowns.path(started.cwd)
         start = Start(started.path, started.line, command, words, details, environment, cwd, started.redirections)
-        one = launch(start, list(dict.fromkeys(names)), project)
+        one = launch(start, list(dict.fromkeys(names)), job, read)
         if one is not None:
             found.append(one)
     written = [

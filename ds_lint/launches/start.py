@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from ds_lint.frameworks.record import Framework
     from ds_lint.launches.options import Parsed, SortedFlags
     from ds_lint.launches.slurm import Allocation
     from ds_lint.launches.word import UnknownWord, Word
 
-
-class Around(NamedTuple):
-    """What a launch is read with, beside its words: ``read`` gives the text of a file of the project, or None."""
-
-    read: Callable[[str], str | None]
-    allocation: Allocation
+    # Gives the text of a file of the project, or None.
+    ReadFile: TypeAlias = Callable[[str], str | None]
 
 
 class Start(NamedTuple):
@@ -49,4 +47,9 @@ class LauncherCall(NamedTuple):
     outer: list[Word]
     allocation: Allocation
     start: Start
-    read: Callable[[str], str | None]
+    read: ReadFile
+
+    def text_of(self, file: str) -> str | None:
+        """The text of a file that the command names; None if it is not there."""
+        cwd = self.start.cwd
+        return self.read(posixpath.normpath(posixpath.join(cwd, file))) if cwd is not None else None

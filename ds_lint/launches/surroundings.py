@@ -39,16 +39,16 @@ class Surroundings(NamedTuple):
     each node of the hostfile that it names.
     """
 
-    around: str | None
-    starts: int | None
-    processes: int | None
-    inside: str | None
-    is_run_by_python: bool
-    gpus: VisibleGpus | None
-    ranks: tuple[str, ...]
-    options: tuple[tuple[str, Word], ...]
-    is_complete: bool
-    slots: tuple[tuple[str, int], ...] | None
+    around: str | None = None
+    starts: int | None = None
+    processes: int | None = None
+    inside: str | None = None
+    is_run_by_python: bool = False
+    gpus: VisibleGpus | None = None
+    ranks: tuple[str, ...] = ()
+    options: tuple[tuple[str, Word], ...] = ()
+    is_complete: bool = False
+    slots: tuple[tuple[str, int], ...] | None = None
 
     @property
     def missing_ranks(self) -> list[str]:

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint import frameworks
-from ds_lint.frameworks.record import SourcePart
+from ds_lint.frameworks.layout import SourcePart
 from tools.extract import source
 from tools.extract.releases import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.frameworks.record import Framework, FrameworkSource
+    from ds_lint.frameworks.layout import SourceLayout
+    from ds_lint.frameworks.record import Framework
 
 SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 
@@ -115,7 +116,7 @@ class _Class(NamedTuple):
     module: source.Module
 
 
-def _classes(tree: Path, layout: FrameworkSource, release: str | None) -> list[ast.ClassDef]:
+def _classes(tree: Path, layout: SourceLayout, release: str | None) -> list[ast.ClassDef]:
     """The classes that a recipe is read into, and those below them in the framework."""
     known: dict[str, list[_Class]] = {}
     for path in _files(tree, layout.modules, release):
@@ -141,12 +142,12 @@ def _classes(tree: Path, layout: FrameworkSource, release: str | None) -> list[a
     return found
 
 
-def _import_name(layout: FrameworkSource) -> str:
+def _import_name(layout: SourceLayout) -> str:
     """The package as its modules import each other."""
     return layout.modules[0].what.removeprefix("**/").partition("/")[0]
 
 
-def _verify_foreign(cls: _Class, base: str, layout: FrameworkSource) -> None:
+def _verify_foreign(cls: _Class, base: str, layout: SourceLayout) -> None:
     """A base whose fields are not read is one of another library."""
     for node in ast.walk(cls.module):
         if isinstance(node, ast.ImportFrom) and base in [alias.asname or alias.name for alias in node.names]:
@@ -202,7 +203,7 @@ def _target(target: ast.expr, owners: set[str], names: source.Names) -> str | No
     return None
 
 
-def _verify_attributes(functions: list[ast.FunctionDef], layout: FrameworkSource) -> None:
+def _verify_attributes(functions: list[ast.FunctionDef], layout: SourceLayout) -> None:
     """Training arguments that are an object get their attributes by assignments, in the functions that are read."""
     owners = {f"{name}{suffix}" for name in layout.names for suffix in ("", ".__dict__")}
     owners |= {f"vars({name})" for name in layout.names}
