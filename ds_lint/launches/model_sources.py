@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
 from ds_lint.source.python_names import ModuleNames, dotted_name
 
 if TYPE_CHECKING:
@@ -64,12 +64,7 @@ class SourceReader:
         self.names = names
         self.trained = trained
         self.arguments = _declared(module, names)
-        self._imported = {
-            alias.asname or alias.name: alias.name
-            for node in ast.walk(module)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-            for alias in node.names
-        }
+        self._imported = ImportedNames(module)
 
     def sources(self) -> list[ModelSource]:
         """The loads of the model that is trained; where none is known to be, all that may be."""
@@ -122,9 +117,7 @@ class SourceReader:
     def _class_of(self, call: ast.Call) -> str | None:
         if _TRAINERS.fullmatch(last_name(call)):
             return "AutoModelForCausalLM"  # which trl loads a name with
-        owner = dotted_name(call.func).rpartition(".")[0]
-        package, _, last = owner.rpartition(".")
-        return last if package.partition(".")[0] == "transformers" else self._imported.get(owner)
+        return self._imported.in_transformers(dotted_name(call.func).rpartition(".")[0])
 
     def _target(self, call: ast.Call) -> tuple[str, bool]:
         """The variable that gets the model, and whether it may get another one; "" if there is none."""

@@ -102,12 +102,13 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     used = _parsed_classes(names) if parses_flags else [dotted_name(calls[0].func)] if is_one_call else []
     if parses_flags and calls:  # one of them may replace the other
         used = []
-    model_classes = frozenset(_model_classes(names, module))
+    imported = ImportedNames(module)
+    model_classes = frozenset(imported.in_transformers(owner) for owner, _ in _loads(names))
     models = SourceReader(module, names, TrainedNames(module, names))
     return TrainingScript(
         _stack(names, called),
         parses_flags,
-        bool(used) and all(_is_of_transformers(one, module, classes) for one in used),
+        bool(used) and all(_is_of_transformers(one, imported, classes) for one in used),
         {name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
         keywords,
         frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
@@ -118,10 +119,10 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
         not model_classes or None in model_classes or _runs_own_code(names),
         next(configs(names), None),
         _LIGHTNINGS in called,
-        any(_is_of_trl(one, module) for one in (*used, *(dotted_name(call.func) for call in calls))),
+        any(_is_of_trl(one, imported) for one in (*used, *(dotted_name(call.func) for call in calls))),
         script_options(module, names),
         read_calls(module, names),
-        own_ranks(names, ImportedNames(module)),
+        own_ranks(names, imported),
     )
 
 
@@ -149,26 +150,17 @@ def _parsed_classes(names: ModuleNames) -> list[str]:
     return []
 
 
-def _is_of_transformers(name: str, module: ast.Module, classes: dict[str, ast.ClassDef]) -> bool:
+def _is_of_transformers(name: str, imported: ImportedNames, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether a class has the defaults of transformers, but for those that the script itself writes."""
     last = name.rpartition(".")[2]
     if last in classes:
-        return all(_is_of_transformers(dotted_name(base), module, classes) for base in classes[last].bases)
-    if not last.endswith("TrainingArguments"):
-        return False
-    if name.startswith("transformers."):
-        return True
-    return any(
-        isinstance(node, ast.ImportFrom)
-        and (node.module or "").partition(".")[0] == "transformers"
-        and any((alias.asname or alias.name) == last for alias in node.names)
-        for node in ast.walk(module)
-    )
+        return all(_is_of_transformers(dotted_name(base), imported, classes) for base in classes[last].bases)
+    return last.endswith("TrainingArguments") and imported.in_transformers(name) is not None
 
 
-def _is_of_trl(name: str, module: ast.Module) -> bool:
+def _is_of_trl(name: str, imported: ImportedNames) -> bool:
     """Whether a class of training arguments is one of trl's own."""
-    full = ImportedNames(module).full_name(name)
+    full = imported.full_name(name)
     return full.partition(".")[0] == "trl" and full.endswith("Config")
 
 
@@ -228,19 +220,6 @@ def _set_fields(module: ast.Module) -> Iterator[str]:
             name = _literal(node.args[1])
             if isinstance(name, str):
                 yield name
-
-
-def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:
-    """The classes of the models that a script loads, by their names in transformers."""
-    imported = {
-        alias.asname or alias.name: alias.name
-        for node in ast.walk(module)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-        for alias in node.names
-    }
-    for owner, _ in _loads(names):
-        package, _, last = owner.rpartition(".")
-        yield last if package.partition(".")[0] == "transformers" else imported.get(owner)
 
 
 def _runs_own_code(names: ModuleNames) -> bool:
