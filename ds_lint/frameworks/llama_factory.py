@@ -8,7 +8,7 @@ from ds_lint.frameworks.layout import SourceLayout, SourcePart
 from ds_lint.frameworks.record import ALL, AdapterFields, Aligned, Framework, Program
 
 if TYPE_CHECKING:
-    from ds_lint.frameworks.record import FieldValues, GivenFields
+    from ds_lint.frameworks.record import GivenFields
 
 _BITS = ("2", "3", "4", "5", "6", "8")  # that it quantizes to
 
@@ -24,10 +24,6 @@ def _aligned(given: GivenFields) -> Aligned | None:
         return Aligned(stage, reference=False, others=("the reference model",))
     is_known = given.is_known("finetuning_type") and (kind is not None or given.is_complete)
     return Aligned(stage, reference=kind not in (None, "lora") if is_known else None)
-
-
-def _quantized(value: FieldValues) -> str | None:
-    return "quantization_bit" if str(value("quantization_bit")) in _BITS else None
 
 
 LLAMA_FACTORY = Framework(
@@ -57,7 +53,7 @@ LLAMA_FACTORY = Framework(
     adapters=AdapterFields(
         {"finetuning_type": ("lora", None)}, "lora_rank", 8, "lora_target", ALL, "additional_target"
     ),
-    quantized=_quantized,
+    quantized=lambda value: "quantization_bit" if str(value("quantization_bit")) in _BITS else None,
     aligned=_aligned,
     checkpoints_unless="disable_gradient_checkpointing",  # ``prepare_model_for_training`` in checkpointing.py
     lengths=("cutoff_len",),

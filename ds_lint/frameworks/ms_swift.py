@@ -19,10 +19,6 @@ def _adapter(value: FieldValues) -> str | None:
     return next((name for name in _KINDS if isinstance(value(name), str) and value(name) != "full"), None)
 
 
-def _quantized(value: FieldValues) -> str | None:
-    return "quant_method" if value("quant_method") in _METHODS else None
-
-
 def _aligned(given: GivenFields) -> Aligned | None:
     """Source: ``swift/arguments/rlhf_args.py``."""
     if given.command != "rlhf" and given.value("rlhf_type") is None:
@@ -68,7 +64,7 @@ MS_SWIFT = Framework(
     adapters=AdapterFields(
         dict.fromkeys(_KINDS, ("lora", None)), "lora_rank", 8, "target_modules", ALL, "modules_to_save"
     ),
-    quantized=_quantized,
+    quantized=lambda value: "quant_method" if value("quant_method") in _METHODS else None,
     aligned=_aligned,
     checkpoints_by_default=True,  # swift/trainers/arguments.py
     lengths=("max_length",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,6 +77,9 @@ MPIRUN = Launcher(
 PYTHON = Launcher("python", {}, ranks.of_python)  # under any name, as ``invocation`` knows it
 
 
+_OF_DEEPSPEED = "deepspeed.launcher."  # modules that its launcher starts on each node
+
+
 def _of_framework(framework: Framework) -> list[Launcher]:
     """The launcher that the program of a framework is: its first name."""
     if framework.program is None:
@@ -100,6 +104,12 @@ def by_name() -> dict[str, Launcher]:
     return {name: one for one in LAUNCHERS.values() for name in one.names}
 
 
-def names_per_gpu() -> list[str]:
-    """The names of those that start a process for each GPU, which are programs in Python."""
-    return [name for name, one in by_name().items() if one.is_per_gpu]
+def names_per_gpu() -> dict[str, Launcher]:
+    """The launchers that start a process for each GPU, which are programs in Python, by their names."""
+    return {name: one for name, one in by_name().items() if one.is_per_gpu}
+
+
+def is_launcher(words: list[str]) -> bool:
+    """Whether a Python with this command line runs one of them, which imports the libraries and trains nothing."""
+    names = [posixpath.basename(word) for word in words[1:4]]  # behind options of Python
+    return any(name in names_per_gpu() or name.startswith(_OF_DEEPSPEED) for name in names)

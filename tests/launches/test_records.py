@@ -36,7 +36,7 @@ launchers.LAUNCHERS["manyrun"] = launchers.Launcher(
 """
 CHECKS = MADE + "from ds_lint.cli import run\nsys.exit(run(sys.argv[1:]))\n"
 PUBLISHES = MADE + "from tools import publish_schemas\nprint(publish_schemas.files()[publish_schemas.LAUNCHES])\n"
-SMOKES = MADE + "from ds_lint.smoke.probe.launchers import is_launcher\nprint(is_launcher(['python', *sys.argv[1:]]))\n"
+SMOKES = MADE + "from ds_lint.launches.launchers import is_launcher\nprint(is_launcher(['python', *sys.argv[1:]]))\n"
 PROJECT = {
     "ds.json": {"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": "auto"},
     "tune.yaml": "tiny_model: meta-llama/Llama-3.1-8B\ntiny_depth: 3\ntiny_lora: true\ntiny_length: 2048\n"

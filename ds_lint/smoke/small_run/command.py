@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.launches.launchers import by_name
+from ds_lint.launches.launchers import names_per_gpu
 from ds_lint.smoke.processes.client import PREFIX, CouldNotRun
 from ds_lint.smoke.records.failure import first_line
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ds_lint.output.smoke import RunRecord
 
 _WORKER = "ds_lint.smoke.worker"
-_AS_MODULE = {name: one.as_module for name, one in by_name().items() if one.is_per_gpu}
+_AS_MODULE = {name: one.as_module for name, one in names_per_gpu().items()}
 _EXCEPTION = r"(?:\[rank\d+\]:\s*)?((?:\w+\.)*\w*(?:Error|Exception): .+)"  # the last line of a traceback
 _PATIENCE = 10.0  # seconds for a launcher to end its ranks
 
