@@ -93,7 +93,7 @@ class LaunchFacts:
         self.recipe = self._recipe(recipe) if recipe is not None else None
         self.stack = self._stack()
         text = script_document.text if script_document is not None else None
-        self.resumption = resumption(launch, self.stack, text)
+        self.resumption = resumption(launch, self.stack, text, script)
         self.checkpoint: Checkpoint | None = None  # that it resumes from, if it lies in the project
         self.training = self._training() if self.stack == "trainer" else None
         self.named = named_model(launch, script)
