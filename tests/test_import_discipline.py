@@ -52,7 +52,7 @@ LAYERS = (
     ("knowledge",),
     ("diagnostics",),
     ("source",),
-    ("targets",),
+    ("frameworks", "targets"),
     ("option",),
 )
 # And those inside a room.

@@ -11,7 +11,7 @@ import copy
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.launches.script_code import CodePlace, keyword, last_name, place
+from ds_lint.launches.script_code import CodePlace, ImportedNames, keyword, last_name, place
 from ds_lint.launches.script_options import COMMANDS, parameter_defaults
 from ds_lint.source.python_names import dotted_name
 
@@ -52,16 +52,11 @@ class ModelSource(NamedTuple):
 class SourceReader:
     """The models of a module, and its arguments."""
 
-    def __init__(self, module: ast.Module, trained: TrainedNames, arguments: Mapping[str, ScriptArgument]) -> None:
+    def __init__(self, trained: TrainedNames, imported: ImportedNames, arguments: Mapping[str, ScriptArgument]) -> None:
         self.names = trained.names
         self.trained = trained
         self.arguments = arguments
-        self._imported = {
-            alias.asname or alias.name: alias.name
-            for node in ast.walk(module)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-            for alias in node.names
-        }
+        self._imported = imported
 
     def sources(self) -> list[ModelSource]:
         """The loads of the model that is trained; where none is known to be, all that may be."""
@@ -114,9 +109,7 @@ class SourceReader:
     def _class_of(self, call: ast.Call) -> str | None:
         if _TRAINERS.fullmatch(last_name(call)):
             return "AutoModelForCausalLM"  # which trl loads a name with
-        owner = dotted_name(call.func).rpartition(".")[0]
-        package, _, last = owner.rpartition(".")
-        return last if package.partition(".")[0] == "transformers" else self._imported.get(owner)
+        return self._imported.in_transformers(dotted_name(call.func).rpartition(".")[0])
 
     def _target(self, call: ast.Call) -> tuple[str, bool]:
         """The variable that gets the model, and whether it may get another one; "" if there is none."""

@@ -102,17 +102,17 @@ def _read(module: ast.Module, names: ModuleNames) -> TrainingScript:
     used = _parsed_classes(names) if parses_flags else [dotted_name(calls[0].func)] if is_one_call else []
     if parses_flags and calls:  # one of them may replace the other
         used = []
-    model_classes = frozenset(_model_classes(names, module))
     trained, imported = TrainedNames(module, names), ImportedNames(module)
+    model_classes = frozenset(imported.in_transformers(owner) for owner, _ in _loads(names))
     options = script_arguments(module, names)
     return TrainingScript(
         stack=_stack(names, called),
         parses_flags=parses_flags,
-        has_known_defaults=bool(used) and all(_is_of_transformers(one, module, classes) for one in used),
+        has_known_defaults=bool(used) and all(_is_of_transformers(one, imported, classes) for one in used),
         defaults={name: value for one in classes.values() if _is_arguments(one) for name, value in _defaults(one)},
         keywords=keywords,
         sets=frozenset((*_set_fields(module), *(_OF_OPTIMIZERS if _passes_optimizers(names) else ()))),
-        models=tuple(SourceReader(module, trained, options).sources()),
+        models=tuple(SourceReader(trained, imported, options).sources()),
         arguments=options,
         model_classes=model_classes,
         sets_leaf_modules=any(name.startswith("set_z3_leaf_module") for name in called),
@@ -151,21 +151,12 @@ def _parsed_classes(names: ModuleNames) -> list[str]:
     return []
 
 
-def _is_of_transformers(name: str, module: ast.Module, classes: dict[str, ast.ClassDef]) -> bool:
+def _is_of_transformers(name: str, imported: ImportedNames, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether a class has the defaults of transformers, but for those that the script itself writes."""
     last = name.rpartition(".")[2]
     if last in classes:
-        return all(_is_of_transformers(dotted_name(base), module, classes) for base in classes[last].bases)
-    if not last.endswith("TrainingArguments"):
-        return False
-    if name.startswith("transformers."):
-        return True
-    return any(
-        isinstance(node, ast.ImportFrom)
-        and (node.module or "").partition(".")[0] == "transformers"
-        and any((alias.asname or alias.name) == last for alias in node.names)
-        for node in ast.walk(module)
-    )
+        return all(_is_of_transformers(dotted_name(base), imported, classes) for base in classes[last].bases)
+    return last.endswith("TrainingArguments") and imported.in_transformers(name) is not None
 
 
 def _is_of_trl(name: str, imported: ImportedNames) -> bool:
@@ -230,19 +221,6 @@ def _set_fields(module: ast.Module) -> Iterator[str]:
             name = _literal(node.args[1])
             if isinstance(name, str):
                 yield name
-
-
-def _model_classes(names: ModuleNames, module: ast.Module) -> Iterator[str | None]:
-    """The classes of the models that a script loads, by their names in transformers."""
-    imported = {
-        alias.asname or alias.name: alias.name
-        for node in ast.walk(module)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
-        for alias in node.names
-    }
-    for owner, _ in _loads(names):
-        package, _, last = owner.rpartition(".")
-        yield last if package.partition(".")[0] == "transformers" else imported.get(owner)
 
 
 def _runs_own_code(names: ModuleNames) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ds_lint.facts import alignment, lora_requests, own_arguments
-from ds_lint.facts.lora import ALL, ALL_LINEAR
+from ds_lint.facts.lora import ALL_LINEAR
 from ds_lint.facts.model import BYTES
+from ds_lint.frameworks.record import ALL
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.memory import loading, parallelism, partitioned
 from ds_lint.memory.activations import AdaptedLayers

@@ -36,13 +36,13 @@ def parse(text: str, path: str) -> Document:
 
 def read(text: str, path: str) -> list[Document]:
     """The configs in a YAML text: one if it is Accelerate's or a recipe, whose root is that of the file; else none."""
-    from ds_lint.source import recipes, recognition
+    from ds_lint.source import recognition
 
-    may_be_recipe = recipes.may_be_recipe(text.encode(errors="replace"))
+    may_be_recipe = recognition.may_be_recipe(text.encode(errors="replace"))
     if not (may_be_recipe or recognition.may_be_accelerates(text)):
         return []  # PyYAML needs seconds for a megabyte
     document = parse(text, path)
-    if may_be_recipe and recipes.as_recipe(document):
+    if may_be_recipe and recognition.as_recipe(document):
         document.language = "yaml"
         document.comments = comments(text) if "ds-lint" in text else []
         return [document]
