@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ds_lint.smoke.probe import engine
+from ds_lint.smoke.probe import engine, initialization
 from ds_lint.smoke.probe.engines import _Engines
 from ds_lint.smoke.probe.plan import Plan
 from ds_lint.smoke.probe.presence import BEFORE, STEP, Presence
@@ -17,22 +17,17 @@ from ds_lint.smoke.standins.device import stand_in_of_accelerate
 pytestmark = pytest.mark.fidelity
 
 
-class Engine:
-    """Stands for an engine that is observed."""
+class Initialization:
+    """Stands for a call of ``deepspeed.initialize``."""
 
     def __init__(self, *_args):
-        pass
-
-    def before_initialize(self, given):
-        return given
-
-    def after_initialize(self, *_args):
-        pass
+        self.given = {}
 
 
 @pytest.mark.parametrize(("before", "after"), [(BEFORE, "after initialize"), (STEP, STEP)])
 def test_with_an_engine_a_script_is_no_longer_before_initialize(tmp_path, monkeypatch, before, after):
-    monkeypatch.setattr(engine, "ObservedEngine", Engine)
+    monkeypatch.setattr(engine, "ObservedEngine", Initialization)
+    monkeypatch.setattr(initialization, "Initialization", Initialization)
     plan = Plan(str(tmp_path))
     (tmp_path / plan.part).mkdir()
     presence = Presence(plan)

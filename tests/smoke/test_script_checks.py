@@ -10,7 +10,8 @@ from shown_engines import observed, runs, shown
 
 from ds_lint.diagnostics.verdict import Held
 from ds_lint.smoke.observe import probes
-from ds_lint.smoke.probe import engine
+from ds_lint.smoke.probe.changes import rates_of
+from ds_lint.smoke.probe.micro_steps import is_micro_step
 from ds_lint.smoke.records.job import Exported
 from ds_lint.smoke.verify import memory, precision, script_steps, ties
 
@@ -71,7 +72,7 @@ def test_an_engine_of_stage_3_without_an_optimizer_keeps_no_states():
 
 
 def test_an_engine_of_stage_3_without_an_optimizer_has_no_learning_rates():
-    assert engine._rates_of(SimpleNamespace(optimizer=SimpleNamespace())) == []
+    assert rates_of(SimpleNamespace(optimizer=SimpleNamespace())) == []
 
 
 @pytest.mark.parametrize(("is_script", "word"), [(False, "generated"), (True, "labels")])
@@ -92,6 +93,6 @@ def test_a_backward_pass_without_synchronization_counts_if_the_caller_says_where
     one = SimpleNamespace(
         _is_gradient_accumulation_boundary=boundary, inside_no_sync_ctxt=is_inside, optimizer=SimpleNamespace()
     )
-    assert engine._is_micro_step(one) == counts
+    assert is_micro_step(one) == counts
     one.optimizer._coalesce_grad_reduction = True  # `engine.coalesce_grad_reduction` is a `no_sync` that counts
-    assert engine._is_micro_step(one)
+    assert is_micro_step(one)

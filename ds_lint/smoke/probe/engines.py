@@ -84,19 +84,19 @@ class _Engines:
 
     def _initialize(self, initialize: Callable[..., Any], given: dict[str, Any]) -> Any:
         from ds_lint.smoke.probe.engine import ObservedEngine
+        from ds_lint.smoke.probe.initialization import Initialization
 
         before = self._presence.phase
         self._presence.enter(INITIALIZE)
-        one = ObservedEngine(len(self._observed) + 1, self._plan, self._presence, self._maker)
-        given = one.before_initialize(given)
+        one = Initialization(len(self._observed) + 1, self._plan, self._maker, given)
         try:
-            made = initialize(**given)
+            made = initialize(**one.given)
         except Exception as error:
             self._presence.raised(error)
             one.refused()
             raise
-        one.after_initialize(made[0], self._made_step)
-        self._observed.append(one)
+        observed = ObservedEngine(made[0], one, self._plan, self._presence, self._maker, self._made_step)
+        self._observed.append(observed)
         self._presence.enter(AFTER if before in (IMPORT, BEFORE) else before)
         return made
 
@@ -125,7 +125,7 @@ class _Engines:
         def watched(parameter: Any, *args: Any, **kwargs: Any) -> Any:
             for one in self._observed:
                 if any(parameter is own for own in one.engine.module.parameters()):
-                    one.changes_gradients()
+                    one.shown.changes_gradients = True
             return setter(parameter, *args, **kwargs)
 
         return watched
@@ -133,10 +133,9 @@ class _Engines:
     def _made_step(self) -> None:
         """End the run if every engine that makes steps has made those of the run; all ranks count the same."""
         plan = self._plan
-        whole = plan.steps + plan.steps_after if plan.part == TRAIN else plan.steps_after
-        made = [one.steps for one in self._observed if one.steps or one.is_to_resume]
-        is_enough = all(steps >= whole for steps in made) and not self._misses_one()
-        if is_enough or max(made) >= _MOST * whole:
+        made = [one.steps for one in self._observed if one.steps or one.checkpoint.is_to_resume]
+        is_enough = all(steps >= plan.whole for steps in made) and not self._misses_one()
+        if is_enough or max(made) >= _MOST * plan.whole:
             self._finish()
 
     def _misses_one(self) -> bool:

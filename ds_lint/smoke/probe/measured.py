@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.diagnostics.verdict import OF_SCRIPT
+from ds_lint.diagnostics.verdict import OF_DS_LINT, OF_INITIALIZE, OF_SCRIPT
 from ds_lint.smoke.observe import whole_weights
+from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.records.shown import Length, Measured
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ class Meter:
         self._since = time.perf_counter()
         self._resets = _can_reset()
 
-    def enter(self, of: Measured, phase: str, step: int) -> tuple[Measured | None, str, int]:
+    def enter(self, of: Measured, phase: str, step: int) -> tuple[str, int]:
         """A phase begins, and the one before ends; that is returned. ``step`` is the one being made, from 1."""
-        before = (self._of, self._phase, self._step)
+        before = (self._phase, self._step)
         now = time.perf_counter()
         if self._of is not None:
             self._of.is_host_sampled = not self._resets
@@ -60,23 +61,87 @@ class Meter:
         self._of, self._phase, self._step, self._since = of, phase, step, now
         return before
 
+
+def _resident(*, peak: bool) -> int:
+    """Bytes of memory that this process takes: the most since the last reset, or now; 0 where no kernel tells."""
+    name = "VmHWM:" if peak else "VmRSS:"
+    try:
+        with open(_STATUS, encoding="ascii", errors="replace") as file:
+            return next((int(line.split()[1]) * _KIB for line in file if line.startswith(name)), 0)
+    except OSError:
+        return 0
+
+
+def _reset() -> None:
+    with open(_REFERENCES, "w", encoding="ascii") as file:
+        file.write(_RESETS_PEAK)
+
+
+def _can_reset() -> bool:
+    try:
+        _reset()
+    except OSError:
+        return False
+    return True
+
+
+_process = Meter()  # its memory is that of all engines
+
+
+class EngineMeter:
+    """Measures one engine, from its initialization on."""
+
+    def __init__(self) -> None:
+        self.measured = Measured()
+        self._step = 0  # the one being made, from 1
+        self._began = time.time()
+        self._profile: CommunicationProfile | None = None
+        _process.enter(self.measured, OF_INITIALIZE, 0)
+
+    def enter(self, phase: str) -> None:
+        """A phase begins."""
+        _process.enter(self.measured, phase, self._step)
+
+    def begin_step(self) -> None:
+        """The script goes on to the next step."""
+        self._step += 1
+        self.enter(OF_SCRIPT)
+
     @contextlib.contextmanager
-    def during(self, of: Measured, phase: str, step: int) -> Iterator[None]:
+    def during(self, phase: str) -> Iterator[None]:
         """A phase within another one, which goes on afterwards."""
-        _, outer, its_step = self.enter(of, phase, step)
+        outer, its_step = _process.enter(self.measured, phase, self._step)
         try:
             yield
         finally:
-            self.enter(of, outer, its_step)
+            _process.enter(self.measured, outer, its_step)
 
-    def measuring(self, of: Measured, phase: str, step: int, call: Callable[..., Any]) -> Callable[..., Any]:
+    def measuring(self, phase: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """A function that is a phase."""
 
         def measured(*args: Any, **kwargs: Any) -> Any:
-            with self.during(of, phase, step):
+            with self.during(phase):
                 return call(*args, **kwargs)
 
         return measured
+
+    def begin_profile(self) -> None:
+        """How long the collectives of this step take is measured too."""
+        if self._profile is None:
+            self._profile = CommunicationProfile(self._step)
+
+    def end_profile(self) -> None:
+        """The step is over."""
+        if self._profile is not None and self.measured.communicated is None:
+            self.measured.communicated = self._profile.end()
+
+    def at_checkpoint(self, engine: Any, evidence: Evidence, trainer: Any) -> None:
+        """What the rank has taken up to the checkpoint, on the GPU and on NVMe; all ranks take part."""
+        if torch.device(engine.device).type == "cuda":  # torch's own peak is that since the last phase began
+            evidence.peak_bytes = max(one.gpu_bytes or 0 for one in self.measured.moments if one.phase != OF_DS_LINT)
+        self.measured.nvme_bytes = swapped_bytes(engine, evidence.rank, self._began)
+        evidence.swapped_bytes = of_all_ranks(self.measured.nvme_bytes, engine.device)
+        self.measured.length = length_of(engine, trainer)
 
 
 def finish_kernels() -> None:
@@ -155,26 +220,3 @@ def no_room(engine: Any, evidence: Evidence, folder: str) -> str | None:
         return None
     there = f"the disk of {folder} has {room / _GB:,.1f} GB free"
     return f"the checkpoint and the model take about {size / _GB:,.1f} GB, and {there}"
-
-
-def _resident(*, peak: bool) -> int:
-    """Bytes of memory that this process takes: the most since the last reset, or now; 0 where no kernel tells."""
-    name = "VmHWM:" if peak else "VmRSS:"
-    try:
-        with open(_STATUS, encoding="ascii", errors="replace") as file:
-            return next((int(line.split()[1]) * _KIB for line in file if line.startswith(name)), 0)
-    except OSError:
-        return 0
-
-
-def _reset() -> None:
-    with open(_REFERENCES, "w", encoding="ascii") as file:
-        file.write(_RESETS_PEAK)
-
-
-def _can_reset() -> bool:
-    try:
-        _reset()
-    except OSError:
-        return False
-    return True

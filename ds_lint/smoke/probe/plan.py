@@ -23,6 +23,11 @@ class Plan(NamedTuple):
     shrinks: bool = False  # models are made small where the script makes them
 
     @property
+    def whole(self) -> int:
+        """The optimizer steps of this start."""
+        return self.steps + self.steps_after if self.part == TRAIN else self.steps_after
+
+    @property
     def own_folder(self) -> str:
         """Where this start writes what it shows."""
         return os.path.join(self.folder, self.part)
