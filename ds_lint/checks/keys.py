@@ -29,7 +29,7 @@ def removed_key(config: Config) -> Iterator[Problem]:
         yield Problem(
             visit.path,
             visit.member.key_span,
-            f"`{dotted(visit.path)}` is removed in DeepSpeed {since}: it rejects the config even if the key is disabled",
+            f"`{dotted(visit.path)}` is removed in DeepSpeed {since}, which rejects the config, even if the key is off",
             {stack: _removed_outcome(stack, visit.value) for stack in config.stacks},
             help=_instead_of_removed(visit, since),
             label="removed",
