@@ -9,9 +9,9 @@ from linted import config_of
 from ds_lint.diagnostics.verdict import CPU, Step
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.expectation import Expectation
-from ds_lint.smoke.job import Engine, Evidence, Job, TrainedParameter
-from ds_lint.smoke.probe.shown import Replayed, ShownEngine
+from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.records.job import Engine, Evidence, Job, TrainedParameter
+from ds_lint.smoke.records.shown import Replayed, ShownEngine
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.verify.check import Repetition, Runs
 from ds_lint.source import documents

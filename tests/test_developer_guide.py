@@ -76,20 +76,29 @@ def house():
             yield name, int(number)
 
 
-def layers():
-    """``LAYERS`` of the test of imports, the highest first."""
+def layers(name):
+    """The layers of that name in the test of imports, the highest first."""
     text = (ROOT / "tests" / "test_import_discipline.py").read_text(encoding="utf-8")
     (value,) = [
         node.value
         for node in ast.parse(text).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAYERS"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
     ]
     return ast.literal_eval(value)
 
 
+def numbered(name):
+    return {(room, number) for number, rooms in enumerate(layers(name), start=1) for room in rooms}
+
+
 def test_the_tree_has_the_rooms_in_their_layers():
-    numbered = {(name, number) for number, names in enumerate(layers(), start=1) for name in names}
-    assert {(re.sub(r"/$|\.py$", "", name), number) for name, number in house()} == numbered
+    assert {(re.sub(r"/$|\.py$", "", name), number) for name, number in house()} == numbered("LAYERS")
+
+
+def test_the_table_of_training_runs_has_their_rooms_in_their_layers():
+    text = (ROOT / "docs" / "dev" / "training-runs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| `(\w+)` \|", text, re.MULTILINE)
+    assert {(name, int(number)) for number, name in rows} == numbered("SMOKE_LAYERS")
 
 
 def test_the_rooms_of_the_tree_exist():

@@ -56,24 +56,29 @@ def test_what_was_measured_replaces_what_was_documented(tmp_path):
     assert status == 0
     context = known["context"]
     # Of the context alone, of that beside NCCL, and of two runs.
-    assert [context[name] / MIB for name in ("least", "likely", "most")] == [400, 450, 900]
+    assert [context[name] / MIB for name in ("likely", "most")] == [450, 900]
+    assert context["least"] <= 400 / 1.5 * MIB  # other cards may take less
     source = {name: context["source"][name] for name in ("kind", "gpu", "driver", "torch", "date", "setups")}
     assert source == {
         "kind": "measured", "gpu": H100["gpu"], "driver": "580.1", "torch": "2.11.0", "date": "2026-11-27", "setups": 4,
     }  # fmt: skip
-    assert [known["fragmentation"][name] for name in ("least", "likely", "most")] == [0.1, 0.1, 0.15]
+    assert known["fragmentation"] == before["fragmentation"]  # of a small run, segments are not full
     assert known["matrix_workspaces"]["likely"] == 64 * MIB
     assert known["communication"] == before["communication"]  # a group of one rank has no buffers for peers
 
 
 def test_a_second_card_widens_what_was_measured(tmp_path):
-    one, other = results(H100, run(500)), results(H200, run(700, allocated=1200, reserved=1210))
+    small, large = {"needed_beyond_tensors": 0.02}, {"needed_beyond_tensors": 0.3}
+    one, other = (
+        results(card, run(beside, allocated=10_000, reserved=11_000) | needed)
+        for card, beside, needed in ((H100, 500, small), (H200, 700, large))
+    )
     (tmp_path / "one").mkdir()
     (tmp_path / "both").mkdir()
     _, of_one = written(tmp_path / "one", memory=one)
     _, of_both = written(tmp_path / "both", memory=one, memory_2=other)
     assert of_both["context"]["most"] > of_one["context"]["most"]
-    assert of_both["fragmentation"]["least"] < of_one["fragmentation"]["least"]
+    assert of_both["fragmentation"]["most"] > of_one["fragmentation"]["most"]
     assert of_both["context"]["source"]["gpu"] == "NVIDIA H100 80GB HBM3, NVIDIA H200"
 
 
@@ -108,8 +113,8 @@ def test_what_the_driver_does_not_tell_is_neither_within_nor_outside():
     unknown = {**reading(400), "process": None, "device": None}
     observed = {"initialization": reading(200), "first step": reading(400), "second step": unknown}
     found = memory._compared({"initialization": said, "step": said}, {"observed": observed})
-    assert found["within"] == {"initialization": True, "first step": False}
-    assert found["tensors_within"] == {"initialization": True, "first step": True, "second step": True}
+    assert found["within"] == {"initialization": True, "step": False}
+    assert found["tensors_within"] == {"initialization": True, "step": True}
 
 
 @pytest.mark.fidelity
@@ -123,5 +128,6 @@ def test_a_rehearsal_measures(tmp_path):
         with pytest.raises(Unanswered):
             items[memory.WORKSPACES].measure(shared)
     assert found["status"] == "measured", found
-    assert set(found["observed"]) == set(memory_setups.PHASES) == set(found["within"])
+    assert set(found["observed"]) == set(memory_setups.PHASES)
+    assert set(found["within"]) == set(memory_setups.PHASES.values())
     assert found["skipped_steps"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -54,6 +55,15 @@ LAYERS = (
     ("targets",),
     ("version",),
 )
+# And those inside a room.
+SMOKE_LAYERS = (
+    ("worker",),
+    ("html", "script", "small_run"),
+    ("probe", "rank", "verify"),
+    ("expected", "observe", "processes"),
+    ("journal", "records", "standins"),
+)
+HOUSES = {"ds_lint": LAYERS, "ds_lint.smoke": SMOKE_LAYERS}
 
 CLEAN_CHECK = """
 import sys
@@ -94,18 +104,19 @@ def imports(path, *, at_run_time=True):
             pending.extend(ast.iter_child_nodes(node))
 
 
-def part(module):
-    """The module or folder of ds_lint that a dotted name is in; None for the package itself and for other libraries."""
-    name = [*module.split("."), ""][1]
-    is_ours = module.startswith("ds_lint.") and any(
-        os.path.exists(os.path.join(PACKAGE, name + end)) for end in ("", ".py")
+def part(module, package):
+    """The module or folder of a package that a dotted name is in; None for the package itself and what is outside."""
+    name = [*module.removeprefix(f"{package}.").split("."), ""][0]
+    folder = os.path.join(ROOT, *package.split("."))
+    is_inside = module.startswith(f"{package}.") and any(
+        os.path.exists(os.path.join(folder, name + end)) for end in ("", ".py")
     )
-    return name if is_ours else None
+    return name if is_inside else None
 
 
-def layer(name):
-    places = [place for place, names in enumerate(LAYERS) if name in names]
-    assert places, f"ds_lint.{name} has no place in LAYERS"
+def layer(name, package):
+    places = [place for place, names in enumerate(HOUSES[package]) if name in names]
+    assert places, f"{package}.{name} has no place in the layers of {package}"
     return places[0]
 
 
@@ -145,11 +156,10 @@ def test_only_the_language_server_imports_what_speaks_its_protocol(path, module)
 
 @pytest.mark.parametrize(("path", "module"), MODULES, ids=[module for _, module in MODULES])
 def test_imports_point_downward(path, module):
-    importer = part(module)
-    for name in imports(path, at_run_time=False):
-        imported = part(name)
+    for name, package in itertools.product(imports(path, at_run_time=False), HOUSES):
+        importer, imported = part(module, package), part(name, package)
         if importer and imported and imported != importer:
-            assert layer(importer) < layer(imported), f"{module} imports {name}"
+            assert layer(importer, package) < layer(imported, package), f"{module} imports {name}"
 
 
 def test_no_imports_go_in_a_circle():

@@ -40,6 +40,8 @@ ALLOWED = [
     ("tools/pairs/measured.json", r"", "what was measured, and with what"),
     ("tools/raises/releases.json", r"", "written by python -m tools.raises"),
     ("tools/gpu/there.txt", r"", "what a machine with a GPU has"),
+    ("tools/gpu/results/*/*.json", r"", "what was installed when it was measured"),
+    ("docs/gpu.md", r"GiB, driver", "what was installed when it was measured"),
     ("tools/*.py", r"python -m tools\.", "how a command is called with a new release"),
     ("tools/extract/recipes.py", r"", "releases of training frameworks, which may have the same number"),
     ("tools/own_scripts/requirements.txt", r"", "releases of other packages, which may have the same number"),

@@ -19,10 +19,10 @@ from ds_lint.session import verdicts
 from ds_lint.session.command_line import launches_of
 from ds_lint.session.material import with_material
 from ds_lint.session.session import Session
-from ds_lint.smoke.driver.client import CouldNotRun, ended_by_signal
-from ds_lint.smoke.launch import devices
+from ds_lint.smoke.processes.client import CouldNotRun, ended_by_signal
 from ds_lint.smoke.script.predictions import with_predictions
 from ds_lint.smoke.script.proof import ScriptWish, prove
+from ds_lint.smoke.small_run import devices
 from ds_lint.source import documents
 from ds_lint.source.dialect import hjson_refusal, json_refuses
 from ds_lint.source.files import bytes_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
     from ds_lint.smoke.script.proof import WithoutEngine
     from ds_lint.source.document import Document
     from ds_lint.source.tree import KeyPath

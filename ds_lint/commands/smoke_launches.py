@@ -13,9 +13,9 @@ from ds_lint.diagnostics.verdict import Adaptation
 from ds_lint.output.smoke import outcome
 from ds_lint.session.launch_runs import LaunchProcess, RunnableLaunch, runnable
 from ds_lint.session.verdicts import add_verdict
-from ds_lint.smoke.driver.client import ended_by_signal
-from ds_lint.smoke.launch import devices
 from ds_lint.smoke.probe.plan import TRAIN
+from ds_lint.smoke.processes.client import ended_by_signal
+from ds_lint.smoke.small_run import devices
 from ds_lint.source.document import Document
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from ds_lint.output.text import counted
 from ds_lint.session.options import LIMIT
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
-from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, ending_signal
-from ds_lint.smoke.driver.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
-from ds_lint.smoke.launch import command, devices
-from ds_lint.smoke.launch.batch_script import minutes_of, sbatch
+from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, ending_signal
+from ds_lint.smoke.small_run import command, devices
+from ds_lint.smoke.small_run.batch_script import minutes_of, sbatch
+from ds_lint.smoke.small_run.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
 from ds_lint.targets.pin import LIBRARIES
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
     from ds_lint.session.options import Options
-    from ds_lint.smoke.driver.proof import Runner
+    from ds_lint.smoke.small_run.proof import Runner
 
 
 AUTO = "auto"  # on CPU ranks, and on the GPUs if there are any
@@ -227,8 +227,8 @@ def _prove(
 def _ranks(smoke: Smoke) -> Runner:
     if not smoke.joins:
         return Pool(smoke.folder, CUDA if smoke.device == GPUS else CPU)
-    from ds_lint.smoke.launch.ranks import LaunchedRanks  # imports torch
-    from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
+    from ds_lint.smoke.records.rendezvous import NoRendezvous, find
+    from ds_lint.smoke.small_run.ranks import LaunchedRanks  # imports torch
 
     try:
         return LaunchedRanks(find(os.environ), smoke.folder)

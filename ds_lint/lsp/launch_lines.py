@@ -67,7 +67,7 @@ class LaunchWork:
 
     def do(self, on_phase: OnPhase) -> RunAnswer:
         """Run it, and say what came of it; what the script prints is shown as it comes."""
-        from ds_lint.smoke.launch import devices  # asks nvidia-smi
+        from ds_lint.smoke.small_run import devices  # asks nvidia-smi
 
         wanted = runnable(self._launch, self._project, devices.visible())
         if isinstance(wanted, str):

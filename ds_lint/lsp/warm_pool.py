@@ -14,7 +14,7 @@ from ds_lint.targets.distributions import installed
 if TYPE_CHECKING:
     from ds_lint.lsp.runs import OnPhase
     from ds_lint.session.context import LintContext
-    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.processes.client import Pool
     from ds_lint.source.document import Document
 
 _STARTING = "importing the libraries"
@@ -28,8 +28,8 @@ class WarmPool:
 
     def prove(self, document: Document, context: LintContext, on_phase: OnPhase) -> RunAnswer:
         """Train with a config for a few steps, as ``ds-lint check --smoke --smoke-device cpu`` does."""
-        from ds_lint.smoke.driver.client import CouldNotRun, Pool
-        from ds_lint.smoke.driver.proof import RunOptions, prove
+        from ds_lint.smoke.processes.client import CouldNotRun, Pool
+        from ds_lint.smoke.small_run.proof import RunOptions, prove
 
         try:
             pool = self._pool = self._pool or Pool()

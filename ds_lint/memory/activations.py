@@ -23,6 +23,7 @@ _TWO_STACKS = 0.25  # of a T5: batches of one sequence were up to 19% above what
 _OTHER_DROPOUT = 0.2  # if dropout is on where it was measured off, or off where on
 _ANOTHER_TYPE = 0.3  # beyond the spread of the model types that were measured
 _PLACES = {None: ("adapters", "adapters-everywhere"), False: ("adapters",), True: ("adapters-everywhere",)}
+_LOGITS = "token*vocabulary"
 _DROPPED = 3  # bytes: of each element that dropout has before an adapter, in 16 bit, with its mask
 
 
@@ -48,14 +49,16 @@ class Pass(NamedTuple):
     adapters: AdaptedLayers | None = None
 
 
-def activations(architecture: JsonObject, computed: Pass) -> Band | None:
+def activations(architecture: JsonObject, computed: Pass, *, are_logits_gone: bool = False) -> Band | None:
     """The most bytes that a step holds at once, by the ``config.json`` of the model; None if its sizes are not known.
 
     The most includes 16-bit logits that a training script keeps. Of a model of several modalities, these are the
-    activations of its text part.
+    activations of its text part. With ``are_logits_gone``, what the layers hold when the first gradient is there.
     """
     config = _text_part(architecture)
     store = tables.load("activations")["models"]
+    if are_logits_gone:
+        store = {name: _without_logits(one) for name, one in store.items()}
     measured = store.get(str(config.get("model_type")))
     if measured is not None:
         return _band_of(measured, config, computed)
@@ -71,6 +74,15 @@ def activations(architecture: JsonObject, computed: Pass) -> Band | None:
         _median(band.likely for band in bands),
         max(band.most for band in bands) * (1 + _ANOTHER_TYPE),
     )
+
+
+def _without_logits(measured: MeasuredActivations) -> MeasuredActivations:
+    """Without the moments at which the logits and what the loss makes of them are there."""
+    variants = {
+        name: variant | {"peaks": [form for form in variant["peaks"] if _LOGITS not in form] or [{}]}
+        for name, variant in measured["variants"].items()
+    }
+    return measured | {"variants": variants}
 
 
 def _median(values: Iterable[float]) -> float:
@@ -124,7 +136,7 @@ def _band_of(measured: MeasuredActivations, config: JsonObject, computed: Pass) 
     slack = _TWO_STACKS if "decoder_layers" in known else _SLACK
     slack += _OTHER_DROPOUT if _has_other_dropout(measured, config) else 0
     width = 4 if computed.dtype == "fp32" else 2
-    most = max(band.most for band in bands) + width * counted["token*vocabulary"]
+    most = max(band.most for band in bands) + width * counted[_LOGITS]
     return Band(min(band.least for band in bands) * (1 - slack), likely, most * (1 + slack))
 
 

@@ -2,7 +2,7 @@
 
 What each phase takes beside the model states was measured with the real engine of DeepSpeed 0.19.8 on simulated
 groups, every storage counted from its creation to its end (``tests/fidelity/test_memory_peaks.py``). In these comments
-N is all trained elements and n the partition of one rank.
+N is all trained elements and n the partition of one rank. One rank was measured on a GPU, too (``docs/gpu.md``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ds_lint.memory.allowance import allowance
 from ds_lint.memory.band import NOTHING, Band, exactly, total
 from ds_lint.memory.gradients import gradients
 from ds_lint.memory.parameters import parameters
-from ds_lint.memory.partition import share, sub_groups, touched
+from ds_lint.memory.partition import largest_trained, share, sub_groups, touched
 from ds_lint.memory.placed import FULL
 
 TYPE_CHECKING = False
@@ -49,12 +49,15 @@ class Peak(NamedTuple):
         return self.tensors.plus(self.allowance)
 
 
-def peaks(setup: TrainingSetup, parts: Parts) -> dict[str, Peak]:
-    """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known."""
+def peaks(setup: TrainingSetup, parts: Parts, in_layers: Band) -> dict[str, Peak]:
+    """The peaks of a run with these parts; ``live`` and ``activations`` are parts if they are known.
+
+    ``in_layers`` are the activations that are left when the first gradient is there.
+    """
     node, beside = _node(setup, parts), _kinds(parts, "reference_model")
     found = {
         "initialization": (_initializes(setup, parts), _loads(setup, parts)),
-        "step": (_steps(setup, parts), node),
+        "step": (_steps(setup, parts, in_layers), node),
         "saving": ([_saves(setup, parts)], node.plus(_gathered(setup))),
     }
     return {
@@ -126,17 +129,35 @@ def _initializes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
         # The wrapper makes the states with gradients of zeros in fp32.
         return [_kinds(parts, *_STATES) | {"gradients": exactly(setup.trained_count * FULL)}]
     if setup.stage < 3:
-        # The parameters are copied into one buffer: on the GPU only if that much is free.
-        flat = _whole_gradients(setup).plus(_partition(setup, setup.width))  # and the share of this rank once more
-        copied = Band(0, 0, flat.most if setup.flattens_on_gpu else 0)
-        return [weights, _kinds(parts, "parameters") | {"buckets": copied}]
+        # The share of this rank is copied to make the master weights. Before that, all parameters are copied into one
+        # buffer: on the GPU only if that much is free.
+        share_once_more = _partition(setup, setup.width)
+        flat = _whole_gradients(setup).plus(share_once_more) if setup.flattens_on_gpu else share_once_more
+        copied = {"buckets": share_once_more._replace(most=flat.most)}
+        # Gradients of zeros, like the master weights, and freed (``initialize_optimizer_states``).
+        zeros = {"gradients": parts["master_weights"].gpu.bytes}
+        return [weights | zeros | _to_the_host(setup), _kinds(parts, "parameters") | copied]
     sharded = parameters(setup._replace(persistence_threshold=0, hpz=1))  # none is gathered yet
     weights["parameters"] = sharded.gpu.bytes
     updated = max((group.size for group in sub_groups(setup)), default=0) if setup.optimizer_offload is None else 0
     zeros = {"gradients": exactly(updated * FULL)}  # which are freed before the buffers are made
-    buffers = _kinds(parts, "gradients", "buckets")
-    partitioned = [_plus(weights | held, "live", _largest(setup)) for held in (zeros, buffers)]
+    buffers = _plus(_kinds(parts, "gradients", "buckets"), "live", _gathered_alone(setup))
+    partitioned = [weights | held for held in (zeros, buffers)]
     return partitioned if setup.uses_zero_init else [*partitioned, {"parameters": _whole_model(setup)}]
+
+
+def _to_the_host(setup: TrainingSetup) -> Moment:
+    """At stages 1 and 2: the buffer of the largest gradient on its way to the host, from the start on."""
+    if setup.stage not in (1, 2) or setup.optimizer_offload is None:
+        return {}
+    return {"buckets": exactly(largest_trained(setup) * setup.width)}
+
+
+def _gathered_alone(setup: TrainingSetup) -> Band:
+    """At stage 3, the largest parameter, and the shard of it that comes from the host."""
+    if setup.parameter_offload is None:
+        return _largest(setup)
+    return exactly((setup.largest + -(-setup.largest // setup.ranks)) * setup.width)
 
 
 def _whole_model(setup: TrainingSetup) -> Band:
@@ -145,32 +166,36 @@ def _whole_model(setup: TrainingSetup) -> Band:
     return Band(0, 0, whole) if setup.uses_zero_init is None else exactly(whole)
 
 
-def _steps(setup: TrainingSetup, parts: Parts) -> list[Moment]:
+def _steps(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
     """From the forward pass to the update."""
-    held = _kinds(parts, *_STATES)
+    held = _kinds(parts, *_STATES) | _to_the_host(setup)
     if setup.stage == 3:
         held |= _kinds(parts, "gradients", "buckets")
     return [
-        *(_together(held, moment) for moment in _passes(setup, parts)),
+        *(_together(held, moment) for moment in _passes(setup, parts, in_layers)),
         _plus(held, "gradients", _updates(setup)),
     ]
 
 
-def _passes(setup: TrainingSetup, parts: Parts) -> list[Moment]:
+def _passes(setup: TrainingSetup, parts: Parts, in_layers: Band) -> list[Moment]:
     """The forward and backward pass, beside the states: activations become fewer as gradients become more."""
     activations = _gpu(parts, "activations")
     bucket, filled, largest = _bucket(setup), _filled_bucket(setup), _largest(setup)
+    copied = 0 if setup.ranks == 1 else filled.likely  # flattened to be reduced; one tensor is flat
     if setup.stage == 3:
-        sent = Band(0, filled.likely, 2 * (filled.most + largest.most))  # flattened to be reduced
+        sent = Band(0, copied, 2 * (filled.most + largest.most))
         return [{"live": _gpu(parts, "live"), "activations": activations, "buckets": sent}]
     if setup.stage == 2 or (setup.stage == 1 and setup.overlaps_communication):
         mine = _gradients_of(setup)
         kept = mine if setup.accumulation_steps > 1 else NOTHING  # of the micro batches before
         second = bucket.most if setup.overlaps_communication else 0
-        begun = Band(bucket.least, bucket.least + filled.least, bucket.most + second + filled.most + largest.most)
-        ended = bucket.plus(Band(0, filled.likely, second + filled.most + largest.most))
+        # The bucket is made for the first gradient (``process_gradients``), when nothing is left of the logits.
+        sent = Band(0, max(copied, largest.likely), second + filled.most + largest.most)
+        begun, ended = sent.plus(bucket), Band(0, copied, sent.most).plus(bucket)
+        left = Band(in_layers.least, in_layers.likely, activations.most)
         return [
-            {"activations": activations, "gradients": kept.plus(Band(0, 0, mine.most)), "buckets": begun},
+            {"activations": activations, "gradients": kept},
+            {"activations": left, "gradients": kept.plus(Band(0, 0, mine.most)), "buckets": begun},
             {"gradients": kept.plus(mine), "buckets": ended},
         ]
     whole = _whole_gradients(setup)
@@ -207,10 +232,10 @@ def _updates(setup: TrainingSetup) -> Band:
 
 def _saves(setup: TrainingSetup, parts: Parts) -> Moment:
     """A save between two steps; at stage 3 the parameters of one module after the other are gathered."""
-    held = _kinds(parts, *_STATES)
+    held = _kinds(parts, *_STATES) | _to_the_host(setup)
     if setup.stage < 3:
         return held
-    gathered = _largest(setup) if setup.gathers_on_save else NOTHING
+    gathered = _gathered_alone(setup) if setup.gathers_on_save else NOTHING
     return _plus(held | _kinds(parts, "gradients", "buckets"), "live", gathered)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ds_lint.smoke.launch.rendezvous import NoRendezvous, find
+from ds_lint.smoke.records.rendezvous import NoRendezvous, find
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"ds-lint: {error}\n")
         return 2
     if place.rank > 0:
-        from ds_lint.smoke.launch.ranks import serve
+        from ds_lint.smoke.small_run.ranks import serve
 
         return serve(place)
     command = [sys.executable, "-m", "ds_lint", *as_check(arguments)]

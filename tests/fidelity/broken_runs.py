@@ -19,7 +19,7 @@ def breaking(folder: Path) -> Iterator[Callable[[str], Any]]:
     """A warm process of its own: called with the name of a mutation, it is the pool whose next runs have it."""
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
-    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.processes.client import Pool
 
     name_file = folder / "mutation"
     with pytest.MonkeyPatch.context() as patch:

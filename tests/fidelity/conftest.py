@@ -20,7 +20,7 @@ def pool():
     """The warm process in which configs are proved, each in a second or two."""
     for library in ("torch", "deepspeed", "transformers", "accelerate"):
         pytest.importorskip(library)
-    from ds_lint.smoke.driver.client import Pool
+    from ds_lint.smoke.processes.client import Pool
 
     with Pool() as pool:
         assert pool.versions["deepspeed"]
@@ -33,7 +33,7 @@ def prove(pool):
 
     `model` is a folder with a config.json, `wish` how the run is to be made.
     """
-    from ds_lint.smoke.driver import proof
+    from ds_lint.smoke.small_run import proof
 
     def prove(config, *, stack="deepspeed", arguments=None, model=None, wish=None, pool=pool):
         text = config if isinstance(config, str) else json.dumps(config)

@@ -37,7 +37,7 @@ from typing import Any, Literal
 
 import warm
 
-from ds_lint.smoke.rank import recorder
+from ds_lint.smoke.observe import recorder
 from ds_lint.smoke.standins import ops
 
 Level = Literal["parse", "construct", "initialize", "train"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.smoke.driver.leftovers import processes_of
 from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.processes.leftovers import processes_of
 from ds_lint.smoke.script import ending, start
 
 SCRIPT = Path(__file__).parent / "programs" / "ending_script.py"

@@ -10,8 +10,8 @@ from command_line import ROOT
 from installed import measured_with_the_newest
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
-from ds_lint.smoke.driver import client
-from ds_lint.smoke.job import WORLD, Job
+from ds_lint.smoke.processes import client
+from ds_lint.smoke.records.job import WORLD, Job
 
 pytest.importorskip("deepspeed")
 

@@ -438,8 +438,8 @@ def test_who_builds_gets_no_stand_in(monkeypatch):
 def test_an_op_for_the_cpu_is_built_and_trains(tmp_path, monkeypatch):
     """``--smoke-build-ops``: a build asks which instructions the processor has."""
     from ds_lint.facts import Facts
-    from ds_lint.smoke.driver.client import Pool
-    from ds_lint.smoke.driver.proof import RunOptions, prove
+    from ds_lint.smoke.processes.client import Pool
+    from ds_lint.smoke.small_run.proof import RunOptions, prove
     from ds_lint.source import documents
 
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))

@@ -27,7 +27,7 @@ pytest.importorskip("deepspeed")
 from installed import measured_with_the_newest
 from oracle import Oracle
 
-from ds_lint.smoke.rank import recorder
+from ds_lint.smoke.observe import recorder
 
 pytestmark = pytest.mark.fidelity
 

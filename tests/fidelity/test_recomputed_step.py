@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
-from ds_lint.smoke.probe.sampled_step import StepSamples  # noqa: E402 - imports torch
+from ds_lint.smoke.observe.sampled_step import StepSamples  # noqa: E402 - imports torch
 from ds_lint.smoke.script.recomputed import STEP, recompute  # noqa: E402
 
 pytestmark = pytest.mark.fidelity

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ds_lint.smoke.rank.probes import digest  # noqa: E402 - imports torch
+from ds_lint.smoke.observe.probes import digest  # noqa: E402 - imports torch
 from ds_lint.smoke.script.inspection import inspect  # noqa: E402
 from ds_lint.smoke.script.saved_files import SavedFiles  # noqa: E402
 

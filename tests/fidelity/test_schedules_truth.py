@@ -20,7 +20,7 @@ from training import train
 from transformers import get_scheduler
 
 from ds_lint.knowledge import tables
-from ds_lint.smoke.verify.schedules import default_rate, rates, trainer_rates
+from ds_lint.smoke.expected.schedules import default_rate, rates, trainer_rates
 
 pytestmark = pytest.mark.fidelity
 

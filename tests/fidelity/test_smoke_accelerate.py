@@ -7,7 +7,7 @@ import json
 import pytest
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver.proof import RunOptions
+from ds_lint.smoke.small_run.proof import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -189,7 +189,7 @@ def test_the_real_number_of_ranks_is_simulated(pool):
 
     from ds_lint.facts import Sources
     from ds_lint.facts.readers import gather
-    from ds_lint.smoke.driver import proof
+    from ds_lint.smoke.small_run import proof
     from ds_lint.source import documents
 
     config = {**AUTO, **BF16, **zero(3)}

@@ -19,7 +19,7 @@ BYTES = 4 * ELEMENTS
 @pytest.fixture
 def engine():
     """A model after a step, as an engine without ZeRO has it."""
-    from ds_lint.smoke.rank import census
+    from ds_lint.smoke.observe import census
 
     census.begin()
     model = torch.nn.Linear(5, 3)
@@ -32,7 +32,7 @@ def engine():
 
 
 def taken(engine, inputs=(), ours=None):
-    from ds_lint.smoke.rank.census import Census
+    from ds_lint.smoke.observe.census import Census
 
     return Census(engine, set(inputs), ours)
 
@@ -71,7 +71,7 @@ def test_a_view_is_counted_with_all_of_its_storage_and_once(engine):
 
 def test_what_ds_lint_holds_is_left_out_of_every_census(engine):
     """Python makes the dict of attributes when it is first read, so a second census finds other addresses."""
-    record = type("Record", (), {"__module__": "ds_lint.smoke.rank.recording"})
+    record = type("Record", (), {"__module__": "ds_lint.smoke.observe.recording"})
     ours = record()
     for number in range(5):
         part = record()
@@ -96,7 +96,7 @@ def test_what_is_freed_is_not_held(engine):
 def test_batches_and_what_ds_lint_keeps_are_known(engine):
     batch = torch.ones(4, 8, dtype=torch.int64)
     same_shape = torch.ones(4, 8)
-    ours = type("Recording", (types.SimpleNamespace,), {"__module__": "ds_lint.smoke.rank.recording"})()
+    ours = type("Recording", (types.SimpleNamespace,), {"__module__": "ds_lint.smoke.observe.recording"})()
     ours.steps = {0: [(torch.ones(50),)]}
     held = taken(engine, [(torch.int64, torch.Size([4, 8]))], ours).held
     assert held["inputs"].bytes == batch.untyped_storage().nbytes()
@@ -104,7 +104,7 @@ def test_batches_and_what_ds_lint_keeps_are_known(engine):
 
 
 def test_what_a_thread_still_sends_is_waited_for(engine):
-    from ds_lint.smoke.rank.census import settled
+    from ds_lint.smoke.observe.census import settled
 
     engine.module.sent = torch.ones(1000)
     timer = threading.Timer(0.2, lambda: delattr(engine.module, "sent"))
@@ -125,7 +125,7 @@ class Kept:
 
 
 def test_no_record_hides_the_tensors_of_the_next_one():
-    from ds_lint.smoke.rank.census import _tensors_in
+    from ds_lint.smoke.observe.census import _tensors_in
 
     kept = [Kept(torch.ones(1)) for _ in range(100)]
     assert len(list(_tensors_in(kept, set()))) == 100

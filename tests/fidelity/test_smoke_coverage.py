@@ -11,8 +11,8 @@ from ds_lint.diagnostics.verdict import COVERAGE, Check
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
-from ds_lint.smoke.driver.expectation import Expectation
-from ds_lint.smoke.job import Job
+from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.records.job import Job
 from ds_lint.smoke.verify import coverage
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.source import documents

@@ -9,7 +9,7 @@ from broken_runs import breaking
 from command_line import ROOT
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver.proof import RunOptions
+from ds_lint.smoke.small_run.proof import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

@@ -9,7 +9,7 @@ import pytest
 from installed import INSTALLED
 
 from ds_lint.facts import Facts
-from ds_lint.smoke.driver import proof
+from ds_lint.smoke.small_run import proof
 from ds_lint.source import documents
 
 pytestmark = pytest.mark.fidelity
@@ -90,8 +90,8 @@ def test_the_config_in_a_file_of_any_language_trains(pool, path, text):
 
 def test_a_dict_keeps_the_numbers_that_hjson_would_change():
     """From a file DeepSpeed gets 100 for 100.0 (``hjson.loads``); a dict arrives as it is."""
-    from ds_lint.smoke.job import Job
     from ds_lint.smoke.rank.loaded_config import load
+    from ds_lint.smoke.records.job import Job
 
     text = '{"train_batch_size": 100.0}'
     assert repr(load(Job(text, "deepspeed", ""))["train_batch_size"]) == "100"

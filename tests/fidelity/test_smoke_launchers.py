@@ -245,7 +245,7 @@ def test_a_gpu_that_torch_does_not_see_is_no_pass(place):
 
 def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
     pytest.importorskip("torch")
-    from ds_lint.smoke.launch.ranks import Arrival, obstacle
+    from ds_lint.smoke.small_run.ranks import Arrival, obstacle
 
     first = Arrival(0, "node-1", sees_folder=True, gpus=8, error=None)
     blind = Arrival(9, "node-2", sees_folder=False, gpus=8, error=None)
@@ -259,9 +259,9 @@ def test_a_node_that_does_not_see_the_folder_of_rank_0_is_named():
 @pytest.mark.parametrize(("gpus", "message"), [(8, None), (0, None), (1, "with srun no --gpus-per-task")])
 def test_ranks_that_see_their_own_gpu_alone_are_told_to_see_all(gpus, message):
     pytest.importorskip("torch")
-    from ds_lint.smoke.driver.client import CouldNotRun
-    from ds_lint.smoke.launch import ranks
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.processes.client import CouldNotRun
+    from ds_lint.smoke.records.rendezvous import Rendezvous
+    from ds_lint.smoke.small_run import ranks
 
     class Met(ranks.LaunchedRanks):
         versions = property(lambda _: {})

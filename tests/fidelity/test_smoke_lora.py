@@ -8,7 +8,7 @@ import pytest
 from broken_runs import breaking
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver.proof import RunOptions
+from ds_lint.smoke.small_run.proof import RunOptions
 
 pytest.importorskip("peft")
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]

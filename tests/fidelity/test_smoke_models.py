@@ -29,7 +29,7 @@ from ds_lint.smoke.rank.training_model import (
     recipe,
     shapes,
 )
-from ds_lint.smoke.small_model import SWAPPED
+from ds_lint.smoke.records.small_model import SWAPPED
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

@@ -12,7 +12,7 @@ from installed import INSTALLED, measured_with_the_newest
 from linted import lint_dict
 
 from ds_lint.facts import Facts
-from ds_lint.smoke.driver.proof import RunOptions
+from ds_lint.smoke.small_run.proof import RunOptions
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 
@@ -332,7 +332,7 @@ def torchs(kind, weights):
     """An optimizer of torch, in float32, and the rule with its hyperparameters."""
     import torch
 
-    from ds_lint.smoke.job import UpdateRule
+    from ds_lint.smoke.records.job import UpdateRule
 
     shared = {"lr": 1e-3, "weight_decay": 0.1}
     if kind in ("Adam", "AdamW"):
@@ -349,7 +349,7 @@ def torchs(kind, weights):
 def test_the_bounds_hold_for_float32_and_are_near(kind):
     import torch
 
-    from ds_lint.smoke.rank.update_rules import Optimizer
+    from ds_lint.smoke.expected.update_rules import Optimizer
 
     torch.manual_seed(0)
     weights = (torch.randn(20_000) * 0.02).requires_grad_()
@@ -370,8 +370,8 @@ def test_the_bounds_hold_for_kernels_that_divide_fast():
     """AdamW in float32, whose quotients are 2 units in the last place too large, and roots ``2**-23`` too small."""
     import torch
 
-    from ds_lint.smoke.job import UpdateRule
-    from ds_lint.smoke.rank.update_rules import Optimizer
+    from ds_lint.smoke.expected.update_rules import Optimizer
+    from ds_lint.smoke.records.job import UpdateRule
 
     torch.manual_seed(0)
     many, rate, decay = 20_000, 0.1, 0.1

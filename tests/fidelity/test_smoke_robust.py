@@ -21,7 +21,7 @@ import pytest
 from command_line import ROOT, clean_environment
 from installed import measured_with_the_newest
 
-from ds_lint.smoke.driver import locks
+from ds_lint.smoke.processes import locks
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
 

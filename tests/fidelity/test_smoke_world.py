@@ -17,9 +17,9 @@ from ds_lint.diagnostics.verdict import CPU, FAKE, Held, RankEnd
 from ds_lint.facts import Sources
 from ds_lint.facts.readers import gather
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver import proof, real_world
-from ds_lint.smoke.driver.messages import Ended
-from ds_lint.smoke.job import WORLD, Evidence, Job
+from ds_lint.smoke.records.job import WORLD, Evidence, Job
+from ds_lint.smoke.records.messages import Ended
+from ds_lint.smoke.small_run import proof, real_world
 from ds_lint.source import documents
 
 pytestmark = [pytest.mark.fidelity, measured_with_the_newest]
@@ -276,7 +276,7 @@ def test_without_a_model_the_small_one_is_shared(prove):
 PROGRAM = """
 import json, os, resource, sys, tempfile, time
 os.environ["DS_ACCELERATOR"] = "cpu"
-from ds_lint.smoke.job import Job
+from ds_lint.smoke.records.job import Job
 from ds_lint.smoke.rank.run import work
 import deepspeed.runtime.zero.stage3
 with tempfile.TemporaryDirectory() as folder:

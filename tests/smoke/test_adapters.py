@@ -13,8 +13,8 @@ from command_line import clean_environment
 from ds_lint.cli import run
 from ds_lint.commands import training_runs
 from ds_lint.diagnostics.report import FileReport
-from ds_lint.smoke.driver.proof import RunOptions
-from ds_lint.smoke.job import Evidence, Job, TrainedParameter
+from ds_lint.smoke.records.job import Evidence, Job, TrainedParameter
+from ds_lint.smoke.small_run.proof import RunOptions
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.frozen import frozen
 from ds_lint.source import documents

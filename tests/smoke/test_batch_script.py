@@ -8,7 +8,7 @@ import sys
 import pytest
 from command_line import clean_environment
 
-from ds_lint.smoke.launch.batch_script import sbatch
+from ds_lint.smoke.small_run.batch_script import sbatch
 
 TWO_NODES = """\
 #!/bin/bash

@@ -7,8 +7,8 @@ import pytest
 
 from ds_lint.commands import training_runs
 from ds_lint.diagnostics.report import FileReport
-from ds_lint.smoke.driver.client import CouldNotRun
-from ds_lint.smoke.launch import devices
+from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.small_run import devices
 from ds_lint.source import documents
 
 MIG = "MIG-5a1c"

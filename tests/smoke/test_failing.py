@@ -14,15 +14,15 @@ from linted import config_of
 from ds_lint.diagnostics.verdict import CPU, CUDA, RankEnd, Step
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver import hanging
-from ds_lint.smoke.driver.expectation import Expectation
-from ds_lint.smoke.driver.failure import as_told, failure
-from ds_lint.smoke.driver.kept_files import kernel_caches
-from ds_lint.smoke.driver.messages import IMPORTING, Ended
-from ds_lint.smoke.job import Evidence, Job, Raised
+from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.processes.kept_files import kernel_caches
 from ds_lint.smoke.rank import pool
-from ds_lint.smoke.rank.cause import cause_of
 from ds_lint.smoke.rank.environment import NoGpu
+from ds_lint.smoke.records import hanging
+from ds_lint.smoke.records.cause import cause_of
+from ds_lint.smoke.records.failure import as_told, failure
+from ds_lint.smoke.records.job import Evidence, Job, Raised
+from ds_lint.smoke.records.messages import IMPORTING, Ended
 from ds_lint.smoke.standins import ops
 from ds_lint.smoke.standins.ops import NoStandIn
 from ds_lint.smoke.verify import saving

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from ds_lint.smoke.driver.client import CouldNotRun
-from ds_lint.smoke.launch import command
+from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.small_run import command
 
 WORKER = "ds_lint.smoke.worker"
 HERE = [sys.executable, "-m", WORKER]
@@ -100,8 +100,8 @@ def test_srun_gets_a_folder_that_its_nodes_share_with_us(programs, tmp_path):
 def test_whoever_ends_us_ends_the_launcher(programs, tmp_path):
     programs(torchrun=f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     program = (
-        "from ds_lint.smoke.launch import command\n"
-        "from ds_lint.smoke.driver.client import ended_by_signal\n"
+        "from ds_lint.smoke.small_run import command\n"
+        "from ds_lint.smoke.processes.client import ended_by_signal\n"
         "with ended_by_signal():\n"
         "    command.runs(command.command('torchrun'), 'config.json', [], None)\n"
     )

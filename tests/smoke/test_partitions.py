@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.smoke.job import TrainedParameter
-from ds_lint.smoke.verify.partitions import Layout, in_partition, partition, touched
+from ds_lint.smoke.expected.partitions import Layout, in_partition, partition, touched
+from ds_lint.smoke.records.job import TrainedParameter
 
 
 def parameters(*sizes, group=0):

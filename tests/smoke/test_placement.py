@@ -10,8 +10,8 @@ from linted import config_of
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.expectation import Expectation
-from ds_lint.smoke.job import Engine, Evidence, Job
+from ds_lint.smoke.expected.expectation import Expectation
+from ds_lint.smoke.records.job import Engine, Evidence, Job
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.smoke.verify.offload import placement
 from ds_lint.smoke.verify.shares import sharding

@@ -11,7 +11,7 @@ from smoke_runs import verdict
 
 from ds_lint.facts import Facts
 from ds_lint.output.secrets import MASK
-from ds_lint.smoke.job import Raised
+from ds_lint.smoke.records.job import Raised
 from ds_lint.smoke.script.predictions import (
     CONFIRMED,
     CONTRADICTED,

@@ -11,7 +11,7 @@ from ds_lint.diagnostics.verdict import CPU
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.adaptation import adapt
+from ds_lint.smoke.expected.adaptation import adapt
 from ds_lint.source import documents
 
 

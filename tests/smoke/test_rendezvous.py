@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ds_lint.smoke.launch.rendezvous import (
+from ds_lint.smoke.records.rendezvous import (
     NEEDED,
     NoRendezvous,
     Rendezvous,

@@ -13,10 +13,10 @@ from shown_engines import CONFIG, shown
 from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
-from ds_lint.smoke.driver.documented_optimizer import planned
-from ds_lint.smoke.driver.expectation import Expectation, with_meant_names
-from ds_lint.smoke.job import Job
-from ds_lint.smoke.rank.roundoff import TF32, U, of_passes
+from ds_lint.smoke.expected.documented_optimizer import planned
+from ds_lint.smoke.expected.expectation import Expectation, with_meant_names
+from ds_lint.smoke.expected.roundoff import TF32, U, of_passes
+from ds_lint.smoke.records.job import Job
 from ds_lint.source import documents
 
 N = 256  # terms of each sum

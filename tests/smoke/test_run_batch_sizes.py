@@ -7,7 +7,7 @@ from linted import config_of
 from newest import NEWEST
 
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.driver.adaptation import adapt
+from ds_lint.smoke.expected.adaptation import adapt
 from ds_lint.source import documents
 
 TENSOR = {"tensor_parallel": {"autotp_size": 2}}

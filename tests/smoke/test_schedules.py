@@ -8,7 +8,7 @@ import pytest
 
 from ds_lint.knowledge import keys
 from ds_lint.knowledge.keys import Target
-from ds_lint.smoke.verify.schedules import default_rate, rates, trainer_rates
+from ds_lint.smoke.expected.schedules import default_rate, rates, trainer_rates
 
 LINEAR = {"warmup_min_lr": 0.0, "warmup_max_lr": 0.3, "warmup_num_steps": 3, "warmup_type": "linear"}
 CYCLE = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 4, "cycle_second_step_size": 2}

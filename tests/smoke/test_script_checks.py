@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from ds_lint.diagnostics.verdict import Held
-from ds_lint.smoke.job import Exported
+from ds_lint.smoke.observe import probes
 from ds_lint.smoke.probe import engine
-from ds_lint.smoke.rank import probes
+from ds_lint.smoke.records.job import Exported
 from ds_lint.smoke.verify import memory, precision, script_steps, ties
 
 pytest.importorskip("torch")

@@ -12,11 +12,11 @@ import pytest
 from shown_engines import CONFIG, shown
 
 from ds_lint.commands.smoke import _demand_places
-from ds_lint.smoke.driver.client import CouldNotRun
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe import presence
-from ds_lint.smoke.probe import shown as records
 from ds_lint.smoke.probe.plan import TRAIN, Plan
+from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.records import shown as records
 
 # Copies the records of each start into the folder of the run, and ends as it is told.
 RANKS = """

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.job import Raised
 from ds_lint.smoke.probe.plan import Plan
+from ds_lint.smoke.records.job import Raised
 from ds_lint.smoke.script.ending import exit_of, failure, interrupted
 from ds_lint.smoke.script.hooked import HookedPython
 from ds_lint.smoke.script.processes import ScriptProcess

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.smoke.driver.leftovers import SHARED_MEMORY, processes_of
 from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.processes.leftovers import SHARED_MEMORY, processes_of
 from ds_lint.smoke.script import ending, proof, start
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from ds_lint.facts import Facts
 from ds_lint.knowledge.keys import Knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
-from ds_lint.smoke.driver.expectation import Requested
-from ds_lint.smoke.job import Engine, Evidence, TrainedParameter
-from ds_lint.smoke.probe.shown import Communicated, Length, Measured, Moment, ShownEngine
+from ds_lint.smoke.expected.expectation import Requested
+from ds_lint.smoke.records.job import Engine, Evidence, TrainedParameter
+from ds_lint.smoke.records.shown import Communicated, Length, Measured, Moment, ShownEngine
 from ds_lint.smoke.script.measurements import files_in, measurements
 from ds_lint.smoke.verify import replayed, saving, script_saving
 

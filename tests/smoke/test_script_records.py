@@ -5,8 +5,8 @@ from __future__ import annotations
 from shown_engines import shown
 
 from ds_lint.smoke.probe import plan as plans
-from ds_lint.smoke.probe import shown as records
 from ds_lint.smoke.probe.plan import RESUME, Plan
+from ds_lint.smoke.records import shown as records
 
 
 def test_every_process_reads_the_plan_that_the_driver_wrote(tmp_path, monkeypatch):

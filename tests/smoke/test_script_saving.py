@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from shown_engines import expected, runs, shown
 
-from ds_lint.smoke.job import Exported
+from ds_lint.smoke.records.job import Exported
 from ds_lint.smoke.verify.script_saving import export
 from ds_lint.smoke.verify.ties import tied_weights
 

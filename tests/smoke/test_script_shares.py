@@ -8,7 +8,7 @@ import pytest
 from shown_engines import CONFIG, expected, runs, shown
 
 from ds_lint.diagnostics.verdict import Held, Step
-from ds_lint.smoke.job import TrainedParameter
+from ds_lint.smoke.records.job import TrainedParameter
 from ds_lint.smoke.verify import shares
 
 STAGE_3 = {**CONFIG, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 100}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from shown_engines import CONFIG, expected, runs, shown
 
-from ds_lint.smoke.script.comparison import FarthestElement, Recomputed
+from ds_lint.smoke.records.comparison import FarthestElement, Recomputed
 from ds_lint.smoke.verify.script_arithmetic import arithmetic
 
 BF16 = {**CONFIG, "bf16": {"enabled": True}}

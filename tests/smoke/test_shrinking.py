@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ds_lint.smoke.small_model import SWAPPED, TINY, Change, shrink
+from ds_lint.smoke.records.small_model import SWAPPED, TINY, Change, shrink
 
 MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models")
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from command_line import ROOT
 
-from ds_lint.smoke.driver import kept_files, leftovers, logs
+from ds_lint.smoke.processes import kept_files, leftovers, logs
 
 WITHOUT = ("fcntl", "grp", "posix", "pwd", "resource", "termios")  # what Windows lacks
 is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there the system tells")
@@ -20,9 +20,9 @@ is_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only
     "module",
     [
         "ds_lint.commands.training_runs",
-        "ds_lint.smoke.driver.client",
-        "ds_lint.smoke.driver.failure",
-        "ds_lint.smoke.driver.locks",
+        "ds_lint.smoke.processes.client",
+        "ds_lint.smoke.records.failure",
+        "ds_lint.smoke.processes.locks",
         "ds_lint.smoke.rank.pool",
     ],
 )

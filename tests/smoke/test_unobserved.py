@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ds_lint.smoke.driver.leftovers import processes_of
 from ds_lint.smoke.probe import plan as plans
+from ds_lint.smoke.processes.leftovers import processes_of
 from ds_lint.smoke.script import ending, start
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system lists no processes")

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ds_lint.smoke.driver.proof import STEPS, STEPS_AFTER
+from ds_lint.smoke.small_run.proof import STEPS, STEPS_AFTER
 from tools.bench.times import Time, median, timed
 
 CONFIG = {

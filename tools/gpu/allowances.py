@@ -4,8 +4,9 @@
 
 What a run holds beside its tensors is what the driver says of its process less what torch has reserved for tensors; it
 counts as the context, with the kernels that were loaded and what else the libraries keep. The workspaces of the matrix
-libraries lie in torch's own allocator, which tells them. Fragmentation is what the allocator has reserved at the most
-beyond what was allocated at the most, as a share of that.
+libraries lie in torch's own allocator, which tells them. Fragmentation is what the allocator needed beyond what was
+allocated at the most, as a share of that, when it might reserve no more. Where that was not tried, it is what was
+reserved with room, which is more, but only of large runs: segments are rounded up to sizes that small runs do not fill.
 
 A kind that was not measured keeps its record. Communication is one until several ranks have been measured: a group of
 one has no buffers for peers, so that its figure says nothing of those.
@@ -30,6 +31,7 @@ STORE = Path(__file__).parents[2] / "schemas" / "allowances.json"
 RESULTS = Path(__file__).parent / "results"
 MORE = 1.5  # what cards, drivers and releases that were not measured may take more than the most of those that were
 _MIB = 2**20
+_LARGE = 10e9  # bytes of tensors
 _STEADY = "second step"  # everything is loaded, and nothing is gathered to be saved
 
 
@@ -76,7 +78,10 @@ def _of_run(item: Result) -> Iterator[tuple[str, float]]:
     yield "matrix_workspaces", item["workspaces"]
     reserved = max(reading["peak_reserved"] for reading in observed.values())
     allocated = max(reading["peak_allocated"] for reading in observed.values())
-    yield "fragmentation", (reserved - allocated) / allocated
+    if "needed_beyond_tensors" in item:
+        yield "fragmentation", item["needed_beyond_tensors"]
+    elif allocated >= _LARGE:
+        yield "fragmentation", (reserved - allocated) / allocated
 
 
 def _beside(reading: Result) -> float | None:
@@ -89,18 +94,20 @@ def updated(store: Result, results: Iterable[Result]) -> Result:
     """The store with a measured record for each kind of which there are figures."""
     found = [figure for content in results for figure in figures(content)]
     return {
-        kind: _record(record["unit"], mine) if (mine := [one for one in found if one.kind == kind]) else record
+        kind: _record(record, mine) if (mine := [one for one in found if one.kind == kind]) else record
         for kind, record in store.items()
     }
 
 
-def _record(unit: str, found: Sequence[Figure]) -> Result:
+def _record(before: Result, found: Sequence[Figure]) -> Result:
+    """The least stays where it was lower, and 0 for a share: other cards take less, and less is split."""
     values = [one.value for one in found]
+    unit = before["unit"]
     step = _MIB if unit == "bytes" else 0.001
     rounded = "whole MiB" if unit == "bytes" else "thousandths"
     return {
         "unit": unit,
-        "least": _in(step, math.floor(min(values) / step)),
+        "least": min(before["least"], _in(step, math.floor(min(values) / MORE / step))),
         "likely": _in(step, round(statistics.median(values) / step)),
         "most": _in(step, math.ceil(round(max(values) * MORE / step, 6))),
         "source": {
@@ -109,8 +116,9 @@ def _record(unit: str, found: Sequence[Figure]) -> Result:
             "torch": _joined(one.machine["versions"]["torch"] for one in found),
             "date": max(one.machine["date"] for one in found),
             "setups": len(found),
-            "rule": f"in {rounded}: the least is the lowest figure, the likely one the median, and the most {MORE:g} "
-            "times the highest, for cards, drivers and releases that were not measured",
+            "rule": f"in {rounded}: the likely figure is the median, the most {MORE:g} times the highest, and the "
+            f"least the lowest divided by {MORE:g}, or what documents say if that is less: for cards, drivers and "
+            "releases that were not measured",
         },
     }
 

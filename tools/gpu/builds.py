@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver import locks
+from ds_lint.smoke.processes import locks
 from tools.gpu.record import read, write
 from tools.gpu.setting import Later
 
@@ -106,11 +107,16 @@ def environment(ops: str) -> dict[str, str]:
         **os.environ,
         **{name: value for name, value in joined.items() if value},
         **({"CUDA_HOME": toolkit} if os.path.isdir(toolkit) else {}),
-        "TORCH_CUDA_ARCH_LIST": os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0"),
+        "TORCH_CUDA_ARCH_LIST": _architectures(os.environ.get("TORCH_CUDA_ARCH_LIST", "9.0")),
         "TORCH_EXTENSIONS_DIR": ops,
         "MAX_JOBS": "2",  # of each of the builds
         "DS_NVCC_THREADS": "1",
     }
+
+
+def _architectures(named: str) -> str:
+    """Those that a machine names: of ``9.0a``, DeepSpeed reads numbers only (deepspeed/ops/op_builder/builder.py)."""
+    return re.sub(r"(?<=\d)[af]\b", "", named)
 
 
 def _toolkit() -> str:

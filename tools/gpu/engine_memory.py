@@ -126,10 +126,13 @@ def _begin(meter: Meter) -> None:
 def measure(card: Result, run: Result) -> Result:
     """Two steps and a save of a ``run``: its config, its model, and how that is trained.
 
-    What does not fit says how far it came.
+    What does not fit says how far it came. With ``most_reserved``, torch may reserve so many bytes.
     """
     meter = Meter(card)
     if not card["rehearses"]:
+        if "most_reserved" in run:
+            whole = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction(run["most_reserved"] / whole)
         torch.set_num_threads(os.cpu_count() or 1)  # a step of Adam on the CPU has nothing else to wait for
     found: Result = {"adam": _take_ops(), "observed": {}}
     phases = _phases(run, meter.device, found)

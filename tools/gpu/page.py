@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from tools.gpu import record
 from tools.gpu.builds import OPS
-from tools.gpu.memory_setups import OUT_OF_MEMORY, PHASES
+from tools.gpu.memory_setups import OUT_OF_MEMORY
 from tools.gpu.part import SHARES, part_of
-from tools.gpu.parts.memory import whole
+from tools.gpu.parts.memory import by_estimate, in_order, whole
 from tools.gpu.setting import BAD, ERROR, FAIL, MEASURED, PASS
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def rendered(results: Path) -> str:
 
 def _of_machine(folder: Path) -> Iterator[str]:
     parts = {name: content for name in SHARES if (content := record.read(str(folder / f"{name}.json"))) is not None}
+    if "memory" in parts:
+        parts["memory"] = {**parts["memory"], "items": in_order(parts["memory"]["items"])}
     machine = next(iter(parts.values()))["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     yield f"## {machine['gpu']}, {machine['date']}\n"
@@ -184,7 +186,7 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
     yield "| set-up | phase | measured | said | tensors | said |"
     yield "|---|---|--:|---|--:|---|"
     for item in runs:
-        for phase, readings in _by_estimate(item).items():
+        for phase, readings in by_estimate(item["observed"]).items():
             said = item["estimate"][phase]
             known = [size for one in readings if (size := whole(one)) is not None]
             tensors = max(one["peak_allocated"] for one in readings)
@@ -196,15 +198,13 @@ def _of_memory(name: str, content: Result) -> Iterator[str]:
     within = [is_within for item in runs for is_within in item.get("within", {}).values()]
     if within:
         yield f"{sum(within)} of {len(within)} phases are within the band.\n"
+    needed = [item["needed_beyond_tensors"] for item in runs if "needed_beyond_tensors" in item]
+    if needed:
+        yield (
+            f"Of {len(needed)} set-ups that trained again with hardly more memory than their tensors take, the median "
+            f"needed {statistics.median(needed):.0%} more, and the last one {max(needed):.0%}.\n"
+        )
     yield from _bad(content, lambda item: item.get("error") or _outside(item))
-
-
-def _by_estimate(item: Result) -> dict[str, list[Result]]:
-    """What was observed of a set-up, by the phase of the estimate that covers it."""
-    found: dict[str, list[Result]] = {}
-    for phase, reading in item["observed"].items():
-        found.setdefault(PHASES[phase], []).append(reading)
-    return found
 
 
 def _of_scripts(name: str, content: Result) -> Iterator[str]:

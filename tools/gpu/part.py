@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ds_lint.smoke.driver.client import ended_by_signal
+from ds_lint.smoke.processes.client import ended_by_signal
 from tools.gpu import machine
 from tools.gpu.record import Record, measured, read
 from tools.gpu.setting import ERROR, UNANSWERED, Later, Setting, Unanswered

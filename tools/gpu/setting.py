@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
-from ds_lint.smoke.launch import devices
+from ds_lint.smoke.small_run import devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable

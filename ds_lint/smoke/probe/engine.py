@@ -26,16 +26,17 @@ from ds_lint.diagnostics.verdict import (
     OF_SCRIPT,
     OF_STEP,
 )
-from ds_lint.smoke.job import Evidence, Job, TrainedParameter
-from ds_lint.smoke.probe import frameworks, measured, shown
+from ds_lint.smoke.observe import lora, probes, recorder
+from ds_lint.smoke.observe.observation import Watch, tensors_in
+from ds_lint.smoke.observe.sampled_step import StepSamples, differing, elements_of, gradients_of, stale
+from ds_lint.smoke.observe.tied import tied
+from ds_lint.smoke.probe import frameworks, measured
 from ds_lint.smoke.probe.communication import CommunicationProfile
 from ds_lint.smoke.probe.leading import Leading
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
 from ds_lint.smoke.probe.replay import Replay
-from ds_lint.smoke.probe.sampled_step import StepSamples, differing, elements_of, gradients_of, stale
-from ds_lint.smoke.rank import lora, probes, recorder
-from ds_lint.smoke.rank.observation import Watch, tensors_in
-from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.records import shown
+from ds_lint.smoke.records.job import Evidence, Job, TrainedParameter
 from ds_lint.smoke.standins import ops
 
 if TYPE_CHECKING:

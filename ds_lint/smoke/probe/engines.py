@@ -71,9 +71,9 @@ class _Engines:
 
     def watch_class(self, module: ModuleType) -> None:
         """Hook the class of the engines."""
+        from ds_lint.smoke.observe import recorder
+        from ds_lint.smoke.observe.observation import observe_engines
         from ds_lint.smoke.probe import direct_backward
-        from ds_lint.smoke.rank import recorder
-        from ds_lint.smoke.rank.observation import observe_engines
 
         recorder.watch()
         observe_engines(self._observer_of)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.diagnostics.verdict import OF_SCRIPT
-from ds_lint.smoke.probe.shown import Length, Measured
-from ds_lint.smoke.rank import whole_weights
+from ds_lint.smoke.observe import whole_weights
+from ds_lint.smoke.records.shown import Length, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.smoke.job import Evidence
+    from ds_lint.smoke.records.job import Evidence
 
 _STATUS, _REFERENCES = "/proc/self/status", "/proc/self/clear_refs"
 _RESETS_PEAK = "5"  # CLEAR_REFS_MM_HIWATER_RSS in fs/proc/task_mmu.c of Linux

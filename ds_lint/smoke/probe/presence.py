@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.rank.cause import cause_of
+from ds_lint.smoke.records.cause import cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.observe.observation import tensors_in
 from ds_lint.smoke.probe.plan import RESUME, TRAIN
-from ds_lint.smoke.probe.shown import Replayed
-from ds_lint.smoke.rank import probes
-from ds_lint.smoke.rank.observation import tensors_in
+from ds_lint.smoke.records.shown import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

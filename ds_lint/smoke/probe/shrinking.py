@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ds_lint.facts import shapes
 from ds_lint.smoke.probe import imports
-from ds_lint.smoke.small_model import Sizes, shrink
+from ds_lint.smoke.records.small_model import Sizes, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from ds_lint.smoke.probe.presence import Presence
-    from ds_lint.smoke.small_model import Change
+    from ds_lint.smoke.records.small_model import Change
 
 _ALL = 2**62
 # What the data of the script needs stays as it is: its tokens, and the lengths of its sequences.

@@ -1,1 +1,1 @@
-"""What one rank does and observes; with the stand-ins, the only modules that import the training libraries."""
+"""What one rank of the small run does: the warm process that forks it, its training, and the reference run."""

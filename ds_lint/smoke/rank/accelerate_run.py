@@ -11,15 +11,15 @@ from accelerate import Accelerator
 from accelerate.utils import DeepSpeedPlugin, DummyOptim, DummyScheduler
 from torch.utils.data import DataLoader
 
-from ds_lint.smoke.job import GENERATE, RESUME, Job, TrainedParameter
 from ds_lint.smoke.rank import data, generation, training_model
 from ds_lint.smoke.rank.deepspeed_run import CHECKPOINT, EXPORT
+from ds_lint.smoke.records.job import GENERATE, RESUME, Job, TrainedParameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
+    from ds_lint.smoke.records.accelerate_script import AccelerateScript
 
 
 def train(job: Job, rank: int, config: Any, watch: Watch) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import deepspeed
 import torch
 
-from ds_lint.smoke.job import ADAMW, CPU_ADAM, GENERATE, RESUME, Job, TrainedParameter
 from ds_lint.smoke.rank import data, generation, training_model
+from ds_lint.smoke.records.job import ADAMW, CPU_ADAM, GENERATE, RESUME, Job, TrainedParameter
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
 
 CHECKPOINT = "checkpoint"
 EXPORT = "export"

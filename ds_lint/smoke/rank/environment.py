@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, FAKE
-from ds_lint.smoke.driver.leftovers import port_of
-from ds_lint.smoke.launch import meeting_store
-from ds_lint.smoke.launch.rendezvous import environment
+from ds_lint.smoke.processes import meeting_store
+from ds_lint.smoke.processes.leftovers import port_of
+from ds_lint.smoke.records.rendezvous import environment
 from ds_lint.smoke.standins import device, ops
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.job import Job
+    from ds_lint.smoke.records.job import Job
 
 _PATIENCE = timedelta(minutes=30)  # of a collective; what hangs is ended from outside, long before
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ds_lint.smoke.job import Exported, Job
-from ds_lint.smoke.rank import deepspeed_run, lora, saved_weights, trainer_run, training_model
-from ds_lint.smoke.rank.probes import digest
+from ds_lint.smoke.observe import lora, saved_weights
+from ds_lint.smoke.observe.probes import digest
+from ds_lint.smoke.rank import deepspeed_run, trainer_run, training_model
+from ds_lint.smoke.records.job import Exported, Job
 
 
 def inspect(job: Job) -> Exported:

@@ -12,7 +12,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from ds_lint.smoke.driver.messages import IMPORTING
+from ds_lint.smoke.records.messages import IMPORTING
 
 
 def main(descriptor: int, path: str, number: int) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.job import GENERATED, GENERATING, Generated, Job
-from ds_lint.smoke.rank import data, training_model, whole_weights
+from ds_lint.smoke.observe import whole_weights
+from ds_lint.smoke.rank import data, training_model
+from ds_lint.smoke.records.job import GENERATED, GENERATING, Generated, Job
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
 
 _PROMPT = 4  # tokens
 _FEWEST, _LENGTHS = 2, 3  # new tokens of rank 0; the next ranks generate more, and then as few again

@@ -6,8 +6,8 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.job import ConfigEdit, Job, Removed
-from ds_lint.smoke.rank import recorder
+from ds_lint.smoke.observe import recorder
+from ds_lint.smoke.records.job import ConfigEdit, Job, Removed
 
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject

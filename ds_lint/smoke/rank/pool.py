@@ -24,12 +24,13 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CUDA, RankEnd
-from ds_lint.smoke.driver import hanging, locks, logs
-from ds_lint.smoke.driver.client import OF_CPU_RANKS, VISIBLE_GPUS
-from ds_lint.smoke.driver.kept_files import kernel_caches
-from ds_lint.smoke.driver.leftovers import end_processes_of, port_of, sweep
-from ds_lint.smoke.driver.messages import IMPORTING, MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
-from ds_lint.smoke.job import EXPORT, REFERENCE, SHARED, WORLD, Evidence, Job
+from ds_lint.smoke.processes import locks, logs
+from ds_lint.smoke.processes.client import OF_CPU_RANKS, VISIBLE_GPUS
+from ds_lint.smoke.processes.kept_files import kernel_caches
+from ds_lint.smoke.processes.leftovers import end_processes_of, port_of, sweep
+from ds_lint.smoke.records import hanging
+from ds_lint.smoke.records.job import EXPORT, REFERENCE, SHARED, WORLD, Evidence, Job
+from ds_lint.smoke.records.messages import IMPORTING, MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,19 +31,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ds_lint.smoke.job import Deviation, Reference
-from ds_lint.smoke.rank import probes, recording, roundoff, training_model
+from ds_lint.smoke.expected import roundoff
+from ds_lint.smoke.expected.roundoff import U
+from ds_lint.smoke.expected.update_rules import Optimizer, Stepped, drift
+from ds_lint.smoke.observe import probes, recording
+from ds_lint.smoke.rank import training_model
 from ds_lint.smoke.rank.linear_of_stage_3 import linear
-from ds_lint.smoke.rank.roundoff import U
-from ds_lint.smoke.rank.update_rules import Optimizer, Stepped, drift
+from ds_lint.smoke.records.job import Deviation, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import Tensor
 
-    from ds_lint.smoke.job import Job, ReferencePlan, UpdateRule
-    from ds_lint.smoke.rank.recording import MicroStep, Recorded, RecordedStep
+    from ds_lint.smoke.observe.recording import MicroStep, Recorded, RecordedStep
+    from ds_lint.smoke.records.job import Job, ReferencePlan, UpdateRule
 
 _OF_ALL = "num_items_in_batch"  # with which transformers divides the loss by the tokens of the whole batch
 _NO_LABEL = -100  # what the losses of transformers leave out

@@ -8,22 +8,21 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.job import EXPORT, REFERENCE, TRAIN, WORLD, Evidence, Job, Raised
+from ds_lint.smoke.observe import census, recorder
+from ds_lint.smoke.observe.observation import Watch, observe_engines
+from ds_lint.smoke.observe.recording import Recording
 from ds_lint.smoke.rank import (
     accelerate_run,
-    census,
     deepspeed_run,
     environment,
     export,
     loaded_config,
-    recorder,
     reference,
     simulation,
     trainer_run,
 )
-from ds_lint.smoke.rank.cause import cause_of
-from ds_lint.smoke.rank.observation import Watch, observe_engines
-from ds_lint.smoke.rank.recording import Recording
+from ds_lint.smoke.records.cause import cause_of
+from ds_lint.smoke.records.job import EXPORT, REFERENCE, TRAIN, WORLD, Evidence, Job, Raised
 from ds_lint.smoke.standins import aio, kernels, offloaded, ops, pybind
 
 if TYPE_CHECKING:

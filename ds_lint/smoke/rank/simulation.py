@@ -14,16 +14,17 @@ import deepspeed
 import torch
 from transformers import Trainer
 
-from ds_lint.smoke.job import FAKE_GROUP, FullSize, Job, TrainedParameter
-from ds_lint.smoke.rank import probes, training_model
+from ds_lint.smoke.expected.partitions import partition
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.rank import training_model
 from ds_lint.smoke.rank.deepspeed_run import OPTIMIZERS
-from ds_lint.smoke.verify.partitions import partition
+from ds_lint.smoke.records.job import FAKE_GROUP, FullSize, Job, TrainedParameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Evidence
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
+    from ds_lint.smoke.records.job import Evidence
 
 # What is made of each element of a share: weight, master weight, two states, and a step's gradient and numbers between.
 _BYTES_OF_SHARE = 40

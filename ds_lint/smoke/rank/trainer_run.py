@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from ds_lint.smoke.job import GENERATE, RESUME, Job, TrainedParameter
 from ds_lint.smoke.rank import data, generation, training_model
+from ds_lint.smoke.records.job import GENERATE, RESUME, Job, TrainedParameter
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.rank.observation import Watch
+    from ds_lint.smoke.observe.observation import Watch
 
 OUTPUT = "output"
 

@@ -14,14 +14,14 @@ import torch
 import transformers
 from transformers.integrations import deepspeed as integration
 
-from ds_lint.smoke.rank import lora
-from ds_lint.smoke.small_model import TINY, TOKEN_KEYS, Sizes, shrink
+from ds_lint.smoke.observe import lora
+from ds_lint.smoke.records.small_model import TINY, TOKEN_KEYS, Sizes, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.smoke.job import Job
+    from ds_lint.smoke.records.job import Job
 
 CAUSAL, SEQ2SEQ, MASKED, IMAGE_TEXT = "causal", "seq2seq", "masked", "image-text"
 _AUTO = {  # what transformers makes a model of each kind with

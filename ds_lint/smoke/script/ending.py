@@ -7,11 +7,11 @@ import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.driver.failure import CAUSES, first_line
+from ds_lint.smoke.records.failure import CAUSES, first_line
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.job import Raised
     from ds_lint.smoke.probe.plan import Plan
+    from ds_lint.smoke.records.job import Raised
     from ds_lint.smoke.script.processes import ScriptProcess
     from ds_lint.smoke.script.start import CommandEnd
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ds_lint.facts import Facts
 from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.semantics import configs
-from ds_lint.smoke.driver.expectation import Expectation, with_meant_names
+from ds_lint.smoke.expected.expectation import Expectation, with_meant_names
 from ds_lint.source.spelling import AUTO
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
 
 _ORIGIN = "the script"
 _PRECISIONS = ("fp16", "bf16")  # the sections

@@ -8,9 +8,9 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.job import Exported
-from ds_lint.smoke.rank import lora, saved_weights
-from ds_lint.smoke.rank.probes import digest
+from ds_lint.smoke.observe import lora, saved_weights
+from ds_lint.smoke.observe.probes import digest
+from ds_lint.smoke.records.job import Exported
 from ds_lint.smoke.script.recomputed import recompute
 from ds_lint.smoke.script.saved_files import Inspected
 

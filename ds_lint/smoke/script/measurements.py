@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ds_lint.memory.estimate import Estimate
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.probe.shown import Length, Moment, ShownEngine
+    from ds_lint.smoke.records.shown import Length, Moment, ShownEngine
 
 _OF_A_STEP = (OF_SCRIPT, OF_FORWARD, OF_BACKWARD, OF_STEP)
 _ONCE = (OF_INITIALIZE, OF_SAVE, OF_EXPORT, OF_LOAD)

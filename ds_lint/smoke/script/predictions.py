@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, Check, worst
 from ds_lint.output.harmless import without_secrets
-from ds_lint.smoke.driver.failure import first_line
 from ds_lint.smoke.probe.presence import SAVE
+from ds_lint.smoke.records.failure import first_line
 from ds_lint.smoke.script.ending import places_of
 from ds_lint.source.tree import plain
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Finding, Stack
     from ds_lint.diagnostics.report import FileReport
     from ds_lint.diagnostics.verdict import Verdict
-    from ds_lint.smoke.job import Raised
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.job import Raised
+    from ds_lint.smoke.records.shown import ShownEngine
     from ds_lint.smoke.script.start import CommandEnd
 
 PREDICTION = "prediction"  # the id of the checks

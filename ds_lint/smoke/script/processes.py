@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from ds_lint.smoke.job import Raised
+from ds_lint.smoke.records.job import Raised
 
 _AS_LEFT = ("pid", "rank", "started_by", "phase", "unable", "ended", "port", "seconds", "adaptations")  # by the probe
 

@@ -13,13 +13,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, SCRIPT, Adaptation, Check, RankEnd, ScriptEngine, Verdict, worst
-from ds_lint.smoke.driver.client import CouldNotRun, ending_signal, own_folder, undisturbed
-from ds_lint.smoke.driver.documented_optimizer import on_device, rule_of_config
-from ds_lint.smoke.driver.kept_files import keep
-from ds_lint.smoke.driver.leftovers import end_processes_of
-from ds_lint.smoke.job import Job, UpdateRule
+from ds_lint.smoke.expected.documented_optimizer import on_device, rule_of_config
 from ds_lint.smoke.journal.hook import has_locks
 from ds_lint.smoke.probe.plan import RESUME, TRAIN, Plan
+from ds_lint.smoke.processes.client import CouldNotRun, ending_signal, own_folder, undisturbed
+from ds_lint.smoke.processes.kept_files import keep
+from ds_lint.smoke.processes.leftovers import end_processes_of
+from ds_lint.smoke.records.job import Job, UpdateRule
 from ds_lint.smoke.script import ending, start
 from ds_lint.smoke.script.expectation import expectation_of
 from ds_lint.smoke.script.measurements import measurements
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
     from ds_lint.smoke.script.predictions import SeenRun
     from ds_lint.smoke.script.start import CommandEnd
 

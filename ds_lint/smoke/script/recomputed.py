@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ds_lint.smoke.job import FUSED, UpdateRule
-from ds_lint.smoke.probe import sampled_step
-from ds_lint.smoke.rank.roundoff import U
-from ds_lint.smoke.rank.update_rules import Optimizer
-from ds_lint.smoke.script.comparison import Recomputed
+from ds_lint.smoke.expected.roundoff import U
+from ds_lint.smoke.expected.update_rules import Optimizer
+from ds_lint.smoke.observe import sampled_step
+from ds_lint.smoke.records.comparison import Recomputed
+from ds_lint.smoke.records.job import FUSED, UpdateRule
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ds_lint.smoke.probe.sampled_step import SampledStep, SampledUpdate
+    from ds_lint.smoke.observe.sampled_step import SampledStep, SampledUpdate
 
 STEP = "step.pt"  # the file of a rank
 # The optimizers whose hyperparameters are all in their groups, by class, with the kind of their rule.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.job import Exported, UpdateRule
-    from ds_lint.smoke.script.comparison import Recomputed
+    from ds_lint.smoke.records.comparison import Recomputed
+    from ds_lint.smoke.records.job import Exported, UpdateRule
 
 
 class SavedFiles(NamedTuple):

@@ -13,11 +13,12 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.driver.client import CouldNotRun, undisturbed
-from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, processes_of, sweep
-from ds_lint.smoke.probe import loggers, shown
+from ds_lint.smoke.probe import loggers
 from ds_lint.smoke.probe import plan as plans
 from ds_lint.smoke.probe.presence import DONE
+from ds_lint.smoke.processes.client import CouldNotRun, undisturbed
+from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, processes_of, sweep
+from ds_lint.smoke.records import shown
 from ds_lint.smoke.script import hooked
 from ds_lint.smoke.script.processes import processes_in, ranks_of
 from ds_lint.smoke.script.restore import Restored, restore
@@ -25,7 +26,7 @@ from ds_lint.smoke.script.unobserved import Lookout
 
 if TYPE_CHECKING:
     from ds_lint.smoke.probe.plan import Plan
-    from ds_lint.smoke.probe.shown import ShownEngine
+    from ds_lint.smoke.records.shown import ShownEngine
     from ds_lint.smoke.script.hooked import HookedPython
     from ds_lint.smoke.script.processes import ScriptProcess
 

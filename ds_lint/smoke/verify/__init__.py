@@ -29,7 +29,7 @@ from ds_lint.smoke.verify import (
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
     from ds_lint.smoke.verify.check import Runs, Verify
 
 # Of any engine whose ranks hold shares of one model.

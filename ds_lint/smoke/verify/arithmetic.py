@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.documented_optimizer import NoReference, update_rule
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
+from ds_lint.smoke.expected.documented_optimizer import NoReference, update_rule
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.precision import is_scaled
 from ds_lint.smoke.verify.steps import clipping
@@ -15,7 +15,7 @@ from ds_lint.smoke.verify.steps import clipping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Deviation, Reference
+    from ds_lint.smoke.records.job import Deviation, Reference
 
 _DIVISORS = ("gradient_predivide_factor", "prescale_gradients")  # that gradients are divided by
 SAMPLES, AVERAGING, UPDATE, WEIGHTS = "samples", "averaging", "update", "weights"

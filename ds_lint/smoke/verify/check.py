@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ds_lint.diagnostics.verdict import Check, Held
-from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
+from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.driver.documented_optimizer import NoReference
-    from ds_lint.smoke.driver.failure import Failure
-    from ds_lint.smoke.driver.messages import Ended
-    from ds_lint.smoke.job import Engine, Evidence, Exported, Job, Reference
-    from ds_lint.smoke.probe.shown import Replayed, ShownEngine
-    from ds_lint.smoke.script.comparison import Recomputed
+    from ds_lint.smoke.expected.documented_optimizer import NoReference
+    from ds_lint.smoke.records.comparison import Recomputed
+    from ds_lint.smoke.records.failure import Failure
+    from ds_lint.smoke.records.job import Engine, Evidence, Exported, Job, Reference
+    from ds_lint.smoke.records.messages import Ended
+    from ds_lint.smoke.records.shown import Replayed, ShownEngine
 
 
 class Repetition(NamedTuple):

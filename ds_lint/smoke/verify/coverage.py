@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import COVERAGE, CUDA
-from ds_lint.smoke.driver.expectation import ZERO
+from ds_lint.smoke.expected.expectation import ZERO
 from ds_lint.smoke.verify.check import Runs, skipped
 from ds_lint.source.tree import dotted
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
     from ds_lint.source.tree import KeyPath, Node
 
     Entry = TypeVar("Entry")

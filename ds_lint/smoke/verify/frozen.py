@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Requested
+from ds_lint.smoke.expected.expectation import Requested
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
 
 
 def frozen(expectation: Expectation, runs: Runs) -> Iterator[Check]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import Requested
-from ds_lint.smoke.job import GENERATED, GENERATING
+from ds_lint.smoke.expected.expectation import Requested
+from ds_lint.smoke.records.job import GENERATED, GENERATING
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.expectation import Expectation
-    from ds_lint.smoke.driver.failure import Failure
-    from ds_lint.smoke.driver.messages import Ended
+    from ds_lint.smoke.expected.expectation import Expectation
+    from ds_lint.smoke.records.failure import Failure
+    from ds_lint.smoke.records.messages import Ended
 
 _EXPECTED = "generate ends on all ranks, with the tokens of the whole model"
 

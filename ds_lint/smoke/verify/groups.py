@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.job import TrainedParameter
+    from ds_lint.smoke.records.job import TrainedParameter
 
 _SIZE = "zero_hpz_partition_size"
 

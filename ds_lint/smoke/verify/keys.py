@@ -11,7 +11,7 @@ from ds_lint.source.tree import dotted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
     from ds_lint.smoke.verify.check import Runs
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ds_lint.diagnostics.verdict import Check
-    from ds_lint.smoke.driver.expectation import Expectation, Requested
+    from ds_lint.smoke.expected.expectation import Expectation, Requested
 
 _WINDOW = 1000  # the documented default of fp16.loss_scale_window
 _HYSTERESIS = 2

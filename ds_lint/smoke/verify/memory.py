@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check, Held
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
+from ds_lint.smoke.expected.partitions import partition
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.groups import secondary_share
-from ds_lint.smoke.verify.partitions import partition
 from ds_lint.smoke.verify.shares import has_plain_states, layout_of, states_of, whole_in_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Evidence, TrainedParameter
+    from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 TOLERANCE = 1024  # bytes
 _BUCKETS = 2  # of each dtype, if communication overlaps

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CPU, CUDA, Check
-from ds_lint.smoke.driver.expectation import ZERO, Expectation
-from ds_lint.smoke.job import FP32, SWAPPABLE
+from ds_lint.smoke.expected.expectation import ZERO, Expectation
+from ds_lint.smoke.expected.partitions import partition
+from ds_lint.smoke.records.job import FP32, SWAPPABLE
 from ds_lint.smoke.verify.check import Runs, checked, spelling
-from ds_lint.smoke.verify.partitions import partition
 from ds_lint.smoke.verify.shares import not_swapped, states_of
 
 if TYPE_CHECKING:

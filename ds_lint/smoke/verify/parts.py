@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.shares import CHECK_OF, STATES, expected_shares, least_to_most, states_of, whole_in_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 
 if TYPE_CHECKING:

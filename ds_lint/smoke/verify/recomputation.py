@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.semantics.features import is_truthy, may_checkpoint_itself, recomputation_argument
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Repetition, Runs, checked, skipped
 from ds_lint.smoke.verify.saving import LOSS_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.probe.shown import Replayed
+    from ds_lint.smoke.records.shown import Replayed
 
 # Of a tied layer, one stage of a pipeline saves its copy; what other stages do not use of theirs need not come back.
 _TIED = "parameter tied_modules."

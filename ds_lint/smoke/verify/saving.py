@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import CUDA, Check
-from ds_lint.smoke.driver.expectation import GATHER, ZERO, Expectation, Requested, ranks_of_a_tensor
+from ds_lint.smoke.expected.expectation import GATHER, ZERO, Expectation, Requested, ranks_of_a_tensor
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 from ds_lint.smoke.verify.steps import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Exported
+    from ds_lint.smoke.records.job import Exported
 
 
 class _Saved(NamedTuple):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.documented_optimizer import NoReference, rule_of_config
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
+from ds_lint.smoke.expected.documented_optimizer import NoReference, rule_of_config
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify import script_weights
 from ds_lint.smoke.verify.arithmetic import AVERAGING, UPDATE
 from ds_lint.smoke.verify.check import Runs, checked, skipped
@@ -17,7 +17,7 @@ from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.script.comparison import FarthestElement, Recomputed
+    from ds_lint.smoke.records.comparison import FarthestElement, Recomputed
 
 # What changes gradients on their way to the optimizer.
 _CHANGING = ("zero_quantized_gradients", "zeropp_loco_param", "zenflow")

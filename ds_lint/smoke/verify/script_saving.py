@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
-from ds_lint.smoke.driver.expectation import ranks_of_a_tensor
+from ds_lint.smoke.expected.expectation import ranks_of_a_tensor
 from ds_lint.smoke.verify import saving
 from ds_lint.smoke.verify.check import Runs, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.driver.expectation import Expectation
+    from ds_lint.smoke.expected.expectation import Expectation
 
 
 def export(expectation: Expectation, runs: Runs) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES, STEPS
-from ds_lint.smoke.driver.expectation import Batch, Expectation, Requested
+from ds_lint.smoke.expected.expectation import Batch, Expectation, Requested
 from ds_lint.smoke.verify import steps
 from ds_lint.smoke.verify.arithmetic import AVERAGING
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling

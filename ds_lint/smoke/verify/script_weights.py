@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested
 from ds_lint.smoke.verify.arithmetic import WEIGHTS
 from ds_lint.smoke.verify.check import Runs, checked, skipped
 

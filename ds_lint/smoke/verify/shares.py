@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CUDA, Check
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
-from ds_lint.smoke.job import FP32, SWAPPABLE
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, Requested, ranks_of_a_copy
+from ds_lint.smoke.expected.partitions import ALIGNED, Layout, in_partition, partition, touched
+from ds_lint.smoke.records.job import FP32, SWAPPABLE
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
-from ds_lint.smoke.verify.partitions import ALIGNED, Layout, in_partition, partition, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ds_lint.smoke.job import Evidence, TrainedParameter
+    from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 STATES = "optimizer-states"  # the check of a kind that none of these is about
 CHECK_OF = {"parameters": "parameters", "master weights": "master-weights"}

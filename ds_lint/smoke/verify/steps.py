@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import Check
 from ds_lint.semantics.batch import BATCH_SIZES
-from ds_lint.smoke.driver.expectation import (
+from ds_lint.smoke.expected import schedules
+from ds_lint.smoke.expected.expectation import (
     ZERO,
     Batch,
     Expectation,
@@ -15,7 +16,6 @@ from ds_lint.smoke.driver.expectation import (
     ranks_of_a_copy,
     ranks_of_a_tensor,
 )
-from ds_lint.smoke.verify import schedules
 from ds_lint.smoke.verify.check import Runs, checked, skipped, spelling
 from ds_lint.smoke.verify.precision import ROUNDED, is_scaled
 from ds_lint.smoke.verify.shares import has_plain_states

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ds_lint.smoke.driver.expectation import Expectation, Requested
+from ds_lint.smoke.expected.expectation import Expectation, Requested
 from ds_lint.smoke.verify.check import Runs, checked
 
 if TYPE_CHECKING:

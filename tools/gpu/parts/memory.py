@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ds_lint.facts import host
 from tools.gpu import card, memory_setups
 from tools.gpu.forks import forks
-from tools.gpu.memory_setups import DOES_NOT_FIT, PHASES, SETUPS, MemorySetup
+from tools.gpu.memory_setups import DOES_NOT_FIT, LEFT_OUT, PHASES, SETUPS, MemorySetup
 from tools.gpu.setting import MEASURED, Item, Setting, Unanswered
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ _PROGRAM = "tools.gpu.engine_memory"
 _STARTING = 30.0  # seconds, where a fork takes no GPU and a process imports the libraries
 _PATIENCE = 3  # times what a run may take
 # Beside the states of a run there are its batch, its losses and norms, and each tensor is rounded to 512 bytes.
-_STRAY = 32 * 2**20
+_STRAY, _STRAY_SHARE = 32 * 2**20, 0.01
+_CAPPED = 8  # set-ups that train once more with hardly more memory than their tensors take
+_MORE = (0.02, 0.05, 0.1, 0.2, 0.4)  # shares of that, tried in this order
 _REHEARSED_HOST = 128 * card.GIB
 CONTEXT, WORKSPACES, COMMUNICATION = "context", "matrix workspaces", "communication"
 _ALONE = {
@@ -40,7 +42,10 @@ def items(setting: Setting) -> list[Item]:
     machine = _Machine(setting, setting.gpu)
     return [
         *(Item(name, _alone(machine, *how), 6.0) for name, how in _ALONE.items()),
-        *(Item(setup.name, _training(machine, setup), setup.seconds) for setup in SETUPS),
+        *(
+            Item(setup.name, _training(machine, setup, is_capped=place < _CAPPED), setup.seconds)
+            for place, setup in enumerate(SETUPS)
+        ),
     ]
 
 
@@ -77,7 +82,7 @@ def _alone(machine: _Machine, function: str, question: str) -> Callable[[Forks],
     return measure
 
 
-def _training(machine: _Machine, setup: MemorySetup) -> Callable[[Forks], Result]:
+def _training(machine: _Machine, setup: MemorySetup, *, is_capped: bool) -> Callable[[Forks], Result]:
     def measure(shared: Forks) -> Result:
         estimate = memory_setups.expected(setup)
         saved = memory_setups.saving(setup, estimate.setup.parameter_count)
@@ -91,9 +96,41 @@ def _training(machine: _Machine, setup: MemorySetup) -> Callable[[Forks], Result
             return {"status": DOES_NOT_FIT, **result, "lacking": lacking}
         run = _run(machine.setting, setup, saved)
         found = shared.call(f"{_PROGRAM}:measure", {"card": told, "run": run}, _patience(setup))
-        return {**result, **found, **_compared(result["estimate"], found)}
+        needed = (
+            _needed(shared, told, run, found, _patience(setup)) if is_capped and found["status"] == MEASURED else {}
+        )
+        return {**result, **found, **needed, **_compared(result["estimate"], found)}
 
     return measure
+
+
+def _needed(shared: Forks, told: Result, run: Result, found: Result, patience: float) -> Result:
+    """The least of some shares beyond its tensors with which the run trains if torch may reserve no more.
+
+    With room on the card torch reserves more than a run needs: it gives back what it has kept before it runs out.
+    """
+    most = max(reading["peak_allocated"] for reading in found["observed"].values())
+    for more in _MORE:
+        capped = {**run, "saves": LEFT_OUT, "most_reserved": round(most * (1 + more))}
+        if shared.call(f"{_PROGRAM}:measure", {"card": told, "run": capped}, patience)["status"] == MEASURED:
+            return {"needed_beyond_tensors": more}
+    return {}
+
+
+def in_order(results: list[Result]) -> list[Result]:
+    """Results in the order of the set-ups, beside what ``ds-lint memory`` says now: maybe other than when measured."""
+    by_name = {one["name"]: one for one in results}
+    runs = [
+        {**one, **_estimated(one, memory_setups.expected(setup))}
+        for setup in SETUPS
+        if (one := by_name.pop(setup.name, None)) is not None and "observed" in one
+    ]
+    return [*by_name.values(), *runs]
+
+
+def _estimated(result: Result, estimate: Estimate) -> Result:
+    now = {name: _told(estimate, name) for name in estimate.peaks}
+    return {"estimate": now, **_compared(now, result)}
 
 
 def _run(setting: Setting, setup: MemorySetup, saved: str) -> Result:
@@ -137,18 +174,31 @@ def _lacking(estimate: Estimate, free: dict[str, int | None]) -> dict[str, dict[
 def _compared(estimate: Result, found: Result) -> Result:
     """Whether each phase took what is said: ``within`` for the process, ``tensors_within`` for the tensors alone.
 
-    Of a phase in which the driver does not tell what the process takes, ``within`` says nothing.
+    A process gives nothing of the card back, so that of a later phase the bounds of those before count, too. Of a
+    phase in which the driver does not tell what the process takes, ``within`` says nothing.
     """
     within, of_tensors = {}, {}
-    for phase, reading in found["observed"].items():
-        said = estimate[PHASES[phase]]
-        if (taken := whole(reading)) is not None:
-            within[phase] = said["gpu"]["least"] <= taken <= said["gpu"]["most"]
+    least = most = 0
+    for phase, readings in by_estimate(found["observed"]).items():
+        said = estimate[phase]
+        least, most = max(least, said["gpu"]["least"]), max(most, said["gpu"]["most"])
+        taken = [size for reading in readings if (size := whole(reading)) is not None]
+        if taken:
+            within[phase] = least <= max(taken) <= most
         # torch counts the workspaces among the tensors, from the first step on.
-        tensors = reading["peak_allocated"] - (found.get("workspaces", 0) if phase != "initialization" else 0)
-        bounds = said["tensors"]["least"] - _STRAY, said["tensors"]["most"] + _STRAY
-        of_tensors[phase] = bounds[0] <= tensors <= bounds[1]
+        beside = found.get("workspaces", 0) if phase != "initialization" else 0
+        tensors = max(reading["peak_allocated"] for reading in readings) - beside
+        stray = _STRAY + _STRAY_SHARE * tensors
+        of_tensors[phase] = said["tensors"]["least"] - stray <= tensors <= said["tensors"]["most"] + stray
     return {"within": within, "tensors_within": of_tensors}
+
+
+def by_estimate(observed: dict[str, Result]) -> dict[str, list[Result]]:
+    """What was read, by the phase of the estimate that covers it."""
+    found: dict[str, list[Result]] = {}
+    for phase, reading in observed.items():
+        found.setdefault(PHASES[phase], []).append(reading)
+    return found
 
 
 def whole(reading: Result) -> int | None:

@@ -8,7 +8,7 @@ if any(argument.endswith(("ds_lint.smoke.rank.pool", "ds_lint.smoke.rank.fresh")
     import torch
 
     import ds_lint.smoke.rank.run
-    from ds_lint.smoke.job import Evidence
+    from ds_lint.smoke.records.job import Evidence
 
     def begin():
         if os.environ["CUDA_BEGINS"] == "no":

@@ -7,7 +7,8 @@ import contextlib
 import deepspeed.comm
 import torch
 
-from ds_lint.smoke.rank import data, probes
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.rank import data
 
 # ---------------------------------------------------------------------------------------------------------- gradients
 

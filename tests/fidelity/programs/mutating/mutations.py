@@ -12,8 +12,9 @@ import deepspeed
 import torch
 from deepspeed.runtime.zero import partition_parameters
 
-from ds_lint.smoke.job import RESUME, TRAIN
-from ds_lint.smoke.rank import data, deepspeed_run, probes
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.rank import data, deepspeed_run
+from ds_lint.smoke.records.job import RESUME, TRAIN
 
 
 def mutated(work, name_file):

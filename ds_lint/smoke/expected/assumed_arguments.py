@@ -10,7 +10,7 @@ from ds_lint.semantics import configs
 from ds_lint.semantics.batch import BATCH_SIZES, STEPS
 from ds_lint.semantics.features import number_of
 from ds_lint.semantics.preparation import prepare
-from ds_lint.smoke.driver.expectation import ASSUMED
+from ds_lint.smoke.expected.expectation import ASSUMED
 
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject

@@ -16,15 +16,15 @@ import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
 
 from ds_lint.diagnostics.verdict import CUDA, Step
-from ds_lint.smoke.job import TRAIN
-from ds_lint.smoke.rank import census, probes, whole_weights
-from ds_lint.smoke.rank.layers import Layers
-from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.observe import census, probes, whole_weights
+from ds_lint.smoke.observe.layers import Layers
+from ds_lint.smoke.observe.tied import tied
+from ds_lint.smoke.records.job import TRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.smoke.job import Evidence, Job
+    from ds_lint.smoke.records.job import Evidence, Job
 
 GB = 10**9
 # Bytes of the weights of a model. Of 8 billion parameters in 16 bit, with their fp32 weights, rank 0 digests 48 GB:

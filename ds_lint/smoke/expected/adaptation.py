@@ -11,18 +11,18 @@ from ds_lint.facts.argument_values import fields
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.batch import BATCH_SIZES, MICRO, STEPS, TRAIN, data_parallel_size
 from ds_lint.semantics.features import is_on, number_of, zero_stage
-from ds_lint.smoke.driver.accelerate_script import BATCH_SIZE, script_of
-from ds_lint.smoke.driver.expectation import ASSUMED, ZERO, fitting, with_meant_names
-from ds_lint.smoke.job import FP32, SWAPPABLE, ConfigEdit, Removed
+from ds_lint.smoke.expected.expectation import ASSUMED, ZERO, fitting, with_meant_names
+from ds_lint.smoke.records.accelerate_script import BATCH_SIZE, script_of
+from ds_lint.smoke.records.job import FP32, SWAPPABLE, ConfigEdit, Removed
 from ds_lint.source.counts import count
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted, plain
 
 if TYPE_CHECKING:
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.job import TrainingFields
-    from ds_lint.smoke.small_model import Sizes
+    from ds_lint.smoke.records.accelerate_script import AccelerateScript
+    from ds_lint.smoke.records.job import TrainingFields
+    from ds_lint.smoke.records.small_model import Sizes
 
 MOST_SAMPLES = 8  # of a micro batch: more samples show nothing more
 MOST_MICRO_STEPS = 2  # of an accumulation window, for the same reason

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from ds_lint.smoke.job import RECORDINGS
-from ds_lint.smoke.rank import probes
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.records.job import RECORDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import Job
+    from ds_lint.smoke.records.job import Job
 
 # Rows of weights in which ZeRO and the 16-bit optimizers lay them out: stages 1 and 2, BF16_Optimizer, FP16_Optimizer.
 _ROWS = ("bit16_groups_flat", "bf16_groups_flat", "fp16_groups_flat")

@@ -7,18 +7,18 @@ import re
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
-from ds_lint.smoke.driver.hanging import WAITING
+from ds_lint.smoke.records.hanging import WAITING
 from ds_lint.source.tree import dotted, walk
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stage
     from ds_lint.diagnostics.verdict import RankEnd
-    from ds_lint.smoke.driver.messages import Ended
-    from ds_lint.smoke.job import Job, Raised
+    from ds_lint.smoke.records.job import Job, Raised
+    from ds_lint.smoke.records.messages import Ended
     from ds_lint.source.tree import Node
 
 _DISK = "the disk is full"
-# Messages for the causes (``ds_lint/smoke/rank/cause.py``) that are not the config; None if the text is enough.
+# Messages for the causes (``ds_lint/smoke/records/cause.py``) that are not the config; None if the text is enough.
 CAUSES = {
     "disk": _DISK,
     "memory": "there is not enough memory",

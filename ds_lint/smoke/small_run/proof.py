@@ -18,17 +18,18 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge.keys import knowledge
 from ds_lint.semantics import configs
 from ds_lint.semantics.basis import Basis
-from ds_lint.smoke.driver import accelerate_script, real_world
-from ds_lint.smoke.driver.adaptation import Changes, adapt, fits, generation_edits, of_adapters
-from ds_lint.smoke.driver.assumed_arguments import with_matching_arguments
-from ds_lint.smoke.driver.client import CouldNotRun
-from ds_lint.smoke.driver.documented_optimizer import NoReference, planned
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, ranks_of_a_copy, with_meant_names
-from ds_lint.smoke.driver.failure import Failure, as_told, failure, key_of
-from ds_lint.smoke.driver.kept_files import keep
-from ds_lint.smoke.job import EXPORT, GENERATE, RECORDINGS, REFERENCE, RESUME, Evidence, Job
+from ds_lint.smoke.expected.adaptation import Changes, adapt, fits, generation_edits, of_adapters
+from ds_lint.smoke.expected.assumed_arguments import with_matching_arguments
+from ds_lint.smoke.expected.documented_optimizer import NoReference, planned
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy, with_meant_names
+from ds_lint.smoke.processes.client import CouldNotRun
+from ds_lint.smoke.processes.kept_files import keep
 from ds_lint.smoke.rank.loaded_config import apply
-from ds_lint.smoke.small_model import SWAPPED, TINY, Sizes
+from ds_lint.smoke.records import accelerate_script
+from ds_lint.smoke.records.failure import Failure, as_told, failure, key_of
+from ds_lint.smoke.records.job import EXPORT, GENERATE, RECORDINGS, REFERENCE, RESUME, Evidence, Job
+from ds_lint.smoke.records.small_model import SWAPPED, TINY, Sizes
+from ds_lint.smoke.small_run import real_world
 from ds_lint.smoke.verify import verify
 from ds_lint.smoke.verify.check import Runs
 from ds_lint.source.tree import plain, walk
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.keys import Target
     from ds_lint.semantics.config import Config
-    from ds_lint.smoke.driver.client import Pool
-    from ds_lint.smoke.driver.messages import Ended
-    from ds_lint.smoke.job import TrainingFields
-    from ds_lint.smoke.launch.ranks import LaunchedRanks
+    from ds_lint.smoke.processes.client import Pool
+    from ds_lint.smoke.records.job import TrainingFields
+    from ds_lint.smoke.records.messages import Ended
+    from ds_lint.smoke.small_run.ranks import LaunchedRanks
     from ds_lint.source.document import Document
 
     Runner = Pool | LaunchedRanks  # what starts the ranks of a run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.rank import probes
+from ds_lint.smoke.observe import probes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

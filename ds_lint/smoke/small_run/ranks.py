@@ -1,7 +1,7 @@
 """A run on ranks that a launcher started, on any nodes: rank 0 sends the jobs, and every rank has its own pool.
 
 A new process on every rank makes each part of a run. If it dies or hangs, the process that started it reports it, so
-rank 0 has the evidence of all ranks. For ``ds_lint.smoke.driver.proof`` they are like ranks that were forked here.
+rank 0 has the evidence of all ranks. For ``ds_lint.smoke.small_run.proof`` they are like ranks that were forked here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds_lint.diagnostics.verdict import RankEnd
-from ds_lint.smoke.driver.client import CouldNotRun, Pool, ended_by_signal, own_folder
-from ds_lint.smoke.driver.messages import Ended
-from ds_lint.smoke.job import SHARED, Job
-from ds_lint.smoke.launch import devices
-from ds_lint.smoke.launch.meeting_store import Meeting
+from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, own_folder
+from ds_lint.smoke.processes.meeting_store import Meeting
+from ds_lint.smoke.records.job import SHARED, Job
+from ds_lint.smoke.records.messages import Ended
+from ds_lint.smoke.small_run import devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.records.rendezvous import Rendezvous
 
 GRACE = 5.0  # seconds that a rank gets once another has failed
 _LATE = 30.0  # seconds that a rank may take to tell how its part ended

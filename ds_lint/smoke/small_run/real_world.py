@@ -12,19 +12,19 @@ from ds_lint.facts.host import free_memory
 from ds_lint.output.quantities import in_units
 from ds_lint.output.smoke import by_kind
 from ds_lint.semantics.batch import BATCH_SIZES
-from ds_lint.smoke.driver.adaptation import of_adapters
-from ds_lint.smoke.driver.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor
-from ds_lint.smoke.job import FAKE_GROUP, WORLD
+from ds_lint.smoke.expected.adaptation import of_adapters
+from ds_lint.smoke.expected.expectation import ZERO, Batch, as_dict, ranks_of_a_copy, ranks_of_a_tensor
+from ds_lint.smoke.expected.partitions import partition
+from ds_lint.smoke.records.job import FAKE_GROUP, WORLD
 from ds_lint.smoke.verify.check import skipped
-from ds_lint.smoke.verify.partitions import partition
 from ds_lint.smoke.verify.shares import expected_shares, has_plain_states, layout_of, persistent, states_of
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.driver.adaptation import Changes
-    from ds_lint.smoke.driver.expectation import Expectation
-    from ds_lint.smoke.driver.failure import Failure
-    from ds_lint.smoke.job import Evidence, FullSize, Job, TrainedParameter
+    from ds_lint.smoke.expected.adaptation import Changes
+    from ds_lint.smoke.expected.expectation import Expectation
+    from ds_lint.smoke.records.failure import Failure
+    from ds_lint.smoke.records.job import Evidence, FullSize, Job, TrainedParameter
 
 _PORTION = 0.25  # of the free memory, for each of two ranks: other programs may need the rest
 _MOST_MEMORY = 4 * 2**30  # bytes of a rank: to fill more takes too long

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ds_lint.diagnostics.finding import Stack
     from ds_lint.knowledge.records import JsonObject
-    from ds_lint.smoke.job import Evidence, TrainedParameter
+    from ds_lint.smoke.records.job import Evidence, TrainedParameter
 
 _SEQUENCE = "sequence_parallel_size"  # the key of a config
 _SUFFIX = ".engine"

@@ -15,14 +15,14 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from ds_lint.diagnostics.verdict import CPU, CUDA
-from ds_lint.smoke.driver import locks, logs
-from ds_lint.smoke.driver.leftovers import MARK, end_processes_of, port_of, sweep
-from ds_lint.smoke.driver.messages import MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
+from ds_lint.smoke.processes import locks, logs
+from ds_lint.smoke.processes.leftovers import MARK, end_processes_of, port_of, sweep
+from ds_lint.smoke.records.messages import MOST_IMPORTING, Ended, Entered, Ready, Started, Unable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ds_lint.smoke.job import Job
+    from ds_lint.smoke.records.job import Job
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 _TICK = 0.5  # seconds between looks at whether the warm process is still there

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ds_lint.diagnostics.verdict import CPU, Held, Step
-from ds_lint.smoke.small_model import TINY, Sizes
+from ds_lint.smoke.records.small_model import TINY, Sizes
 
 if TYPE_CHECKING:
     from ds_lint.knowledge.records import JsonObject
 
     TrainingFields = dict[str, Any]  # fields of TrainingArguments, each of its own type
     from ds_lint.diagnostics.finding import Stack
-    from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.records.accelerate_script import AccelerateScript
+    from ds_lint.smoke.records.rendezvous import Rendezvous
 
 ADAMW, CPU_ADAM = "torch.optim.AdamW", "DeepSpeedCPUAdam"  # what stands for the optimizer of a script
 TRAIN, RESUME, EXPORT, GENERATE = "train", "resume", "export", "generate"  # the parts of a run
@@ -123,7 +123,7 @@ class Job:
 class Raised:
     """An exception of a library: its class and text, the phase, and the innermost place within a library.
 
-    ``cause`` is set if the machine or another rank is the cause, see ``ds_lint.smoke.rank.cause``.
+    ``cause`` is set if the machine or another rank is the cause, see ``ds_lint.smoke.records.cause``.
     """
 
     kind: str

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ds_lint.smoke.rank.probes import digest
-from ds_lint.smoke.rank.tied import tied
+from ds_lint.smoke.observe.probes import digest
+from ds_lint.smoke.observe.tied import tied
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.job import Exported
+    from ds_lint.smoke.records.job import Exported
 
 
 def files_of(folder: str) -> list[str]:

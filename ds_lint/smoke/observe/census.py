@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ds_lint.diagnostics.verdict import Held
-from ds_lint.smoke.job import Stray
-from ds_lint.smoke.rank import probes
+from ds_lint.smoke.observe import probes
+from ds_lint.smoke.records.job import Stray
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

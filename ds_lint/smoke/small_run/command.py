@@ -14,8 +14,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from ds_lint.smoke.driver.client import PREFIX, CouldNotRun
-from ds_lint.smoke.driver.failure import first_line
+from ds_lint.smoke.processes.client import PREFIX, CouldNotRun
+from ds_lint.smoke.records.failure import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from ds_lint.semantics.batch import BATCH_SIZES, completed, data_parallel_size, 
 from ds_lint.semantics.features import bf16_section, is_on, model_dtype, number, number_of, zero_stage
 from ds_lint.semantics.preparation import prepare
 from ds_lint.semantics.schedules import TRAINERS_NAMES
-from ds_lint.smoke.job import ADAMW, CPU_ADAM
+from ds_lint.smoke.records.job import ADAMW, CPU_ADAM
 from ds_lint.source.spelling import AUTO
 from ds_lint.source.tree import dotted, plain
 

@@ -9,15 +9,15 @@ from ds_lint.diagnostics.verdict import CPU, CUDA
 from ds_lint.knowledge.unknown import UNKNOWN
 from ds_lint.semantics.constructors import optimizer_constructor
 from ds_lint.semantics.features import is_on
-from ds_lint.smoke.driver.expectation import ZERO, Expectation, ranks_of_a_copy
-from ds_lint.smoke.job import CPU_ADAM, FUSED, ReferencePlan, UpdateRule
+from ds_lint.smoke.expected.expectation import ZERO, Expectation, ranks_of_a_copy
+from ds_lint.smoke.records.job import CPU_ADAM, FUSED, ReferencePlan, UpdateRule
 from ds_lint.source.tree import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ds_lint.smoke.driver.accelerate_script import AccelerateScript
-    from ds_lint.smoke.job import Evidence, Job
+    from ds_lint.smoke.records.accelerate_script import AccelerateScript
+    from ds_lint.smoke.records.job import Evidence, Job
 
 # Unit roundoff, and the smallest number above zero.
 _DTYPES = {

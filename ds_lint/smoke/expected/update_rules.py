@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank.roundoff import SIGMAS, U
+from ds_lint.smoke.expected.roundoff import SIGMAS, U
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ds_lint.smoke.job import UpdateRule
+    from ds_lint.smoke.records.job import UpdateRule
 
 _ENOUGH = 2**18  # elements to add up
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ds_lint.diagnostics.verdict import Held
-from ds_lint.smoke.job import Engine
+from ds_lint.smoke.records.job import Engine
 
 # Where an optimizer of DeepSpeed keeps its fp32 weights: the first that there is.
 _MASTERS = (

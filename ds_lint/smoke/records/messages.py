@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import RankEnd
-    from ds_lint.smoke.job import Evidence
+    from ds_lint.smoke.records.job import Evidence
 
 
 IMPORTING = "import the libraries"  # the phase of a rank that could not be forked with them

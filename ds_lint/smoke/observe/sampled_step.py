@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ds_lint.smoke.rank import probes, recording
+from ds_lint.smoke.observe import probes, recording
 
 _SAMPLES = 256  # elements of a parameter
 _BETAS = 2

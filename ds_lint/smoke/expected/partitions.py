@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ds_lint.smoke.job import TrainedParameter
+    from ds_lint.smoke.records.job import TrainedParameter
 
 ALIGNED = 16  # bytes; with zero_optimization.parameter_alignment a parameter starts at a multiple of them
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributed import PrefixStore, TCPStore
 
-from ds_lint.smoke.driver.client import CouldNotRun
+from ds_lint.smoke.processes.client import CouldNotRun
 
 if TYPE_CHECKING:
-    from ds_lint.smoke.launch.rendezvous import Rendezvous
+    from ds_lint.smoke.records.rendezvous import Rendezvous
 
 PATIENCE = 300.0  # seconds for all ranks to come: the nodes of a job do not start at the same time
 _PREFIX = "ds-lint"

@@ -1,0 +1,1 @@
+"""What a config asks for, by the documented formulas; never read from an engine."""

@@ -1,1 +1,0 @@
-"""Runs on ranks that a launcher of the user starts."""

@@ -1,0 +1,1 @@
+"""The processes of a run and what they leave on the machine."""
