@@ -52,8 +52,8 @@ LAYERS = (
     ("knowledge",),
     ("diagnostics",),
     ("source",),
-    ("targets",),
-    ("version",),
+    ("frameworks", "targets"),
+    ("option",),
 )
 # And those inside a room.
 SMOKE_LAYERS = (

@@ -19,7 +19,7 @@ from ds_lint.facts import Sources
 from ds_lint.linter.choice import choose
 from ds_lint.output.smoke import outcome, verdict_of
 from ds_lint.output.text import counted
-from ds_lint.session.options import LIMIT
+from ds_lint.session.options import LIMIT, Options
 from ds_lint.session.session import Session
 from ds_lint.session.verdicts import add_verdict
 from ds_lint.smoke.processes.client import CouldNotRun, Pool, ended_by_signal, ending_signal
@@ -28,7 +28,6 @@ from ds_lint.smoke.small_run.batch_script import minutes_of, sbatch
 from ds_lint.smoke.small_run.proof import BUILDING, PEFT, RANKS, SECONDS, RunOptions, place_of, prove
 from ds_lint.source import replacement
 from ds_lint.targets.distributions import installed
-from ds_lint.targets.pin import LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.knowledge.keys import Target
     from ds_lint.session.context import LintContext
-    from ds_lint.session.options import Options
     from ds_lint.smoke.small_run.proof import Runner
 
 
@@ -48,16 +46,19 @@ CPU_RANKS, GPUS = "cpu", "cuda"
 _NO_GPU = "nvidia-smi shows none that CUDA_VISIBLE_DEVICES does not hide"
 # The options that are passed on to a launched run, beside the config.
 _PASSED_ON = (
-    "stack", *Sources.NAMES, "settings", "isolated", "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device",
-    "smoke_folder", "smoke_lora",
+    "stack", *(fact.name for fact in Sources.options() if fact.part != "samples"), "settings", "isolated",
+    "smoke_timeout", "smoke_build_ops", "smoke_keep", "smoke_device", "smoke_folder", "smoke_lora",
 )  # fmt: skip
 # And what a job needs to find the same configs and to report by itself.
 _FOR_A_JOB = (
-    *(f"{library}_version" for library in LIBRARIES), "select", "extend_select", "ignore", "preview", "exclude",
-    "extend_exclude", "force_exclude", "respect_gitignore", "detect", "baseline", "fail_on", "exit_zero",
-    "output_format", "output_file", "statistics", "limit", "color", "verbose", "quiet", "smoke_report",
-)  # fmt: skip
-_ON_OR_OFF = ("force_exclude", "respect_gitignore")  # None if neither is asked for
+    *(
+        one.name
+        for one in Options.options()
+        if one.is_named and not {"job", *_PASSED_ON} & {one.name, *one.not_with.split()}
+    ),
+    "smoke_report",
+)
+_ON_OR_OFF = [one.name for one in Options.options() if one.type == "bool | None"]  # None if neither is given
 
 
 class Smoke(NamedTuple):

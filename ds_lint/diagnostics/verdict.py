@@ -14,7 +14,6 @@ FAKE = "fake"  # rank 0 of a world that is not there
 CPU = "cpu-gloo"
 CUDA = "cuda-nccl"
 SCRIPT = "script"  # the user's own
-MODES = (CPU, CUDA, FAKE, SCRIPT)
 COVERAGE = "coverage"  # the id of the checks that name a key which no other check is about
 
 STATUSES = ("error", "fail", "warn", "skip", "pass")  # worst first
@@ -163,7 +162,7 @@ class Verdict(NamedTuple):
 
     path: str
     stack: Stack
-    mode: str  # one of MODES
+    mode: str  # one of the four above
     world_size: int
     status: str  # "pass", "warn", "fail", or "error": could not run, which is never a pass
     adaptations: list[Adaptation]

@@ -13,6 +13,7 @@ from ds_lint.knowledge import tables
 from ds_lint.knowledge.unknown import UNKNOWN, Unknown
 from ds_lint.source.document import Document
 from ds_lint.source.files import bytes_of
+from ds_lint.source.languages import YAML
 from ds_lint.source.tree import Span
 
 TYPE_CHECKING = False
@@ -185,7 +186,7 @@ def of_file(path: str) -> TrainingArguments:
     except UnicodeDecodeError:
         raise UnreadableFact(f"{path}: training arguments must be UTF-8") from None
     document = Document(path, text, None, [])
-    is_json = path.endswith(".json") or (not path.endswith((".yaml", ".yml")) and text.lstrip().startswith("{"))
+    is_json = path.endswith(".json") or (not path.endswith(YAML) and text.lstrip().startswith("{"))
     members = _json_members(document) if is_json else _yaml_members(document)
     given = {}
     for name, value, span in members:

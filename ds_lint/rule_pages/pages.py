@@ -249,16 +249,16 @@ def _set(example: Example, option: str, value: str) -> bool:
         setattr(example.target, option, value)
     elif option == "from" and value in tables.load("deepspeed")["releases"]:
         example.before = Target(deepspeed=value)
-    elif option in ("checkpoint", "world-size", "nodes") and value.isdigit():
-        setattr(example if option == "checkpoint" else example.facts, option.replace("-", "_"), int(value))
-    elif option in ("gpu", "host-memory"):
-        setattr(example.facts, option.replace("-", "_"), value)
+    elif option == "checkpoint" and value.isdigit():
+        example.checkpoint = int(value)
     elif option == "libaio" and value == "missing":
         example.facts.async_io = False
     elif option == "model":
         example.facts.model = resources.path("tests", "models", value)
-    elif option == "trainer-args":
-        example.facts.trainer_args = value.replace("|", " ")
+    elif (fact := next((one for one in Sources.options() if one.dashed == option), None)) is not None:
+        if fact.is_number and not value.isdigit():
+            return False
+        setattr(example.facts, fact.name, int(value) if fact.is_number else value.replace("|", " "))
     elif option == "smoke" and not value:
         example.is_run = True
     elif option == "encoding":

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ds_lint.knowledge.unknown import UNKNOWN
-from ds_lint.source.tree import Member, Node, Span
+from ds_lint.source.tree import Member, Node, Span, node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ds_lint.source.tree import KeyPath
-
-_KINDS = {bool: "boolean", int: "integer", float: "float", str: "string", type(None): "null"}
 
 
 class SourceSetting:
@@ -74,7 +72,7 @@ class MadeConfig:
                 section.members.append(member := Member(name, self.span, Node("object", self.span)))
             section = member.value
         section.forget_keys()
-        section.members.append(Member(path[-1], key_span, node_of(value, Span(span.start, span.end))))
+        section.members.append(Member(path[-1], key_span, setting_node(value, Span(span.start, span.end))))
 
     def remove(self, section: str) -> None:
         """Remove a section of the top level, with the settings behind its keys."""
@@ -83,10 +81,6 @@ class MadeConfig:
         self.sources = {key: source for key, source in self.sources.items() if key[0] != section}
 
 
-def node_of(value: Any, span: Span) -> Node:
-    """A value as a node, which stands at a span."""
-    if isinstance(value, Node):
-        return value
-    if value is UNKNOWN:
-        return Node("template", span, "unknown")
-    return Node(_KINDS[type(value)], span, value)
+def setting_node(value: Any, span: Span) -> Node:
+    """The value of a setting as a node, which stands at a span."""
+    return Node("template", span, "unknown") if value is UNKNOWN else node_of(value, span)

@@ -213,7 +213,7 @@ class Session:
             joined = joined.over(others)
         if not joined:
             return Facts()
-        key = tuple((getattr(joined, name), joined.said_by[name]) for name in joined.ALL)
+        key = tuple((getattr(joined, one.name), joined.giver(one.name)) for one in joined.options())
         if key not in self._gathered:
             from ds_lint.facts.readers import gather
 

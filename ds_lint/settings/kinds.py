@@ -198,19 +198,16 @@ def one_of(*choices: str) -> Scalar:
     return Scalar(words, lambda value: value in choices, {"enum": list(choices)})
 
 
-def _text(words: str) -> Scalar:
+def text(words: str) -> Scalar:
+    """A text that is not empty."""
     return Scalar(words, _is_text, {"type": "string", "minLength": 1})
 
 
 SWITCH = Scalar("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 NUMBER = Scalar("a whole number of at least 1", _is_number, {"type": "integer", "minimum": 1})
-VERSION = _text('a release such as "0.16.9" or a range such as ">=0.14"')
-FILE = _text("the path of a file")
-PATTERN = _text('a path or a pattern such as "tests/**"')
-ARGUMENTS = _text('the path of a file, or flags such as "--bf16 True"')
-MODEL = _text("a folder or a name")
-GPU = _text('the name of a GPU such as "A100-80GB"')
-SIZE = _text('a size such as "512GB"')
+VERSION = text('a release such as "0.16.9" or a range such as ">=0.14"')
+FILE = text("the path of a file")
+PATTERN = text('a path or a pattern such as "tests/**"')
 STACK = one_of(*STACKS)
 SEVERITY = one_of(*SEVERITIES)
 RULES = ListOf("a list of rules", RuleWord(several=True))
