@@ -53,7 +53,7 @@ LAYERS = (
     ("diagnostics",),
     ("source",),
     ("targets",),
-    ("version",),
+    ("record", "version"),
 )
 # And those inside a room.
 SMOKE_LAYERS = (

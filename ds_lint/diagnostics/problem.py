@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from ds_lint.record import Record, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from dataclasses import KW_ONLY
 
     from ds_lint.diagnostics.finding import Effect, Fix, Related, Severity, Stack, Stage
     from ds_lint.source.tree import KeyPath, Span
 
 
-class Outcome:
+class Outcome(Record):
     """What one stack does: an effect, and for ``rejected`` the stage at which it raises."""
 
-    __slots__ = ("effect", "stage")
-
-    def __init__(self, effect: Effect, stage: Stage | None = None) -> None:
-        self.effect = effect
-        self.stage = stage
+    effect: Effect
+    stage: Stage | None = None
 
 
 IGNORED = Outcome("ignored")
@@ -33,34 +32,20 @@ def rejected(stage: Stage) -> Outcome:
     return Outcome("rejected", stage)
 
 
-class Problem:
+class Problem(Record):
     """One problem, before it is known which stacks may load the config.
 
     ``outcomes`` is one outcome if every stack does the same, else an outcome by stack; a stack that is missing
     there has no problem. ``key`` is the key path of the node that the problem is about.
     """
 
-    __slots__ = ("fix", "help", "key", "label", "message", "outcomes", "related", "severity", "span")
-
-    def __init__(
-        self,
-        key: KeyPath | None,
-        span: Span,
-        message: str,
-        outcomes: Outcome | dict[Stack, Outcome],
-        *,
-        help: str,
-        label: str = "",
-        severity: Severity | None = None,
-        related: Iterable[Related] = (),
-        fix: Fix | None = None,
-    ) -> None:
-        self.key = key
-        self.span = span
-        self.message = message
-        self.outcomes = outcomes
-        self.help = help
-        self.label = label
-        self.severity = severity  # None: the rule's own
-        self.related = list(related)
-        self.fix = fix
+    key: KeyPath | None
+    span: Span
+    message: str
+    outcomes: Outcome | dict[Stack, Outcome]
+    _: KW_ONLY
+    help: str
+    label: str = ""
+    severity: Severity | None = None  # None: the rule's own
+    related: list[Related] = field(factory=list)
+    fix: Fix | None = None

@@ -6,8 +6,12 @@ clean path of ``check``; a reader is imported only where there is something for 
 
 from __future__ import annotations
 
+from ds_lint.record import Record, field
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
+
     from ds_lint.diagnostics.finding import Related, Stack
     from ds_lint.diagnostics.verdict import Verdict
     from ds_lint.facts.gpu import Gpu
@@ -92,57 +96,33 @@ class Sources:
         return joined
 
 
-class Facts:
+class Facts(Record):
     """What is known beside the config; None for what is not.
 
     ``origins`` has what is known and its source, in words, by the name of the fact; ``doubts`` what of it looks as if
     something else had been meant.
     """
 
-    __slots__ = (
-        "adapters",
-        "async_io",
-        "doubts",
-        "family",
-        "gpu",
-        "host_memory",
-        "launch",
-        "lora",
-        "micro_batch",
-        "model",
-        "model_at",
-        "nodes",
-        "optimizer",
-        "origins",
-        "recipe",
-        "sequence_length",
-        "smoke",
-        "training",
-        "world_size",
-    )
-
-    def __init__(
-        self, *, world_size: int | None = None, nodes: int | None = None, training: TrainingArguments | None = None
-    ) -> None:
-        self.world_size = world_size  # ranks
-        self.nodes = nodes
-        self.training = training
-        self.model: Model | None = None
-        self.family: Model | None = None  # of a model that is not at hand: nothing but its type is known
-        self.model_at: list[Related] = []  # where a launch, a recipe or a script names the model
-        self.gpu: Gpu | None = None
-        self.host_memory: int | None = None  # bytes on each node
-        self.micro_batch: int | None = None  # samples that one rank computes at once
-        self.sequence_length: int | None = None  # tokens of a sample
-        self.async_io: bool | None = None  # whether there is libaio
-        self.adapters: str | None = None  # the option that says that the script trains adapters
-        self.lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
-        self.recipe: TrainingRecipe | None = None  # the one that names or holds the config
-        self.optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
-        self.launch: LaunchFacts | None = None  # a launch of the project that names the config
-        self.origins: dict[str, str] = {}
-        self.doubts: list[str] = []
-        self.smoke: list[Verdict] = []  # what runs of the config showed
+    _: KW_ONLY
+    world_size: int | None = None  # ranks
+    nodes: int | None = None
+    training: TrainingArguments | None = None
+    model: Model | None = None
+    family: Model | None = None  # of a model that is not at hand: nothing but its type is known
+    model_at: list[Related] = field(factory=list)  # where a launch, a recipe or a script names the model
+    gpu: Gpu | None = None
+    host_memory: int | None = None  # bytes on each node
+    micro_batch: int | None = None  # samples that one rank computes at once
+    sequence_length: int | None = None  # tokens of a sample
+    async_io: bool | None = None  # whether there is libaio
+    adapters: str | None = None  # the option that says that the script trains adapters
+    lora: Adapters | None = None  # as the user describes them; ``lora_requests`` asks the project too
+    recipe: TrainingRecipe | None = None  # the one that names or holds the config
+    optimizer: str | None = None  # the class that a run of the script shows; empty if it makes no step
+    launch: LaunchFacts | None = None  # a launch of the project that names the config
+    origins: dict[str, str] = field(factory=dict)
+    doubts: list[str] = field(factory=list)
+    smoke: list[Verdict] = field(factory=list)  # what runs of the config showed
 
     def with_recipe(self, recipe: TrainingRecipe) -> Facts:
         """The same facts with what a recipe tells; what the user says of a fact stands."""
@@ -187,11 +167,7 @@ class Facts:
 
     def copy(self) -> Facts:
         """The same facts, to which others can be added."""
-        other = Facts()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
-        other.origins = dict(self.origins)
-        return other
+        return self.but(origins=dict(self.origins), model_at=self.model_at, doubts=self.doubts, smoke=self.smoke)
 
     def tell(self, fact: str, source: str | int | None) -> None:
         """Name the source of a fact, if there is one."""

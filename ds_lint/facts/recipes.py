@@ -17,12 +17,14 @@ from ds_lint.facts.training import Argument, TrainingArguments
 from ds_lint.knowledge import tables
 from ds_lint.knowledge.expressions import evaluate
 from ds_lint.knowledge.unknown import UNKNOWN
+from ds_lint.record import Record
 from ds_lint.source.recipes import NAMES_CONFIG, SCRIPT, framework_of, held
 from ds_lint.source.tree import Span, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from dataclasses import KW_ONLY
     from typing import Any
 
     from ds_lint.diagnostics.finding import Stack
@@ -55,25 +57,20 @@ QUANTIZING_METHODS = ("bnb", "eetq", "hqq", "quanto")  # with which ms-swift qua
 _OWN_PLUGINS = "axolotl.integrations."  # of axolotl, none of which sets an argument of the Trainer
 
 
-class Quantization:
+class Quantization(Record):
     """The field of a recipe that asks for a quantized model."""
 
-    __slots__ = ("argument", "name")
-
-    def __init__(self, name: str, argument: Argument) -> None:
-        self.name = name
-        self.argument = argument
+    name: str
+    argument: Argument
 
 
-class RecipeRejection:
+class RecipeRejection(Record):
     """Why a framework rejects a recipe: its message, and the fields that it looks at."""
 
-    __slots__ = ("depends_on_stage", "fields", "message")
-
-    def __init__(self, message: str, fields: list[str], *, depends_on_stage: bool) -> None:
-        self.message = message
-        self.fields = fields
-        self.depends_on_stage = depends_on_stage
+    message: str
+    fields: list[str]
+    _: KW_ONLY
+    depends_on_stage: bool
 
 
 class TrainingRecipe:
